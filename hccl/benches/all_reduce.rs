@@ -1,11 +1,11 @@
-//! `comm.all_reduce(..)?.wait()?` of `f32` on two ranks of one process, next to what this machine
-//! allows.
+//! Measures `comm.all_reduce(..)?.wait()?` of `f32` on two ranks of one process, and compares it
+//! with the fastest time that this machine allows.
 //!
 //!     cargo bench -p hccl --bench all_reduce
 //!
-//! Each line measures the operation and the bound (see [`bound`]) one after the other, several
-//! times, and prints the best of each. On a machine that others use too, a best time can be
-//! repeated and a mean cannot. The two ranks are tied to one core each.
+//! For each line the operation and the bound (see [`bound`]) are measured in turns, several times.
+//! The line has the best time of each. On a machine with other users a best time can be reproduced,
+//! but a mean cannot. Each of the two ranks is tied to one core.
 
 mod bound;
 mod pin;
@@ -16,7 +16,7 @@ use std::time::Instant;
 use hccl::prelude::*;
 use pin::pin;
 
-/// Bytes of one rank's input.
+/// The sizes of one rank's input, in bytes.
 const SIZES: &[usize] = &[
     8,
     64,
@@ -31,7 +31,7 @@ const SIZES: &[usize] = &[
     128 << 20,
 ];
 
-/// Alternations of operation and bound for each size.
+/// The number of turns of operation and bound for each size.
 const ROUNDS: usize = 4;
 
 fn main() -> hccl::Result<()> {
@@ -43,7 +43,7 @@ fn main() -> hccl::Result<()> {
     );
     for &bytes in SIZES {
         let elements = bytes / 4;
-        // About 20 ms for each measurement.
+        // Chosen so that a measurement takes about 20 ms.
         let repeats = (200_000_000 / (bytes + 4000)).clamp(3, 20_000);
         let mut buffers = bound::Buffers::new(elements);
         let (mut measured, mut least, mut best_kernel) = (f64::MAX, f64::MAX, bound::KERNELS[0]);
@@ -68,7 +68,7 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds an operation, the best average of a few blocks.
+/// Returns the nanoseconds for each operation: the best average of a few blocks.
 fn operation(elements: usize, repeats: usize) -> hccl::Result<f64> {
     let runtime = Runtime::emulator(2)?;
     let best = AtomicU64::new(u64::MAX);
@@ -76,10 +76,10 @@ fn operation(elements: usize, repeats: usize) -> hccl::Result<f64> {
         pin(rank.index() as usize);
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
-        // As in the bound, nothing is zero: some machines move zeros faster.
+        // No element is zero, as in the bound, because some machines move zeros faster.
         let send = rank.device().upload(&vec![rank.index() as f32 + 1.0; elements], &stream)?;
         let mut recv = rank.device().zeros::<f32>(elements, &stream)?;
-        // The first block warms up: links are built and pages touched.
+        // The first block is a warm-up: it makes the links and touches the pages.
         for block in 0..4 {
             comm.barrier(&stream)?.wait()?;
             let since = Instant::now();

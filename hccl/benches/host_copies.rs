@@ -1,11 +1,13 @@
-//! Copies between host and device, next to plain `memcpy`s of the same bytes.
+//! Measures copies between host and device, and compares them with plain `memcpy`s of the same
+//! bytes.
 //!
 //!     cargo bench -p hccl --bench host_copies
 //!
-//! Two ranks of one process copy at the same time, each tied to one core. The bytes need one
-//! `memcpy` for pinned and registered memory, and two for ordinary memory, which goes through a
-//! pinned block. A new `Vec` is also touched for the first time. Operations and `memcpy`s take
-//! turns within each round. The best round of the slower rank counts.
+//! Two ranks of one process copy at the same time, each tied to one core. Pinned and registered
+//! memory needs one `memcpy` of the bytes. Ordinary memory needs two, because it is copied through
+//! a pinned block. The pages of a new `Vec` are also touched for the first time. Operations and
+//! `memcpy`s take turns within each round. The result is the best round, with the time of its
+//! slower rank.
 
 mod pin;
 
@@ -15,11 +17,12 @@ use std::time::Instant;
 use hccl::prelude::*;
 use pin::pin;
 
-/// Bytes of one copy.
+/// The sizes of a copy, in bytes.
 const SIZES: &[usize] = &[64 << 10, 1 << 20, 4 << 20, 32 << 20];
 const ROUNDS: usize = 5;
 
-/// The plain copies, and the operations with the plain copy that each is compared with.
+/// The names of the plain copies. `OPERATIONS` has the names of the operations, each with the index
+/// of the plain copy that it is compared with.
 const PLAIN: [&str; 3] = ["one memcpy", "two memcpys", "two memcpys, to a new Vec"];
 const OPERATIONS: [(&str, usize); 7] = [
     ("copy_from_host", 0),
@@ -60,12 +63,12 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
-/// One rank's times of each round.
+/// Returns the times of one rank for each round.
 fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
     let repeats = (40_000_000 / (elements + 1000)).clamp(3, 1000);
-    // Nothing is zero: some machines move zeros faster.
+    // No element is zero, because some machines move zeros faster.
     let data: Vec<f32> = (0..elements).map(|at| at as f32 + 1.0).collect();
     let [mut staged, mut landed] = [(); 2].map(|()| data.clone());
     let mut host = rank.runtime().host_buffer::<f32>(elements)?;

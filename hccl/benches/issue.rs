@@ -1,16 +1,19 @@
-//! Measures the overhead of the safe call over the C call behind it, for every operation.
+//! Measures how much longer the safe call takes than the C call that it makes, for every operation.
 //!
 //!     cargo bench -p hccl --bench issue                 # the table
 //!     cargo bench -p hccl --bench issue -- all_reduce   # operations with this in their name
-//!     cargo bench -p hccl --bench issue -- one raw copy # nothing but this, for a profiler: ranks, side, exact name
+//!     cargo bench -p hccl --bench issue -- one raw copy # one call for a profiler: ranks, side, exact name
 //!
-//! Both sides do the same on the same handles of the emulator: a safe call, whose `Work` is dropped
-//! at once, and a direct call of the same entry of the table. *Empty stream*: one rank, whose
-//! stream has nothing left to do when the next operation comes. *16 in flight*: two ranks, where
-//! the other one comes only after 16 operations have been issued. The difference is the time for
-//! checks, stamps, numbers and locks. Prints nanoseconds for one operation, the best of many
-//! blocks. Safe and raw blocks take turns, and so do operations, so that a change of the machine's
-//! speed meets all of them.
+//! Both sides use the same handles of the emulator. The safe side makes a safe call, whose `Work`
+//! is dropped at once. The raw side calls the same entry of the table directly. The difference is
+//! the time for checks, stamps, numbers and locks.
+//!
+//! There are two settings. *Empty stream*: one rank, whose stream is idle when the next operation
+//! is issued. *16 in flight*: two ranks, of which the second issues only after the first has issued
+//! 16 operations.
+//!
+//! The output is nanoseconds for one operation, the best of many blocks. Safe and raw blocks take
+//! turns, and so do operations, so that a change of the machine's speed affects all of them.
 
 mod operations;
 mod pin;
@@ -24,9 +27,9 @@ use pin::pin;
 
 const DEPTH: usize = 16;
 const ROUNDS: usize = 20;
-/// Blocks of one operation in a round.
+/// The number of blocks of one operation in a round.
 const BLOCKS: usize = 50;
-/// The number of calls in a run for a profiler, which tells where the time goes.
+/// The number of calls in a run for a profiler.
 const PROFILED: usize = 20_000_000;
 
 /// The best times of one operation over blocks of `DEPTH`, safe and raw, in nanoseconds.
@@ -63,7 +66,7 @@ fn measure(
     Ok(best)
 }
 
-/// The other rank, which comes when the first has issued a block.
+/// Runs the other rank, which issues its block after the first rank has issued one.
 fn follow(side: &mut Side, chosen: &[&Operation], together: &Barrier) -> hccl::Result<()> {
     for _ in 0..ROUNDS {
         for operation in chosen {
@@ -89,7 +92,7 @@ fn in_flight(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
     let together = Barrier::new(2);
     let best = Runtime::emulator(2)?.run_ranks(2, |rank| {
         let mut side = Side::new(&rank)?;
-        // Links are built, so that no later call waits for the peer.
+        // Makes the links, so that no later call waits for the peer.
         for operation in chosen {
             (operation.safe)(&mut side)?;
         }
@@ -103,7 +106,7 @@ fn in_flight(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
     Ok(best.into_iter().next().unwrap_or_default())
 }
 
-/// One operation on one rank again and again.
+/// Issues one operation on one rank again and again.
 fn profile(call: operations::Call) -> hccl::Result<()> {
     Runtime::emulator(1)?.run_ranks(1, |rank| {
         let mut side = Side::new(&rank)?;
@@ -127,7 +130,7 @@ fn main() -> hccl::Result<()> {
     let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| name.contains(&**a));
     let chosen: Vec<_> = OPERATIONS.iter().filter(|operation| wanted(operation.name)).collect();
     let alone: Vec<_> = chosen.iter().copied().filter(|o| !o.needs_peer).collect();
-    println!("issue only, ns an operation");
+    println!("issue only, ns for each operation");
     print("empty stream", &alone, empty_stream(&alone)?);
     print("16 in flight", &chosen, in_flight(&chosen)?);
     Ok(())

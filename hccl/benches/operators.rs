@@ -1,12 +1,12 @@
-//! Operators of one's own: the cost of recording a task, and a mesh all-gather next to the
-//! collective.
+//! Measures operators of the program: the cost of recording a task, and a mesh all-gather compared
+//! with the collective.
 //!
 //!     cargo bench -p hccl --bench operators
 //!     cargo bench -p hccl --bench operators -- gather    # only the second part
-//!     SLICE=16384 cargo bench -p hccl --bench operators  # with so many elements in a round
+//!     SLICE=16384 cargo bench -p hccl --bench operators  # with 16384 elements in a round
 //!
-//! The all-gathers take turns in one run, on the same ranks and buffers, so that a change of the
-//! machine's speed meets both. The best of each is printed.
+//! The two all-gathers take turns in one run, on the same ranks and buffers, so that a change of
+//! the machine's speed affects both. The best time of each is printed.
 
 mod pin;
 
@@ -18,11 +18,11 @@ use hccl::prelude::*;
 use pin::pin;
 
 const ROUNDS: usize = 12;
-/// Bytes of one rank's input.
+/// The sizes of one rank's input, in bytes.
 const SIZES: &[usize] = &[4 << 10, 256 << 10, 1 << 20, 16 << 20];
 const RANKS: &[u32] = &[2, 4, 8];
-/// Elements of a round: 2 MiB stay in a cache between being written and being read, and take long
-/// beside a notify.
+/// The number of elements of a round. They are 2 MiB, which stay in a cache from the write to the
+/// read, and whose copy takes long compared with a notify.
 const SLICE: usize = 1 << 19;
 
 fn main() -> hccl::Result<()> {
@@ -33,7 +33,7 @@ fn main() -> hccl::Result<()> {
     gathers()
 }
 
-/// All read from all, in rounds of one slice each.
+/// Returns an operator in which each rank reads from all others, in rounds of one slice.
 fn mesh_all_gather(slice: usize) -> Operator {
     Operator::all_gather("mesh_all_gather", move |op, main| {
         let n = op.count();
@@ -58,7 +58,7 @@ fn mesh_all_gather(slice: usize) -> Operator {
     })
 }
 
-/// Nanoseconds to record a task, with a new recording each time.
+/// Prints the nanoseconds to record a task. Each attempt makes a new recording.
 fn recording() {
     let many = Operator::all_gather("many", |op, main| {
         let n = op.count();
@@ -102,7 +102,7 @@ fn gathers() -> hccl::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of the collective and of the operator, the best of some blocks.
+/// Returns the nanoseconds of the collective and of the operator: the best of some rounds.
 fn measure(ranks: u32, bytes: usize) -> hccl::Result<[f64; 2]> {
     let slice = std::env::var("SLICE").ok().and_then(|slice| slice.parse().ok());
     let gather = mesh_all_gather(slice.unwrap_or(SLICE));
@@ -116,7 +116,7 @@ fn measure(ranks: u32, bytes: usize) -> hccl::Result<[f64; 2]> {
         let x = device.upload(&vec![rank.index() as f32 + 1.0; n], &stream)?;
         let mut y = device.zeros::<f32>(n * ranks as usize, &stream)?;
         let mut best = [f64::MAX; 2];
-        // The first round warms up: channels are built and pages touched.
+        // The first round is a warm-up: it makes the channels and touches the pages.
         for round in 0..ROUNDS {
             for (which, best) in best.iter_mut().enumerate() {
                 comm.barrier(&stream)?.wait()?;

@@ -1,8 +1,8 @@
 //! Measures the time that a replay saves: `cargo bench -p hccl --bench replay`.
 //!
-//! It compares twenty operations issued one by one with the same twenty as a replayed graph, on one
-//! idle stream of the emulator. The operations are small, so most of the time is issuing. Batches
-//! of both take turns; each figure is the best, in nanoseconds for all twenty.
+//! It issues twenty operations one by one, and the same twenty as a replay of a graph, on one idle
+//! stream of the emulator. The operations are small, so issuing takes most of the time. Batches of
+//! both ways take turns. Each figure is the best time for all twenty, in nanoseconds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const OPERATIONS: usize = 20;
 const STEPS: u32 = 50;
 const BATCHES: u32 = 2000;
 
-/// The best time of a step, of both ways.
+/// Returns the best time of a step for each of the two ways, in nanoseconds.
 fn race(mut one_by_one: impl FnMut(), mut replay: impl FnMut()) -> [f64; 2] {
     let mut best = [f64::INFINITY; 2];
     for _ in 0..BATCHES {

@@ -2,10 +2,10 @@
 //! [`DType`] for a type that is known at run time only. A program whose types are fixed needs just
 //! the names of the reductions.
 //!
-//! The compiler answers two questions: is this a type that HCCL moves ([`Element`]), and is there
-//! any product that reduces it with this operation ([`Reduce`])? The rest depends on the product
-//! one runs on (only the Ascend 950 reduces `u64` and `f64`) and is checked when the operation is
-//! issued, before CANN is called.
+//! The compiler checks that HCCL moves a type ([`Element`]), and that at least one product reduces
+//! the type with the given operation ([`Reduce`]). Whether the product in use supports the
+//! reduction is checked when the operation is issued, before CANN is called. For example, only the
+//! Ascend 950 reduces `u64` and `f64`.
 //!
 //! | | `i8` `i32` `i64` `f16` `f32` | `i16` `bf16` | `u64` `f64` | `u8` `u16` `u32` |
 //! |---|---|---|---|---|
@@ -13,8 +13,8 @@
 //! | [`Prod`] | all products | does not compile | 950 | does not compile |
 //! | moved (broadcast, send, receive) | all products | all products | all products | all products |
 //!
-//! A type that is known at run time only is a [`DType`], and [`DType::is_reduced_by`] answers the
-//! second question. 8-bit floats are [bytes](fp8) to HCCL.
+//! A type that is known at run time only is a [`DType`], for which [`DType::is_reduced_by`] makes
+//! the same check as [`Reduce`]. HCCL moves 8-bit floats as [bytes](fp8).
 
 pub mod fp8;
 
@@ -28,13 +28,14 @@ mod sealed {
 
 /// A type that HCCL can move between devices.
 ///
-/// Every bit pattern of an element is a valid value, so a buffer whose contents are unspecified
-/// (after a failed operation, say) still holds elements. The trait is sealed: the list is CANN's.
+/// Every bit pattern of an element is a valid value. So a buffer whose contents are unspecified,
+/// for example after a failed operation, still holds valid elements. The trait is sealed, because
+/// CANN defines the list of types.
 ///
 /// ```
 /// use hccl::prelude::*;
 ///
-/// /// Any element type will do.
+/// /// Works for any element type.
 /// fn ones<T: Element + From<u8>>(device: &Device, on: &Stream) -> hccl::Result<DeviceBuffer<T>> {
 ///     device.upload(&[T::from(1); 4], on)
 /// }
@@ -58,9 +59,9 @@ pub trait Element:
     const DTYPE: DType;
 }
 
-/// How elements are combined: one of [`Sum`], [`Prod`], [`Max`], [`Min`].
+/// A reduction, which combines elements: one of [`Sum`], [`Prod`], [`Max`], [`Min`].
 ///
-/// The trait is sealed: the list is CANN's.
+/// The trait is sealed, because CANN defines the list of reductions.
 ///
 /// ```
 /// use hccl::dtype::{ReduceKind, ReduceOp};
@@ -77,14 +78,14 @@ pub trait Element:
     note = "pass the unit struct itself: `comm.all_reduce(&x, &mut y, Sum, &stream)`"
 )]
 pub trait ReduceOp: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync + 'static {
-    /// The operation as a value.
+    /// The reduction as a value.
     const KIND: ReduceKind;
 }
 
 /// An element type that at least one Ascend product reduces with `Op`.
 ///
-/// Whether the product at hand does is checked when an operation is issued; see the table of the
-/// [module](self).
+/// Whether the product in use reduces the type is checked when an operation is issued. See the
+/// table of the [module](self).
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -131,41 +132,41 @@ macro_rules! elements {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum DType {
-            $(#[doc = concat!("`", $text, "`, ", stringify!($bytes), " bytes an element.")] $name,)*
+            $(#[doc = concat!("`", $text, "`. Size in bytes: ", stringify!($bytes), ".")] $name,)*
         }
 
         impl DType {
             /// Every type, in the order of CANN's numbers.
             pub const ALL: &'static [DType] = &[$(DType::$name,)*];
 
-            /// Bytes of one element.
+            /// Returns the size of one element in bytes.
             pub const fn size(self) -> usize {
                 match self { $(DType::$name => $bytes,)* }
             }
 
-            /// Returns how many elements lie in `bytes` bytes. A shift: sizes are powers of two,
-            /// but a division by a variable takes its time.
+            /// Returns the number of whole elements in `bytes` bytes. It shifts, because sizes are
+            /// powers of two and a division by a variable is slow.
             #[inline]
             pub(crate) const fn elements(self, bytes: usize) -> usize {
                 bytes >> self.size().trailing_zeros()
             }
 
-            /// Whether sums and products of its elements are rounded.
+            /// Whether this is a floating-point type, whose sums and products are rounded.
             pub(crate) const fn is_float(self) -> bool {
                 matches!(self, DType::F16 | DType::F32 | DType::F64 | DType::BF16)
             }
 
-            /// CANN's number for the type (`HcclDataType`).
+            /// Returns CANN's number for the type (`HcclDataType`).
             pub const fn code(self) -> u32 {
                 match self { $(DType::$name => $code,)* }
             }
 
-            /// The name of the Rust type.
+            /// Returns the name of the Rust type, for example "f32".
             pub const fn name(self) -> &'static str {
                 match self { $(DType::$name => $text,)* }
             }
 
-            /// The type with this [name](Self::name).
+            /// Returns the type with this [name](Self::name), or `None` if there is none.
             pub fn from_name(name: &str) -> Option<DType> {
                 match name { $($text => Some(DType::$name),)* _ => None }
             }
@@ -204,7 +205,7 @@ impl fmt::Display for DType {
 
 macro_rules! reductions {
     ($($name:ident, $code:literal, $text:literal, $doc:literal, $example:literal;)*) => {
-        /// A reduction as a value, for messages and for code that learns it at run time.
+        /// A reduction as a value, for messages and for code that learns the reduction at run time.
         ///
         /// ```
         /// use hccl::dtype::ReduceKind;
@@ -221,12 +222,12 @@ macro_rules! reductions {
             /// Every reduction, in the order of CANN's numbers.
             pub const ALL: &'static [ReduceKind] = &[$(ReduceKind::$name,)*];
 
-            /// CANN's number for the reduction (`HcclReduceOp`).
+            /// Returns CANN's number for the reduction (`HcclReduceOp`).
             pub const fn code(self) -> u32 {
                 match self { $(ReduceKind::$name => $code,)* }
             }
 
-            /// The name, in lower case.
+            /// Returns the name of the reduction in lower case.
             pub const fn name(self) -> &'static str {
                 match self { $(ReduceKind::$name => $text,)* }
             }
@@ -276,8 +277,8 @@ macro_rules! reduces {
         $($(impl Reduce<$op> for $element {})*)*
 
         impl DType {
-            /// Whether at least one Ascend product reduces such elements in this way: what
-            /// [`Reduce`] says of types, for a type that is known at run time only.
+            /// Whether at least one Ascend product reduces elements of this type with this
+            /// reduction. This is [`Reduce`] for a type that is known at run time only.
             pub const fn is_reduced_by(self, kind: ReduceKind) -> bool {
                 match kind {
                     $(ReduceKind::$op => {

@@ -5,7 +5,7 @@
 //! use hccl::prelude::*;
 //!
 //! # fn main() -> hccl::Result<()> {
-//! let runtime = Runtime::emulator(4)?; // or Runtime::auto(), which takes CANN when there is one
+//! let runtime = Runtime::emulator(4)?; // or Runtime::auto(), which uses CANN if it is installed
 //! let sums = runtime.run_ranks(4, |rank| {
 //!     let stream = rank.device().stream()?;
 //!     let mut comm = rank.communicator()?;
@@ -24,13 +24,13 @@
 //! | to | use |
 //! | --- | --- |
 //! | run one program on a laptop and on a cluster | [`Runtime::auto`], [`Runtime::run_job`] |
-//! | test on virtual devices | [`Runtime::emulator`], [`Runtime::run_ranks`]; [`Fault`]s for what goes wrong |
+//! | test on virtual devices | [`Runtime::emulator`], [`Runtime::run_ranks`]; [`Fault`]s to inject failures |
 //! | start the ranks in another way | [`RootInfo`], [`Communicator::builder`] |
 //! | work with some of the ranks | [`Communicator::split`], [`Communicator::subset`] |
 //! | reduce, gather, spread or exchange over all ranks | a [`collective`], such as [`Communicator::all_reduce`] |
 //! | send to some ranks and receive from others | [`Communicator::batch`] |
-//! | have copies, kernels and collectives side by side | several [`Stream`]s; [`Event`]s where one waits for another |
-//! | know when an operation is complete, and whether it failed | its [`Work`]: `.await` or [`wait`](Work::wait) |
+//! | run copies, kernels and collectives at the same time | several [`Stream`]s; [`Event`]s if one stream waits for another |
+//! | find out when an operation is complete, and whether it failed | its [`Work`]: `.await` or [`wait`](Work::wait) |
 //! | repeat a step with less work for the host | a [`Graph`] |
 //! | move data that the program or another library holds | [`Runtime::register`], [`Runtime::lend`] |
 //! | handle elements whose type is known at run time only | [`DynBuffer`], [`Communicator::dynamic`] |
@@ -39,25 +39,27 @@
 //! | use an algorithm that HCCL does not have | an [operator](mod@operator) |
 //! | handle an error | [`Error::kind`], [`Error::missing_ranks`], [`Error::gone_ranks`] |
 //! | see what a run does | [`trace`] for the host, [timelines](kernel::timeline) for devices |
-//! | find where two runs part | [`record`] |
+//! | find the operation at which two runs begin to differ | [`record`] |
 //!
-//! Nearly every program begins with `use hccl::prelude::*;`. Training has a crate of its own,
-//! `hccl-train`: gradient buckets, shards, divided layers, checkpoints.
+//! Nearly every program begins with `use hccl::prelude::*;`. For training there is a separate
+//! crate, `hccl-train`, with gradient buckets, shards, divided layers and checkpoints.
 //!
 //! # Three rules
 //!
-//! * **An operation starts when it is called**, in program order, never in a poll. Dropping its
-//!   [`Work`] cancels nothing. If nobody saw its error, the next operation, wait or synchronise
-//!   behind it returns that, and so does every read by the host of what it should have written. So
-//!   end with a synchronise, or the error of the last operation is only a warning in the log when
-//!   its stream goes.
-//! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or
-//!   panics.
-//! * **Counts are elements**, and the crate checks before the call what types cannot check.
+//! * **An operation starts when it is called**, in program order, and never in a poll. Dropping its
+//!   [`Work`] cancels nothing. If the program never sees the error of an operation, the next
+//!   operation, wait or synchronise after it returns the error. So does every read by the host of
+//!   memory that the failed operation should have written. End a program with a synchronise:
+//!   otherwise the error of the last operation is only a warning in the log when the stream is
+//!   dropped.
+//! * **Memory lives as long as an operation uses it**, even if a handle is dropped or forgotten, a
+//!   future is cancelled, or a thread panics.
+//! * **Counts are elements**. Before a call, the crate checks the conditions that the types cannot
+//!   check.
 
-// rustdoc lists the methods of a type in the order of these lines, and in a module those of its
-// submodules first. So this is the order in which a program meets them, a line between two so that
-// rustfmt keeps it.
+// rustdoc lists the methods of a type in the order of these lines, and within a module it lists the
+// methods of the submodules first. So the modules are in the order in which a program uses them.
+// The empty lines between them keep rustfmt from sorting them.
 
 pub mod runtime;
 
@@ -129,7 +131,7 @@ pub use runtime::Fault;
 pub use runtime::{Backend, Finding, Product, Runtime};
 pub use work::Work;
 
-/// The names that nearly every program uses: `use hccl::prelude::*;`. Kernels and operators take
+/// The names that nearly every program uses: `use hccl::prelude::*;`. Kernels and operators need
 /// more: `use hccl::kernel::*;`, `use hccl::operator::*;`.
 pub mod prelude {
     pub use crate::collective::{CountMatrix, Partition};

@@ -15,12 +15,14 @@ use crate::order::patience::{Listening, Patience, Watch, watch_of_this_thread};
 use crate::order::work::Work;
 use crate::sync::lock;
 
-/// Something that has been asked for and waits for other ranks: a future of it.
+/// A future of an object, for example a communicator, whose making waits for other ranks.
 ///
-/// It was begun by the call that returned this, in the program's order, and goes on whether anybody
-/// watches or not. `.await` it, or [`wait`](Self::wait) for it; both may be done on any thread.
-/// Dropping it detaches: what has been made then is dropped at once, so a communicator is destroyed
-/// again and its peers are told that this rank is gone.
+/// The call that returned the `Pending` has begun to make the object. Objects are made in the
+/// program's order, even if no thread waits for them. `.await` the `Pending` or block in
+/// [`wait`](Self::wait), on any thread.
+///
+/// If you drop the `Pending`, the object is still made, but it is dropped at once. So a
+/// communicator is destroyed again, and its peers get the news that this rank is gone.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -39,26 +41,26 @@ use crate::sync::lock;
 pub struct Pending<T>(PendingSource<T>);
 
 enum PendingSource<T> {
-    /// A helper thread makes it. While it is awaited it has a wait.
+    /// A helper thread makes the object. The second field is the wait, while a task awaits it.
     Helper(Arc<PendingShared<T>>, Option<PendingWait>),
-    /// It is there when an operation is complete.
+    /// The object is available when an operation is complete.
     Behind(Behind<T>),
 }
 
 struct Behind<T> {
     work: Work,
     value: Option<T>,
-    /// The function that the program called, which issued an operation of another name.
+    /// The name of the function that the program called. The operation has a different name.
     operation: &'static str,
-    /// The stream of the operation. A stream that is dropped reports errors that nobody has asked
-    /// for yet, so it stays until the outcome is asked for.
+    /// The stream of the operation. A stream that is dropped logs the errors that nobody has
+    /// queried, so it is kept until the outcome is queried.
     _stream: Stream,
 }
 
-/// The wait of a task until it is made, with the watch that may end it before.
+/// The wait of a task for the object, with the watch that may end the wait early.
 struct PendingWait {
     patience: Patience,
-    /// The registration of the task that polled it last.
+    /// The registration for alarms of the task that polled the `Pending` last.
     listening: Listening,
 }
 
@@ -67,31 +69,32 @@ struct PendingShared<T> {
     operation: &'static str,
     state: Mutex<PendingState<T>>,
     changed: Condvar,
-    /// Told of the threads that wait.
+    /// The handle that reports the waiting threads to the backend.
     waits: ThreadWaits,
-    /// The watch that may end the waits of threads that have none of their own: the watch of the
-    /// thread that has begun it, or of the device.
+    /// The watch that may end the waits of threads that have no watch of their own. It is the watch
+    /// of the thread that began to make the object, or else that of the device.
     watch: Option<Arc<dyn Watch>>,
 }
 
 struct PendingState<T> {
     outcome: Option<Result<T>>,
-    /// The outcome was there, and somebody has it.
+    /// Whether a caller has taken the outcome.
     is_taken: bool,
-    /// The waker of the task that awaits it, and the thread that has polled that last.
+    /// The waker of the task that awaits the object, and the guard that counts the future as
+    /// pending for the thread that polled it last.
     waker: Option<(Waker, PolledHere)>,
-    /// Whether the [`Pending`] is gone.
+    /// Whether the [`Pending`] was dropped.
     detached: bool,
 }
 
 impl<T> Unpin for Pending<T> {}
 
-/// How long a thread waits before it looks whether something else has ended its wait.
+/// The longest time for which a thread blocks before it checks whether a watch ends its wait.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl<T: Send + 'static> Pending<T> {
-    /// Begins `make` on a helper thread of the device, after the objects that were begun before.
-    /// `operation` is the name of the program's call.
+    /// Begins `make` on a helper thread of the device, after the objects that were begun earlier.
+    /// `operation` is the name of the function that the program called.
     pub(crate) fn begin(
         operation: &'static str,
         device: &Device,
@@ -115,14 +118,14 @@ impl<T: Send + 'static> Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Returns a pending object that is there already.
+    /// Returns a `Pending` that is done already.
     pub(crate) fn ready(outcome: Result<T>) -> Self {
         let shared = PendingShared::new("", Some(outcome), ThreadWaits::default(), None);
         Pending(PendingSource::Helper(shared, None))
     }
 
-    /// Returns a pending object that gives `value` when an operation on a stream of its own is
-    /// complete. `operation` is the name of the program's call.
+    /// Returns a `Pending` that gives `value` when an operation on a stream of its own is complete.
+    /// `operation` is the name of the function that the program called.
     pub(crate) fn behind(
         operation: &'static str,
         issued: Result<(Stream, Work)>,
@@ -137,13 +140,14 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Waits for the object and returns it. Blocks until the other ranks have come or the
-    /// connection time-out of the backend has passed (120 s unless `HCCL_CONNECT_TIMEOUT` says
-    /// otherwise). A task of an executor must not call it, because other tasks need its thread.
+    /// Waits for the object and returns it. Blocks until the other ranks have made their calls, or
+    /// until the connection time-out of the backend has passed (120 s unless `HCCL_CONNECT_TIMEOUT`
+    /// sets another value). A task of an executor must not call it, because other tasks need its
+    /// thread.
     ///
     /// # Errors
     ///
-    /// Those of what is made.
+    /// Returns the error with which the making of the object has failed.
     pub fn wait(mut self) -> Result<T> {
         match &mut self.0 {
             PendingSource::Helper(shared, _) => loop {
@@ -158,12 +162,12 @@ impl<T> Pending<T> {
         }
     }
 
-    /// As [`wait`](Self::wait), for at most `limit`: then it comes back, and what it waits for goes
-    /// on.
+    /// Waits as [`wait`](Self::wait) does, but for at most `limit`. After that time the object is
+    /// still being made.
     ///
     /// # Errors
     ///
-    /// The pending itself, when the time has passed.
+    /// Returns the `Pending` itself if the time has passed.
     pub fn wait_timeout(mut self, limit: Duration) -> Result<Result<T>, Self> {
         let outcome = match &mut self.0 {
             PendingSource::Helper(shared, _) => shared.wait(limit),
@@ -175,7 +179,7 @@ impl<T> Pending<T> {
         outcome.ok_or(self)
     }
 
-    /// Whether it has been made, or has failed. Does not block.
+    /// Whether the object has been made, or its making has failed. Does not block.
     pub fn is_done(&self) -> bool {
         match &self.0 {
             PendingSource::Helper(shared, _) => lock(&shared.state).is_made(),
@@ -184,10 +188,10 @@ impl<T> Pending<T> {
     }
 }
 
-/// A future is not polled again when it is ready.
+/// Returns the error for a `Pending` that is polled or waited for again after it was ready.
 #[cold]
 fn taken() -> Error {
-    let problem = "it has been taken already".into();
+    let problem = "the result was already taken by an earlier await".into();
     Error::Invalid { operation: "await", problem }
 }
 
@@ -202,7 +206,7 @@ impl<T> Future for Pending<T> {
                     *wait = None;
                     return outcome;
                 }
-                // Before the look, so that an alarm after it is heard.
+                // Registered before the watch is checked, so that a later alarm wakes the task.
                 let listening = Listening::new(cx.waker());
                 let wait = match wait {
                     Some(wait) => {
@@ -224,7 +228,7 @@ impl<T> Future for Pending<T> {
 }
 
 impl<T> Behind<T> {
-    /// The value, when the operation ended well.
+    /// Returns the value if the operation has succeeded.
     fn take(&mut self, outcome: Result<()>) -> Result<T> {
         match outcome {
             Ok(()) => self.value.take().ok_or_else(taken),
@@ -238,7 +242,7 @@ impl<T> PendingState<T> {
         self.outcome.is_some() || self.is_taken
     }
 
-    /// The outcome, when there is one; the second time that it is gone.
+    /// Takes the outcome, if there is one. Returns an error if it was taken before.
     fn take(&mut self) -> Option<Result<T>> {
         if self.is_taken {
             return Some(Err(taken()));
@@ -262,13 +266,13 @@ impl<T> PendingShared<T> {
         Arc::new(PendingShared { operation, state, changed, waits, watch })
     }
 
-    /// `None` when the time has passed.
+    /// Waits for the outcome for at most `limit`. Returns `None` if the time has passed.
     fn wait(&self, limit: Duration) -> Option<Result<T>> {
         let (is_made, polled) = {
             let mut state = lock(&self.state);
             (state.is_made(), state.waker.take())
         };
-        // The task that polled it before is this one, which polls it no more.
+        // The caller owns the `Pending`, so no task polls it during this wait.
         drop(polled);
         let mut blocking = (!is_made).then(|| awaiting::blocks("Pending::wait"));
         let mut patience = Patience::watched(limit, self.watch.clone());
@@ -287,7 +291,8 @@ impl<T> PendingShared<T> {
             }
             waits.look();
             let waited = self.changed.wait_timeout(state, left.min(LOOK_UP));
-            // Without the lock: a subscriber is code of others.
+            // The lock is released here, because a warning runs a `tracing` subscriber, which is
+            // code from outside this crate.
             drop(waited.unwrap_or_else(PoisonError::into_inner));
             if let Some(blocking) = &mut blocking {
                 blocking.has_lasted(patience.elapsed());
@@ -315,7 +320,8 @@ impl<T> PendingShared<T> {
             return Poll::Ready(outcome);
         }
         let old = state.waker.replace((waker.clone(), PolledHere::new()));
-        // Without the lock: it may be code of others.
+        // The lock is released first, because dropping a waker may run code from outside this
+        // crate.
         drop(state);
         drop(old);
         Poll::Pending
@@ -344,7 +350,7 @@ impl<T> fmt::Debug for Pending<T> {
     }
 }
 
-/// The other end of a [`Pending`].
+/// The helper thread's end of a [`Pending`].
 struct Maker<T> {
     shared: Arc<PendingShared<T>>,
     told: bool,
@@ -364,8 +370,8 @@ impl<T> Maker<T> {
         drop(state);
         self.shared.changed.notify_all();
         if let Some((waker, polled)) = waker {
-            // First, since a task that is woken may block its thread, for which nothing waits any
-            // more.
+            // Dropped before the wake: the woken task may block its thread, which is no reason for
+            // a warning any more.
             drop(polled);
             waker.wake();
         }
@@ -376,7 +382,7 @@ impl<T> Drop for Maker<T> {
     /// Reports an error to the waiters if the helper panicked before it had made the object.
     fn drop(&mut self) {
         if !self.told {
-            let (operation, problem) = (self.shared.operation, "it has panicked".into());
+            let (operation, problem) = (self.shared.operation, "its helper thread panicked".into());
             self.tell(Err(Error::Invalid { operation, problem }));
         }
     }

@@ -1,8 +1,8 @@
-//! Properties of the safe interface, on the emulator: with the optional entries, and again without
-//! them. With `HCCL_TEST_RUNTIME=cann` they are tried once, on libraries that are loaded under
-//! CANN's names.
+//! Tests of the safe interface. On the emulator each test runs twice: with the optional entries and
+//! without them. With `HCCL_TEST_RUNTIME=cann` each test runs once, on libraries that are loaded
+//! under CANN's names.
 //!
-//! A [`Gate`] keeps a stream busy, so that work is really in flight when things are dropped.
+//! A [`Gate`] keeps a stream busy, so that work is really in flight when objects are dropped.
 
 mod awaiting;
 mod dynamic;
@@ -35,7 +35,7 @@ use crate::*;
 const SOON: Duration = Duration::from_millis(30);
 const LONG: Duration = Duration::from_secs(20);
 
-/// The entries that make a block of devices, describe its faults, and end it.
+/// The optional entries that make a block of devices, describe its faults, and end it.
 const KEPT: [&[u8]; 4] = [
     b"ascendExtBlockCreate",
     b"ascendExtBlockDestroy",
@@ -43,13 +43,13 @@ const KEPT: [&[u8]; 4] = [
     b"ascendExtFaultClear",
 ];
 
-/// Whether the runtime of this run is that of loaded libraries.
+/// Whether this run uses the runtime of loaded libraries.
 pub(crate) fn is_loaded() -> bool {
     std::env::var_os("HCCL_TEST_RUNTIME").is_some_and(|runtime| runtime == "cann")
 }
 
-/// The runtime of this run, with so many devices or more: small ones of the emulator, or those of
-/// loaded libraries.
+/// Returns the runtime of this run, with at least `devices` devices: small devices of the emulator,
+/// or the devices of loaded libraries.
 pub(crate) fn runtime_with(devices: usize) -> Runtime {
     if !is_loaded() {
         return own(devices, ascend_emulator::table());
@@ -59,14 +59,15 @@ pub(crate) fn runtime_with(devices: usize) -> Runtime {
     runtime
 }
 
-/// Small devices of the test's own, behind a table that may be changed. Over loaded libraries such
-/// a test does not run: a row in `docs/src/design/loaded-suite.md` says so.
+/// Returns a runtime with small emulated devices of the test's own and a function table that may be
+/// changed. Such a test does not run over loaded libraries, and it has a row in
+/// `docs/src/design/loaded-suite.md`.
 pub(crate) fn own(devices: usize, table: ascend_sys::Functions) -> Runtime {
     is_not_loaded();
     EmulatorOptions::small(devices).start_with(table).unwrap()
 }
 
-/// The same in checked mode.
+/// Returns a runtime with emulated devices of the test's own in checked mode.
 pub(crate) fn own_checked(devices: usize) -> Runtime {
     is_not_loaded();
     let checked = Runtime::emulator_builder().devices(devices).memory(16 << 20).checked(true);
@@ -81,8 +82,8 @@ fn is_not_loaded() {
     );
 }
 
-/// Runs a test on a runtime that counts and on one that does not, whose table has no optional entry
-/// but those that make and end its devices.
+/// Runs a test on a runtime that counts tasks, and on one that does not. The table of the second
+/// one has no optional entries except [`KEPT`].
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     if is_loaded() {
         let runtime = runtime_with(devices);

@@ -5,20 +5,20 @@
 //! Each operation is issued inside a span of level `DEBUG` with the target `hccl`, called
 //! `hccl.all_reduce`, `hccl.broadcast` and so on, with these fields:
 //!
-//! | field | |
+//! | field | value |
 //! |---|---|
-//! | `operation` | the same name without `hccl.`; of `hccl.run`, what the operator is called |
-//! | `communicator` | its name |
+//! | `operation` | the same name without `hccl.`; for `hccl.run`, the name of the operator |
+//! | `communicator` | the name of the communicator |
 //! | `rank` | this rank |
-//! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches are counted by themselves, messages by sender and receiver; of a group, that of its first operation |
-//! | `count` | elements that this rank gives, or gets from a reduction or a scatter; messages of a batch, operations of a group |
-//! | `bytes` | bytes of this rank |
+//! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches have numbers of their own, and so have the messages of each sender and receiver; a group has the number of its first operation |
+//! | `count` | the number of elements that this rank sends, or that it receives from a reduction or a scatter; for a batch the number of messages, for a group the number of operations |
+//! | `bytes` | the number of bytes of this rank's data |
 //!
 //! Copies have no span. The span covers the issuing, not the execution on the device. Waits that
 //! last longer than ten seconds are events of level `WARN`. Without a subscriber a span costs one
 //! load and one comparison.
 
-/// The span of an operation, entered.
+/// Makes the span of an operation and enters it.
 macro_rules! span {
     ($name:expr, $operation:expr, $member:expr, $sequence:expr, $count:expr, $bytes:expr) => {
         tracing::debug_span!(

@@ -1,14 +1,15 @@
-//! The highest possible speed of two threads of this machine, measured in the same run as the
-//! operations that are compared with it.
+//! The bound: the highest possible speed of two threads on this machine. It is measured in the same
+//! run as the operations that are compared with it.
 //!
-//! An all-reduce on two ranks cannot do less than this, on two cores at once:
+//! An all-reduce of N bytes on two ranks, with one core each, needs at least one of these:
 //!
-//! * A: each rank reads both inputs (2N bytes) and writes its own output (N);
-//! * B: each rank reads half of both inputs (N) and writes that half of both outputs (N);
+//! * A: each rank reads both inputs (2N bytes) and writes its own output (N bytes);
+//! * B: each rank reads half of both inputs (N bytes) and writes that half of both outputs (N
+//!   bytes).
 //!
-//! and one rank must learn that the other one is there, which is the time a cache line takes from
-//! core to core. The bound is that time plus the better of A and B, each with plain and with
-//! streaming (non-temporal) stores.
+//! In addition, one rank must see that the other one has arrived. This takes the time that a cache
+//! line needs to get from one core to the other. The bound is that time plus the better time of A
+//! and B, each measured with plain and with streaming (non-temporal) stores.
 
 use std::hint::spin_loop;
 use std::ops::Range;
@@ -17,12 +18,13 @@ use std::time::Instant;
 
 use crate::pin::pin;
 
-/// A word with its cache line (and its neighbour, which processors fetch along) to itself.
+/// A word that shares its cache line with no other data. The neighbouring line is unused too,
+/// because processors fetch pairs of lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// Time in nanoseconds that a written cache line takes to be seen by the other core: half a
+/// Returns the time in nanoseconds until a written cache line is seen by the other core: half of a
 /// ping-pong, the best of many.
 pub fn one_way_latency() -> f64 {
     const ROUNDS: u64 = 20_000;
@@ -58,7 +60,7 @@ pub fn one_way_latency() -> f64 {
     best
 }
 
-/// The four buffers of an all-reduce on two ranks, all touched beforehand.
+/// The four buffers of an all-reduce on two ranks. All their pages have been touched.
 pub struct Buffers {
     inputs: [Vec<f32>; 2],
     outputs: [Vec<f32>; 2],
@@ -88,14 +90,14 @@ struct Pointers {
     elements: usize,
 }
 
-// SAFETY: the buffers outlive the scope of the threads, and each thread writes bytes that no other
-// touches.
+// SAFETY: the buffers outlive the scope of the threads, and no other thread accesses the bytes that
+// a thread writes.
 unsafe impl Send for Pointers {}
-// SAFETY: as above.
+// SAFETY: the same argument as for `Send`.
 unsafe impl Sync for Pointers {}
 
-/// The least work of an all-reduce on these buffers: nanoseconds, the best average of `blocks`
-/// blocks of `repeats`.
+/// Measures the least work of an all-reduce on these buffers. Returns nanoseconds: the best average
+/// of `blocks` blocks of `repeats` repetitions.
 pub fn least_work(buffers: &mut Buffers, kernel: Kernel, blocks: usize, repeats: usize) -> f64 {
     let pointers = Pointers {
         inputs: [buffers.inputs[0].as_ptr(), buffers.inputs[1].as_ptr()],
@@ -103,7 +105,7 @@ pub fn least_work(buffers: &mut Buffers, kernel: Kernel, blocks: usize, repeats:
         elements: buffers.inputs[0].len(),
     };
     let arrived = AtomicU64::new(0);
-    // Both threads start each block together; the block lasts until the slower one is done.
+    // Both threads start each block together, and the block lasts until the slower thread is done.
     let meet = |target: u64| {
         arrived.fetch_add(1, AcqRel);
         while arrived.load(Acquire) < target {
@@ -124,7 +126,7 @@ pub fn least_work(buffers: &mut Buffers, kernel: Kernel, blocks: usize, repeats:
             }
             target += 2;
             meet(target);
-            // The first block warms up.
+            // The first block is a warm-up.
             if block > 0 {
                 best = best.min(since.elapsed().as_nanos() as f64 / repeats as f64);
             }
@@ -147,8 +149,8 @@ fn work(p: &Pointers, kernel: Kernel, rank: usize) {
         _ => half..p.elements,
     };
     let streaming = matches!(kernel, Kernel::AStreaming | Kernel::BStreaming);
-    // SAFETY: the range lies in all buffers; the outputs of the two threads are disjoint (A: own
-    // buffers; B: own halves), and inputs are only read.
+    // SAFETY: the range lies in all buffers. The two threads write disjoint outputs (A: each its
+    // own buffer, B: each its own half), and inputs are only read.
     unsafe {
         match kernel {
             Kernel::A | Kernel::AStreaming => {
@@ -168,7 +170,7 @@ unsafe fn best_add<const N: usize>(
     range: Range<usize>,
     streaming: bool,
 ) {
-    // SAFETY: in range by contract, and the features are there.
+    // SAFETY: the range is valid by contract, and the processor has the features.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512f") {
@@ -191,7 +193,7 @@ unsafe fn add<const N: usize>(
     range: Range<usize>,
 ) {
     for at in range {
-        // SAFETY: in range by contract.
+        // SAFETY: `at` is in range by contract.
         unsafe {
             let sum = *inputs[0].add(at) + *inputs[1].add(at);
             for output in outputs {
@@ -226,7 +228,8 @@ mod x86 {
                     let misaligned =
                         |at: usize| outputs.iter().any(|o| o.add(at) as usize % (LANES * 4) != 0);
                     if streaming {
-                        // Buffers of one alignment become aligned together; others stay plain.
+                        // If all buffers have the same alignment, they become aligned here.
+                        // Otherwise all stores are plain.
                         let head = (0..LANES).find(|&head| !misaligned(at + head)).unwrap_or(0);
                         let head = head.min(end - at);
                         super::add(inputs, outputs, at..at + head);

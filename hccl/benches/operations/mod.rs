@@ -1,4 +1,4 @@
-//! Every operation, as a safe call and as the C call behind it.
+//! The table of operations, each as a safe call and as the C call that it makes.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use ascend_sys::{
 };
 use hccl::prelude::*;
 
-/// Elements of a block.
+/// The number of elements of a block.
 const COUNT: u64 = 4;
 const TYPE: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
@@ -19,7 +19,8 @@ pub struct Side {
     stream: Stream,
     table: Functions,
     peer: u32,
-    /// A block of each kind, and a block for each rank.
+    /// The data that the rank sends, one block. `recv` is another block, and `whole` and `gathered`
+    /// have one block for each rank.
     send: DeviceBuffer<f32>,
     recv: DeviceBuffer<f32>,
     whole: DeviceBuffer<f32>,
@@ -35,7 +36,7 @@ pub type Call = fn(&mut Side) -> hccl::Result<()>;
 
 pub struct Operation {
     pub name: &'static str,
-    /// It is a message to another rank.
+    /// Whether the operation is a message to another rank.
     pub needs_peer: bool,
     pub safe: Call,
     pub raw: Call,
@@ -78,8 +79,8 @@ impl Side {
         })
     }
 
-    /// Waits for everything. An operation of our own comes last, since `hccl` does not know of the
-    /// raw ones.
+    /// Waits for everything. Issues a safe operation last and waits for that, because `hccl` does
+    /// not know of the raw operations.
     pub fn settle(&mut self) -> hccl::Result<()> {
         self.comm.barrier(&self.stream)?.wait()
     }
@@ -93,7 +94,8 @@ impl Side {
     }
 }
 
-/// `operation!(name, needs a peer, side, safe call, C function, arguments but the communicator and the stream)`.
+/// Makes an [`Operation`]. The arguments are: the name, whether it needs a peer, the side, the safe
+/// call, and the C function with its arguments without the communicator and the stream.
 macro_rules! operation {
     ($name:literal, $peer:literal, $side:ident, $safe:expr, $function:ident($($argument:expr),* $(,)?)) => {
         Operation {
@@ -105,8 +107,8 @@ macro_rules! operation {
             },
             raw: |$side| {
                 let function = $side.table.$function.expect("the emulator has it");
-                // SAFETY: live handles, and buffers and tables that are as long as the operation
-                // says and are kept until the stream has been synchronised.
+                // SAFETY: the handles are live. The buffers and tables are as long as the operation
+                // needs, and they are kept until the stream has been synchronised.
                 let code = unsafe { function($($argument,)* $side.comm.as_raw(), $side.stream.as_raw()) };
                 assert_eq!(code, HcclResult::HCCL_SUCCESS);
                 Ok(())
@@ -280,7 +282,7 @@ pub const OPERATIONS: &[Operation] = &[
         raw: |s| {
             let send = s.table.HcclSend.expect("the emulator has it");
             let (comm, stream) = (s.comm.as_raw(), s.stream.as_raw());
-            // SAFETY: as for collectives.
+            // SAFETY: the same argument as for the collectives.
             let code = unsafe { send(s.send.as_ptr(), COUNT, TYPE, s.peer, comm, stream) };
             assert_eq!(code, HcclResult::HCCL_SUCCESS);
             Ok(())
@@ -296,7 +298,7 @@ pub const OPERATIONS: &[Operation] = &[
         raw: |s| {
             let recv = s.table.HcclRecv.expect("the emulator has it");
             let (comm, stream) = (s.comm.as_raw(), s.stream.as_raw());
-            // SAFETY: as for collectives.
+            // SAFETY: the same argument as for the collectives.
             let code = unsafe { recv(s.recv.as_ptr(), COUNT, TYPE, s.peer, comm, stream) };
             assert_eq!(code, HcclResult::HCCL_SUCCESS);
             Ok(())

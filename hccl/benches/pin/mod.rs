@@ -1,9 +1,10 @@
-//! The core that a rank of a bench runs on.
+//! Ties a rank of a bench to a core.
 
-/// Ties the calling thread to one of the cores it may run on, so that two ranks do not share one.
+/// Ties the calling thread to one of the cores that it may run on, so that two ranks do not share a
+/// core.
 pub fn pin(index: usize) {
-    // SAFETY: plain system calls on a set that lives on the stack; failure leaves the thread where
-    // it is.
+    // SAFETY: the system calls access only a set on the stack. If a call fails, the thread stays
+    // where it is.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {

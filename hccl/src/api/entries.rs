@@ -1,5 +1,5 @@
-//! The optional entries of the table (`ascendExt*`), asked for one by one. The header
-//! `ascend/ascend_ext.h` says what they are for.
+//! The optional entries of the table (`ascendExt*`). Each function here checks whether the table
+//! has its entry. The header `ascend/ascend_ext.h` describes the entries.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use crate::error::finding::Finding;
 use crate::error::peers::MOST_RANKS;
 use crate::error::{Code, Error, Result};
 
-/// The progress of a stream: a line of counters that the backend writes.
+/// The progress line of a stream: counters in shared memory that the backend writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress(*const AscendExtProgress);
 
@@ -24,7 +24,7 @@ unsafe impl Send for Progress {}
 unsafe impl Sync for Progress {}
 
 impl Progress {
-    /// The address of the line, which tells it from others.
+    /// Returns the address of the line as a number that identifies the line.
     pub(crate) fn address(self) -> usize {
         self.0.addr()
     }
@@ -36,8 +36,8 @@ impl Progress {
         unsafe { AtomicU64::from_ptr((&raw const (*self.0).submitted).cast_mut()) }.load(Acquire)
     }
 
-    /// Returns the highest completed ticket: every task up to it is finished and touches no memory
-    /// any more.
+    /// Returns the highest completed ticket. All tasks up to this ticket have ended and no longer
+    /// touch memory.
     #[inline]
     pub(crate) fn completed(self) -> u64 {
         // SAFETY: as in `submitted`.
@@ -55,17 +55,19 @@ impl Progress {
 impl Table {
     /// Returns the stream's progress line, if the backend has one.
     pub(crate) fn progress(&self, stream: &StreamHandle) -> Option<Progress> {
-        // Without these entries nobody could say which operation failed, or wait for one.
+        // Without these entries it would be impossible to find out which operation failed, or to
+        // wait for one operation.
         self.functions().ascendExtStreamFailure?;
         self.functions().ascendExtAwaitTask?;
         let function = self.functions().ascendExtStreamProgress?;
         let mut line = std::ptr::null();
-        // SAFETY: the handle is alive, the out parameter a live local.
+        // SAFETY: the handle is alive, and the out parameter is a live local.
         let code = unsafe { function(stream.raw(), &mut line) };
         (code == 0 && !line.is_null()).then_some(Progress(line))
     }
 
-    /// Returns how the task with this ticket failed, if it did.
+    /// Returns the code and the text of the failure of the task with this ticket, if the task
+    /// failed.
     pub(crate) fn stream_failure(
         &self,
         stream: &StreamHandle,
@@ -84,8 +86,9 @@ impl Table {
         Some((Code::Acl(code), said(&text)))
     }
 
-    /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long
-    /// the caller means to wait in all. Returns whether it took all of `limit`.
+    /// Blocks until the task with this ticket is complete, but not longer than `limit`. `patience`
+    /// is the time that the caller will wait in total, over several calls. Returns `true` if
+    /// `limit` was reached.
     pub(crate) fn await_task(
         &self,
         stream: &StreamHandle,
@@ -105,8 +108,8 @@ impl Table {
         }
     }
 
-    /// Returns the ranks that one of the tasks with these tickets waits for, where the backend can
-    /// tell.
+    /// Returns the ranks for which one of the tasks with these tickets waits. The list is empty if
+    /// the backend cannot report them.
     pub(crate) fn task_peers(
         &self,
         stream: &StreamHandle,
@@ -115,8 +118,8 @@ impl Table {
         let (first, last) = tickets.into_inner();
         let Some(function) = self.functions().ascendExtTaskPeers else { return Vec::new() };
         let (mut ranks, mut count) = (vec![0; MOST_RANKS as usize], 0);
-        // SAFETY: the handle is alive; the out parameters are live locals, and the room is that of
-        // the list.
+        // SAFETY: the handle is alive; the out parameters are live locals, and the length is that
+        // of the list.
         let code = unsafe {
             function(stream.raw(), first, last, ranks.as_mut_ptr(), ranks.len(), &mut count)
         };
@@ -124,8 +127,8 @@ impl Table {
         ranks
     }
 
-    /// Tells the peers of a communicator that this rank issues nothing any more, where the backend
-    /// can. Takes any handle, also a stale one.
+    /// Notifies the peers of a communicator that this rank issues no more operations, if the
+    /// backend has this entry. The handle may be stale.
     pub(crate) fn leave(&self, comm: HcclComm, reason: &CStr) {
         if let Some(function) = self.functions().ascendExtCommLeave {
             // SAFETY: a stale handle is an error; the text is live for the call.
@@ -134,8 +137,7 @@ impl Table {
         }
     }
 
-    /// Ends a communicator for all ranks, where the backend can. Takes any handle, also a stale
-    /// one.
+    /// Aborts a communicator on all ranks, if the backend has this entry. The handle may be stale.
     pub(crate) fn abort(&self, comm: HcclComm) {
         if let Some(function) = self.functions().ascendExtCommAbort {
             // SAFETY: a stale handle is an error.
@@ -144,7 +146,8 @@ impl Table {
         }
     }
 
-    /// Tells the backend the title of a communicator for its texts, where it can use one.
+    /// Sets the title of a communicator, which the backend shows in its texts. Does nothing if the
+    /// backend does not have this entry.
     pub(crate) fn title(&self, comm: HcclComm, title: &str) {
         if let (Some(function), Ok(title)) =
             (self.functions().ascendExtCommTitle, std::ffi::CString::new(title))
@@ -155,9 +158,9 @@ impl Table {
         }
     }
 
-    /// Makes operations of no elements take a number on this communicator, where the backend can
-    /// give them one. Otherwise they take none, as in CANN, and a rank that makes one alone is not
-    /// found out.
+    /// Makes operations without elements take a number on this communicator, if the backend has
+    /// this entry. Otherwise they take no number, as in CANN, and it is not detected if only one
+    /// rank issues such an operation.
     pub(crate) fn number_zeros(&self, comm: HcclComm) {
         if let Some(function) = self.functions().ascendExtCommNumbersZeros {
             // SAFETY: a stale handle is an error.
@@ -166,21 +169,21 @@ impl Table {
         }
     }
 
-    /// A handle may have been stale. The backend's message about that must not turn up in the text
-    /// of a later error.
+    /// Discards the backend's message if a call failed, for example because the handle was stale.
+    /// The message must not appear in the text of a later error.
     fn forget_refusal(&self, code: HcclResult) {
         if code != HcclResult::HCCL_SUCCESS {
             drop(self.recent_message());
         }
     }
 
-    /// Returns the handle that tells the backend of waits of threads outside of it.
+    /// Returns the handle by which threads report to the backend that they wait for other threads.
     pub(crate) fn thread_waits(&self) -> ThreadWaits {
         ThreadWaits(self.functions().ascendExtThreadWaits)
     }
 
-    /// Returns how a call of the last group of this thread failed, if it did and the backend says
-    /// so.
+    /// Returns the error of one call of the last group of this thread, if the call failed and the
+    /// backend reports it. Calls are numbered from 0.
     pub(crate) fn group_failure(&self, call: u32) -> Option<Error> {
         let function = self.functions().ascendExtGroupResult?;
         let mut code = HcclResult::HCCL_SUCCESS;
@@ -195,18 +198,21 @@ impl Table {
         Some(Error::Call { function: "HcclGroupEnd", code, message, context: None })
     }
 
+    /// Whether [`await_activity`](Self::await_activity) can be called.
     pub(crate) fn has_await_activity(&self) -> bool {
         self.functions().ascendExtAwaitActivity.is_some()
     }
 
-    /// Blocks until a task of some stream completes after `activity` was read, or until `limit`.
+    /// Blocks until a task of any stream completes after `activity` was read, but not longer than
+    /// `limit`. Then stores the new counter in `activity`, which is 0 at first.
     pub(crate) fn await_activity(&self, activity: &mut u64, limit: Duration) -> Result<()> {
         let limit = milliseconds(limit).unsigned_abs();
-        // SAFETY: the in and out parameter is live.
+        // SAFETY: the parameter is live. The call reads and writes it.
         unsafe { call!(self, ascendExtAwaitActivity, activity, limit) }
     }
 
-    /// Takes fresh devices. Returns the block and the id of its first device.
+    /// Creates a block of new devices. Returns the number of the block and the id of its first
+    /// device.
     #[cfg(feature = "emulator")]
     pub(crate) fn create_block(
         &self,
@@ -225,10 +231,10 @@ impl Table {
         unsafe { call!(self, ascendExtFaultSet, block, fault) }
     }
 
-    /// Ends the faults of a device of a block.
+    /// Clears the faults of a device of a block.
     #[cfg(feature = "emulator")]
     pub(crate) fn clear_faults(&self, block: u32, device: u32) -> Result<()> {
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only numbers.
         unsafe { call!(self, ascendExtFaultClear, block, device) }
     }
 
@@ -236,23 +242,23 @@ impl Table {
     pub(crate) fn count_findings(&self, block: u32) -> u32 {
         let mut count = 0;
         if let Some(function) = self.functions().ascendExtFindings {
-            // SAFETY: the out parameter is a live local. A refusal leaves it alone.
+            // SAFETY: the out parameter is a live local. A call that fails does not change it.
             unsafe { function(block, &mut count) };
         }
         count
     }
 
-    /// Returns one of the findings.
+    /// Returns finding `index` of a block, if there is one.
     pub(crate) fn finding(&self, block: u32, index: u32) -> Option<Finding> {
         use ascend_sys::AscendExtFindingForm as Form;
         let function = self.functions().ascendExtFinding?;
         let told = |form: Form| {
             let mut length = 0;
-            // SAFETY: no text is asked for; the out parameter is a live local.
+            // SAFETY: the text is null with length 0; the out parameter is a live local.
             let code =
                 unsafe { function(block, index, form, std::ptr::null_mut(), 0, &mut length) };
             let mut text = vec![0_u8; (code == 0).then(|| length.checked_add(1)).flatten()?];
-            // SAFETY: the text is as long as the call is told.
+            // SAFETY: the text has the length that is passed.
             let code = unsafe {
                 function(block, index, form, text.as_mut_ptr().cast(), text.len(), &mut length)
             };
@@ -264,30 +270,30 @@ impl Table {
         Some(Finding { text, picture })
     }
 
-    /// Begins or ends recording what the kernels of a block do.
+    /// Begins or ends recording the timeline of the kernels of a block.
     pub(crate) fn record_timeline(&self, block: u32, on: bool) -> Result<()> {
-        // A recording begins only if it can be read later.
+        // A recording begins only if the backend can return it later.
         if self.functions().ascendExtTimeline.is_none() {
             return Err(self.missing("ascendExtTimeline"));
         }
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only numbers.
         unsafe { call!(self, ascendExtTimelineRecord, block, on.into()) }
     }
 
-    /// Returns the recorded timeline.
+    /// Returns the recorded timeline of a block as text, in the given form.
     pub(crate) fn timeline(
         &self,
         block: u32,
         form: ascend_sys::AscendExtTimelineForm,
     ) -> Result<Box<str>> {
         let mut length = 0;
-        // SAFETY: no text is asked for; the out parameter is a live local.
+        // SAFETY: the text is null with length 0; the out parameter is a live local.
         unsafe {
             call!(self, ascendExtTimeline, block, form, std::ptr::null_mut(), 0, &mut length)
         }?;
         let mut text = vec![0_u8; length.saturating_add(1)];
         let room = text.len();
-        // SAFETY: the text is as long as the call is told.
+        // SAFETY: the text has the length that is passed.
         unsafe {
             let text = text.as_mut_ptr().cast();
             call!(self, ascendExtTimeline, block, form, text, room, &mut length)
@@ -296,7 +302,7 @@ impl Table {
         Ok(String::from_utf8_lossy(&text[..end]).into())
     }
 
-    /// Tells the backend that the host itself touches pinned memory.
+    /// Reports to the backend that the host itself reads or writes pinned memory.
     pub(crate) fn host_touches(&self, start: *const c_void, bytes: usize, write: bool) {
         if let Some(function) = self.functions().ascendExtHostAccess {
             // SAFETY: the backend takes the address as a number.
@@ -304,53 +310,56 @@ impl Table {
         }
     }
 
+    /// Destroys a block. All handles of objects in the block become stale.
     pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
-        // SAFETY: takes a number; everything that was made in the block becomes a stale handle,
-        // which the backend checks.
+        // SAFETY: takes a number. The handles of the block become stale, and the backend checks for
+        // stale handles.
         unsafe { call!(self, ascendExtBlockDestroy, block) }
     }
 }
 
-/// The length of the array for a text of the backend.
+/// The length of the array for a text of the backend, in bytes.
 const ROOM: usize = 2048;
 
-/// Returns the text that is written there, if any.
+/// Returns the text that the backend has written into the array, or `None` if it is empty.
 fn said(text: &[c_char]) -> Option<Box<str>> {
     Some(words(text)).filter(|text| !text.is_empty())
 }
 
-/// Tells the backend, where it wants to know, that a thread waits for another one: so it can prove
-/// deadlocks.
+/// The entry by which threads report to the backend that they wait for other threads. The backend
+/// needs these reports to prove deadlocks. If the backend does not have the entry, nothing is
+/// reported.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ThreadWaits(Option<unsafe extern "C" fn(u32) -> ascend_sys::aclError>);
 
-/// A wait of the calling thread for another one, until this is dropped.
+/// A wait of the calling thread for another thread. Dropping it ends the wait.
 pub(crate) struct ThreadWait {
     waits: ThreadWaits,
     patience: Duration,
 }
 
 impl ThreadWaits {
-    /// Begins a wait of this much time in all.
+    /// Begins a wait that lasts for at most `patience` in total.
     pub(crate) fn begin(self, patience: Duration) -> ThreadWait {
         ThreadWait { waits: self, patience }
     }
 
+    /// Reports a wait of `patience_ms` milliseconds in total, or with 0 that the thread runs.
     fn say(self, patience_ms: u32) {
         if let Some(function) = self.0 {
-            // SAFETY: a call with a number, which cannot fail.
+            // SAFETY: the call takes only a number, and cannot fail.
             let _ = unsafe { function(patience_ms) };
         }
     }
 }
 
 impl ThreadWait {
-    /// Pauses the wait, since the thread goes on for a while.
+    /// Reports that the thread runs for a while, which pauses the wait.
     pub(crate) fn pause(&self) {
         self.waits.say(0);
     }
 
-    /// Tells that the thread has just found that it has to wait.
+    /// Reports that the thread has just found that it still has to wait.
     pub(crate) fn look(&self) {
         self.waits.say(milliseconds(self.patience).unsigned_abs());
     }

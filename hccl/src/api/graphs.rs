@@ -1,4 +1,4 @@
-//! Graphs as owned handles, on the same terms as those of [streams](super::handles).
+//! Graphs as owned handles, with the same invariant as the handles of [streams](super::handles).
 
 use ascend_sys::{aclmdlRI, aclmdlRICaptureMode, aclrtStream};
 
@@ -6,27 +6,27 @@ use super::handles::{StreamHandle, made};
 use super::{Table, call};
 use crate::error::Result;
 
-/// A graph.
+/// An owned handle of a graph.
 pub(crate) struct GraphHandle(aclmdlRI);
 
-// SAFETY: the handle is a name that CANN resolves; it takes it from any thread.
+// SAFETY: CANN resolves the handle itself, and accepts it from any thread.
 unsafe impl Send for GraphHandle {}
 // SAFETY: as above.
 unsafe impl Sync for GraphHandle {}
 
 impl Table {
-    /// Begins a capture of the stream. Mode RELAXED: other threads may copy meanwhile, and any
-    /// thread may end it.
+    /// Begins a capture of the stream. The mode is RELAXED: other threads may copy during the
+    /// capture, and any thread may end it.
     pub(crate) fn begin_capture(&self, stream: &StreamHandle) -> Result<()> {
         let mode = aclmdlRICaptureMode::ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
         // SAFETY: the handle is alive.
         unsafe { call!(self, aclmdlRICaptureBegin, stream.raw(), mode) }
     }
 
-    /// Ends the capture of the stream.
+    /// Ends the capture of the stream, and returns the recorded graph.
     pub(crate) fn end_capture(&self, stream: &StreamHandle) -> Result<GraphHandle> {
         let mut graph = std::ptr::null_mut();
-        // SAFETY: the handle is alive, the out parameter a live local.
+        // SAFETY: the handle is alive, and the out parameter is a live local.
         unsafe { call!(self, aclmdlRICaptureEnd, stream.raw(), &mut graph) }?;
         made("aclmdlRICaptureEnd", graph).map(GraphHandle)
     }
@@ -34,8 +34,8 @@ impl Table {
     /// Enqueues the recorded operations of the graph.
     ///
     /// # Safety
-    /// Everything that the graph uses is alive, and stays so, and unused by others, until this
-    /// execution is complete. The stream is alive.
+    /// Everything that the graph uses stays alive, and nothing else uses it, until this execution
+    /// is complete. The stream is alive.
     pub(crate) unsafe fn execute_graph(
         &self,
         graph: &GraphHandle,
@@ -45,9 +45,9 @@ impl Table {
         unsafe { call!(self, aclmdlRIExecuteAsync, graph.0, stream) }
     }
 
-    /// Destroys the graph. Waits while it runs.
+    /// Destroys the graph. Blocks while the graph runs.
     pub(crate) fn destroy_graph(&self, graph: GraphHandle) -> Result<()> {
-        // SAFETY: the handle is moved in, so nobody has it any more.
+        // SAFETY: the handle is moved in, so no other code can use it.
         unsafe { call!(self, aclmdlRIDestroy, graph.0) }
     }
 }

@@ -1,10 +1,10 @@
 //! AscendCL's streams, events, contexts and memory as owned handles.
 //!
-//! The invariant that makes the calls here safe: only the create function makes a handle, it cannot
-//! be copied, and it is destroyed by moving it into the destroy function. So a handle that exists
-//! is alive, and every function of CANN that takes one may be called from any thread (handles are
-//! process wide). CANN's other demand, the right current context, it checks itself and answers with
-//! a code. The functions at the end, which move or fill memory, are `unsafe`.
+//! An invariant makes the calls here safe: only the create function makes a handle, a handle cannot
+//! be copied, and the destroy function consumes it. So a handle that exists is alive. Handles are
+//! valid in the whole process, so any thread may call the functions of CANN that take one. CANN
+//! also requires the right current context. It checks this itself and returns a code. The functions
+//! at the end, which move or fill memory, are `unsafe`.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;
@@ -18,23 +18,23 @@ use ascend_sys::{
 use super::{Table, call};
 use crate::error::{Code, Error, Result};
 
-/// `aclrtSetCurrentContext` and friends found no context on this thread.
+/// The code of CANN that says that the calling thread has no current context.
 const NO_CONTEXT: i32 = ascend_sys::ACL_ERROR_RT_CONTEXT_NULL;
 pub(super) const STREAM_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
 const EVENT_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
 
-/// A stream.
+/// An owned handle of a stream.
 pub(crate) struct StreamHandle(aclrtStream);
-/// An event (of the kind that may be recorded again).
+/// An owned handle of an event that may be recorded again.
 pub(crate) struct EventHandle(aclrtEvent);
-/// A notify: one stream waits for it until another one records it.
+/// An owned handle of a notify: one stream waits for it until another stream records it.
 pub(crate) struct NotifyHandle(aclrtNotify);
-/// A context. Contexts are not owned: a device's default context lives as long as the device is
-/// set.
+/// A handle of a context. It does not own the context: the default context of a device lives as
+/// long as the device is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextHandle(aclrtContext);
 
-// SAFETY: the handles are names that CANN resolves; it takes them from any thread.
+// SAFETY: CANN resolves the handles itself, and accepts them from any thread.
 unsafe impl Send for StreamHandle {}
 // SAFETY: as above; CANN's own locks order calls on one stream.
 unsafe impl Sync for StreamHandle {}
@@ -52,17 +52,19 @@ unsafe impl Send for ContextHandle {}
 unsafe impl Sync for ContextHandle {}
 
 impl StreamHandle {
-    /// Returns the handle itself, for a call that enqueues.
+    /// Returns the raw handle, for a call that enqueues a task.
     #[inline]
     pub(crate) fn raw(&self) -> aclrtStream {
         self.0
     }
 
-    /// Moves the handle out of a place that is about to go away.
+    /// Moves the handle out of a value that is about to be dropped, and leaves a null handle there.
     pub(crate) fn take(&mut self) -> Self {
         Self(std::mem::replace(&mut self.0, std::ptr::null_mut()))
     }
 
+    /// Returns a handle for a raw stream.
+    ///
     /// # Safety
     /// The stream must stay alive as long as the handle exists.
     pub(crate) unsafe fn from_raw(stream: aclrtStream) -> Self {
@@ -70,16 +72,16 @@ impl StreamHandle {
     }
 }
 
-/// The end of a wait with a time limit of CANN.
+/// The outcome of a wait in CANN that has a time limit.
 pub(crate) enum Waited {
-    /// The wait is over; the code is that of an earlier failure.
+    /// The wait ended before its limit. An error is that of an earlier failure.
     Over(Result<()>),
-    /// It took too long.
+    /// The wait reached its limit.
     TimedOut,
 }
 
 impl Table {
-    /// Calls `aclInit`; a repeated call is fine, since other code may use CANN too.
+    /// Calls `aclInit`. A repeated call is no error, because other code may use CANN too.
     pub(crate) fn init(&self) -> Result<()> {
         // SAFETY: a null configuration is CANN's default.
         match unsafe { call!(self, aclInit, std::ptr::null()) } {
@@ -90,6 +92,7 @@ impl Table {
         }
     }
 
+    /// Returns the number of devices.
     pub(crate) fn device_count(&self) -> Result<u32> {
         let mut count = 0;
         // SAFETY: the out parameter is a live local.
@@ -97,12 +100,13 @@ impl Table {
         Ok(count)
     }
 
+    /// Sets the device of the calling thread, and makes the device's default context current.
     pub(crate) fn set_device(&self, id: i32) -> Result<()> {
-        // SAFETY: takes a number.
+        // SAFETY: the call takes only a number.
         unsafe { call!(self, aclrtSetDevice, id) }
     }
 
-    /// Whether this context is known to be the calling thread's current one
+    /// Whether CANN reports this context as the calling thread's current context
     /// (`aclrtGetCurrentContext`).
     #[inline]
     pub(crate) fn is_current(&self, wanted: ContextHandle) -> bool {
@@ -112,7 +116,7 @@ impl Table {
             && context == wanted.0
     }
 
-    /// Returns the calling thread's context; `None` when it has none.
+    /// Returns the calling thread's current context, or `None` if it has none.
     #[inline]
     pub(crate) fn current_context(&self) -> Result<Option<ContextHandle>> {
         let Some(function) = self.functions().aclrtGetCurrentContext else {
@@ -124,8 +128,8 @@ impl Table {
             0 if context.is_null() => Ok(None),
             0 => Ok(Some(ContextHandle(context))),
             NO_CONTEXT => {
-                // CANN notes this answer as an error of the thread. It is no error, and must not
-                // turn up in a later text.
+                // CANN stores a message for this code, although it is no error here. The message
+                // must not appear in the text of a later error.
                 drop(self.recent_message());
                 Ok(None)
             }
@@ -135,11 +139,11 @@ impl Table {
 
     #[inline]
     pub(crate) fn set_context(&self, context: ContextHandle) -> Result<()> {
-        // SAFETY: the handle came from CANN, which answers a stale one with a code.
+        // SAFETY: the handle came from CANN, which returns a code for a stale handle.
         unsafe { call!(self, aclrtSetCurrentContext, context.0) }
     }
 
-    /// Returns an attribute of a device, a number (`aclrtGetDeviceInfo`).
+    /// Returns an attribute of a device as a number (`aclrtGetDeviceInfo`).
     pub(crate) fn device_info(&self, id: i32, attribute: aclrtDevAttr) -> Result<u32> {
         let (id, mut value) = (u32::try_from(id).unwrap_or(u32::MAX), 0);
         // SAFETY: the out parameter is a live local.
@@ -150,14 +154,14 @@ impl Table {
     /// Returns the name of the chip.
     pub(crate) fn soc_name(&self) -> Option<String> {
         let function = self.functions().aclrtGetSocName?;
-        // SAFETY: takes no arguments and returns static text or null.
+        // SAFETY: the function takes no arguments, and returns static text or null.
         unsafe {
             let name = function();
             (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
         }
     }
 
-    /// Returns the free and the total bytes of the current device.
+    /// Returns the free and the total memory of the current device, in bytes.
     pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the out parameters are live locals.
@@ -172,14 +176,14 @@ impl Table {
         made("aclrtCreateStream", stream).map(StreamHandle)
     }
 
-    /// Destroys a stream on which all is complete. CANN's other function waits first, and would
-    /// wait also for a device that has stopped.
+    /// Destroys a stream whose tasks are all complete. `aclrtDestroyStream` is not used, because it
+    /// waits first, and would wait even for a device that has stopped.
     pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the handle is moved in, so nobody has it any more.
+        // SAFETY: the handle is moved in, so no other code can use it.
         unsafe { call!(self, aclrtDestroyStreamForce, stream.0) }
     }
 
-    /// Waits for everything on the stream.
+    /// Blocks until all tasks on the stream are complete, but not longer than `limit`.
     pub(crate) fn synchronize_stream(
         &self,
         stream: &StreamHandle,
@@ -193,14 +197,15 @@ impl Table {
         Ok(self.waited("aclrtSynchronizeStreamWithTimeout", code, STREAM_TIMEOUT))
     }
 
-    /// Whether everything on the stream is complete.
+    /// Whether all tasks on the stream are complete.
     pub(crate) fn query_stream(&self, stream: &StreamHandle) -> Result<bool> {
         let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
-        // SAFETY: the handle is alive, the out parameter a live local.
+        // SAFETY: the handle is alive, and the out parameter is a live local.
         unsafe { call!(self, aclrtStreamQuery, stream.0, &mut status) }?;
         Ok(status == aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE)
     }
 
+    /// Converts the code of a wait; `timeout` is the code for a wait that reached its limit.
     pub(super) fn waited(&self, function: &'static str, code: i32, timeout: i32) -> Waited {
         if code == timeout {
             Waited::TimedOut
@@ -209,7 +214,7 @@ impl Table {
         }
     }
 
-    /// Creates an event; with `timed` it notes when it is reached.
+    /// Creates an event. With `timed`, the event records the time at which a stream reaches it.
     pub(crate) fn create_event(&self, timed: bool) -> Result<EventHandle> {
         let flag = ACL_EVENT_SYNC | if timed { ACL_EVENT_TIME_LINE } else { 0 };
         let mut event = std::ptr::null_mut();
@@ -227,47 +232,49 @@ impl Table {
     }
 
     pub(crate) fn destroy_notify(&self, notify: NotifyHandle) -> Result<()> {
-        // SAFETY: the handle is moved in, so nobody has it any more.
+        // SAFETY: the handle is moved in, so no other code can use it.
         unsafe { call!(self, aclrtDestroyNotify, notify.0) }
     }
 
-    /// Makes this stream wake the stream that waits for the notify, when its present tasks are
+    /// Makes the stream set the notify when the tasks that are now queued on the stream are
     /// complete.
     pub(crate) fn record_notify(&self, notify: &NotifyHandle, stream: &StreamHandle) -> Result<()> {
         // SAFETY: both handles are alive.
         unsafe { call!(self, aclrtRecordNotify, notify.0, stream.0) }
     }
 
-    /// Makes later tasks of the stream wait for the notify, without a limit.
+    /// Makes later tasks of the stream wait for the notify, without a time limit.
     pub(crate) fn wait_notify(&self, stream: &StreamHandle, notify: &NotifyHandle) -> Result<()> {
         // SAFETY: both handles are alive.
         unsafe { call!(self, aclrtWaitAndResetNotify, notify.0, stream.0, 0) }
     }
 
     pub(crate) fn destroy_event(&self, event: EventHandle) -> Result<()> {
-        // SAFETY: the handle is moved in, so nobody has it any more.
+        // SAFETY: the handle is moved in, so no other code can use it.
         unsafe { call!(self, aclrtDestroyEvent, event.0) }
     }
 
+    /// Records the event after the tasks that are now queued on the stream.
     pub(crate) fn record_event(&self, event: &EventHandle, stream: &StreamHandle) -> Result<()> {
         // SAFETY: both handles are alive.
         unsafe { call!(self, aclrtRecordEvent, event.0, stream.0) }
     }
 
-    /// Makes later work of the stream wait for the event as it was last recorded.
+    /// Makes later tasks of the stream wait for the latest record of the event.
     pub(crate) fn wait_event(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
         // SAFETY: both handles are alive.
         unsafe { call!(self, aclrtStreamWaitEvent, stream.0, event.0) }
     }
 
-    /// Whether the stream has reached the event.
+    /// Whether the stream has reached the latest record of the event.
     pub(crate) fn query_event(&self, event: &EventHandle) -> Result<bool> {
         let mut status = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY;
-        // SAFETY: the handle is alive, the out parameter a live local.
+        // SAFETY: the handle is alive, and the out parameter is a live local.
         unsafe { call!(self, aclrtQueryEventStatus, event.0, &mut status) }?;
         Ok(status == aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_COMPLETE)
     }
 
+    /// Blocks until the latest record of the event is reached, but not longer than `limit`.
     pub(crate) fn synchronize_event(&self, event: &EventHandle, limit: Duration) -> Result<Waited> {
         let Some(function) = self.functions().aclrtSynchronizeEventWithTimeout else {
             return Err(self.missing("aclrtSynchronizeEventWithTimeout"));
@@ -277,15 +284,15 @@ impl Table {
         Ok(self.waited("aclrtSynchronizeEventWithTimeout", code, EVENT_TIMEOUT))
     }
 
-    /// Returns the milliseconds between two timed events that are both complete.
+    /// Returns the time between two timed events in milliseconds. Both events must be complete.
     pub(crate) fn elapsed(&self, start: &EventHandle, end: &EventHandle) -> Result<f32> {
         let mut ms = 0.0;
-        // SAFETY: both handles are alive, the out parameter is a live local.
+        // SAFETY: both handles are alive, and the out parameter is a live local.
         unsafe { call!(self, aclrtEventElapsedTime, &mut ms, start.0, end.0) }?;
         Ok(ms)
     }
 
-    /// Allocates device memory of the current device.
+    /// Allocates `bytes` bytes of memory on the current device.
     pub(crate) fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
         let mut pointer = std::ptr::null_mut();
         let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
@@ -294,7 +301,7 @@ impl Table {
         made("aclrtMalloc", pointer)
     }
 
-    /// Allocates pinned host memory.
+    /// Allocates `bytes` bytes of pinned host memory.
     pub(crate) fn malloc_host(&self, bytes: usize) -> Result<*mut c_void> {
         let mut pointer = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
@@ -302,35 +309,41 @@ impl Table {
         made("aclrtMallocHost", pointer)
     }
 
+    /// Frees device memory.
+    ///
     /// # Safety
-    /// `pointer` came from [`malloc`](Self::malloc), is freed once, and no running or queued task
-    /// uses it.
+    /// `pointer` came from [`malloc`](Self::malloc), it is freed once, and no running or queued
+    /// task uses the memory.
     pub(crate) unsafe fn free(&self, pointer: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self, aclrtFree, pointer) }
     }
 
+    /// Frees pinned host memory.
+    ///
     /// # Safety
-    /// As for [`free`](Self::free), with [`malloc_host`](Self::malloc_host).
+    /// As for [`free`](Self::free), but the pointer came from [`malloc_host`](Self::malloc_host).
     pub(crate) unsafe fn free_host(&self, pointer: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self, aclrtFreeHost, pointer) }
     }
 
-    /// Registers pages of the program's own, so that devices copy to and from them directly.
+    /// Registers pages of the program's memory, so that devices can copy to and from them directly.
     ///
     /// # Safety
     /// The pages stay valid until they are [unregistered](Self::unregister_host).
     pub(crate) unsafe fn register_host(&self, pages: *mut c_void, bytes: usize) -> Result<()> {
-        // Copies name the memory by its own address.
+        // Not used: copies use the host address of the memory.
         let mut device_address = std::ptr::null_mut();
         let kind = aclrtHostRegisterType::ACL_HOST_REGISTER_MAPPED;
         // SAFETY: the caller's promise; the out parameter is a live local.
         unsafe { call!(self, aclrtHostRegister, pages, bytes as u64, kind, &mut device_address) }
     }
 
+    /// Ends the registration of pages.
+    ///
     /// # Safety
-    /// `pages` was registered, and nothing that runs or is queued uses it.
+    /// `pages` were registered, and no running or queued task uses them.
     pub(crate) unsafe fn unregister_host(&self, pages: *mut c_void) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self, aclrtHostUnregister, pages) }
@@ -339,8 +352,8 @@ impl Table {
     /// Enqueues a copy.
     ///
     /// # Safety
-    /// Both ranges are device allocations or pinned host memory, stay allocated and are not touched
-    /// by the host until the copy is complete.
+    /// Both ranges lie in device memory or pinned host memory. They stay allocated, and the host
+    /// does not touch them, until the copy is complete.
     pub(crate) unsafe fn copy(
         &self,
         destination: *mut c_void,
@@ -353,7 +366,7 @@ impl Table {
         unsafe { call!(self, aclrtMemcpyAsync, destination, bytes, source, bytes, kind, stream) }
     }
 
-    /// Enqueues filling with a byte.
+    /// Enqueues a task that fills memory with a byte.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
@@ -383,19 +396,20 @@ impl Table {
     }
 }
 
-/// Returns the object that a function has made. Null is no object, whatever code came with it: the
-/// host would write there, and to CANN a null stream is one that everybody shares.
+/// Returns the object that a function has made. A null pointer is an error, even if the function
+/// reported success: the host would write to null memory, and CANN takes a null stream for the
+/// default stream, which all threads share.
 #[inline]
 pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
     if pointer.is_null() {
-        let problem = "it said that all went well, and returned a null pointer".into();
+        let problem = "the function of CANN reported success, but returned a null pointer".into();
         return Err(Error::Invalid { operation: function, problem });
     }
     Ok(pointer)
 }
 
-/// Returns the milliseconds, rounded up, so that a wait never ends early, and at least one: zero
-/// means different things to different functions.
+/// Returns a duration in milliseconds, rounded up so that a wait never ends early. The result is at
+/// least 1, because 0 has a different meaning in each function of CANN.
 pub(super) fn milliseconds(limit: Duration) -> i32 {
     i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX).max(1)
 }

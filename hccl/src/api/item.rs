@@ -7,12 +7,12 @@ use ascend_sys::{HcclDataType, HcclSendRecvItem, HcclSendRecvType};
 use crate::dtype::DType;
 use crate::error::batch::Direction;
 
-/// One message, as CANN takes it.
+/// One message of a list, in the form that CANN takes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Item(HcclSendRecvItem);
 
-// SAFETY: the pointer in it is a device address, a number to the host.
+// SAFETY: the pointer is a device address, which the host never dereferences.
 unsafe impl Send for Item {}
 // SAFETY: as above.
 unsafe impl Sync for Item {}
@@ -55,7 +55,8 @@ impl Item {
     }
 
     pub(crate) fn dtype(&self) -> DType {
-        // Codes are positions: items are only made of a `DType`.
+        // The index is valid: the code of a `DType` is its position in `ALL`, and an item is made
+        // only from a `DType`.
         DType::ALL[self.0.dataType.0 as usize]
     }
 

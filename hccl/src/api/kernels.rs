@@ -1,5 +1,5 @@
-//! Kernels of AscendCL as owned handles: loading, launching, and the communication server that goes
-//! with one.
+//! Kernels of AscendCL as owned handles: loading and launching kernels, and the communication
+//! server of a kernel.
 
 use std::ffi::{CStr, CString, c_void};
 
@@ -19,13 +19,13 @@ pub(crate) struct KernelHandle {
     function: aclrtFuncHandle,
 }
 
-// SAFETY: the handles are names that CANN resolves; it takes them from any thread.
+// SAFETY: CANN resolves the handles itself, and accepts them from any thread.
 unsafe impl Send for KernelHandle {}
-// SAFETY: as above; nothing about a loaded kernel changes.
+// SAFETY: as above; a loaded kernel does not change.
 unsafe impl Sync for KernelHandle {}
 
-/// The communication server that serves one kernel: its function, and the stream that it is
-/// launched on.
+/// The communication server of one kernel: the server's function, and the stream on which it is
+/// launched.
 pub(crate) struct ServerHandle {
     pub(crate) kernel: KernelHandle,
     pub(crate) stream: StreamHandle,
@@ -33,10 +33,11 @@ pub(crate) struct ServerHandle {
 
 /// The name of the server in CANN's library.
 const SERVER: &CStr = c"RunAicpuKfcSrvLaunch";
+/// The path of the file that describes that library, relative to the directory of CANN.
 const LIBRARY: &str = "opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
 
-/// The first argument of the server: version 1 in its lowest bits, and from bit 4 on the number of
-/// contexts that follow.
+/// Returns the first argument of the server: version 1 in the lowest four bits, and the number of
+/// contexts that follow from bit 4 on.
 fn descriptor(contexts: usize) -> u64 {
     1 | (contexts as u64) << 4
 }
@@ -46,15 +47,15 @@ impl Table {
     pub(crate) fn load_kernel(&self, bytes: &[u8], name: &str) -> Result<KernelHandle> {
         let mut binary = std::ptr::null_mut();
         let (data, length) = (bytes.as_ptr().cast(), bytes.len());
-        // SAFETY: there are as many bytes as the call is told; no options; the out parameter is a
-        // live local.
+        // SAFETY: `data` has `length` bytes; there are no options; the out parameter is a live
+        // local.
         unsafe {
             call!(self, aclrtBinaryLoadFromData, data, length, std::ptr::null(), &mut binary)
         }?;
         self.kernel_of(binary, &CString::new(name).unwrap_or_default())
     }
 
-    /// Loads the communication server onto the current device, with a stream of its own.
+    /// Loads the communication server onto the current device, and creates a stream for it.
     pub(crate) fn load_server(&self) -> Result<ServerHandle> {
         let home = std::env::var("ASCEND_HOME_PATH");
         let home = home.as_deref().unwrap_or("/usr/local/Ascend/ascend-toolkit/latest");
@@ -75,6 +76,7 @@ impl Table {
         }
     }
 
+    /// Returns the kernel with this name in a loaded binary. Unloads the binary on an error.
     fn kernel_of(&self, binary: aclrtBinHandle, name: &CStr) -> Result<KernelHandle> {
         let mut function = std::ptr::null_mut();
         // SAFETY: the binary was just loaded; the name ends in a NUL; the out parameter is a live
@@ -88,20 +90,20 @@ impl Table {
         }
     }
 
-    /// Unloads a kernel. No launch of it may be unfinished.
+    /// Unloads a kernel. All of its launches must be complete.
     pub(crate) fn unload_kernel(&self, kernel: KernelHandle) -> Result<()> {
-        // SAFETY: the handle is moved in, so nobody has it any more.
+        // SAFETY: the handle is moved in, so no other code can use it.
         unsafe { call!(self, aclrtBinaryUnLoad, kernel.binary) }
     }
 
-    /// Unloads a server. No launch of it may be unfinished.
+    /// Unloads a server. All of its launches must be complete.
     pub(crate) fn unload_server(&self, server: ServerHandle) -> Result<()> {
         let ended = self.destroy_stream(server.stream);
         self.unload_kernel(server.kernel).and(ended)
     }
 
-    /// Returns the context of a communicator for the operations of this tiling struct: a pointer to
-    /// memory of the device, which belongs to the communicator.
+    /// Returns the context of a communicator for the operations of this tiling struct. The context
+    /// is a pointer to device memory that belongs to the communicator.
     ///
     /// # Safety
     ///
@@ -119,13 +121,13 @@ impl Table {
         Ok(context)
     }
 
-    /// Launches a kernel with these words for arguments; the last one becomes a pointer to the
-    /// bytes, if there are any.
+    /// Launches a kernel with these words as arguments. If there are bytes, the last word is
+    /// replaced by a pointer to a copy of the bytes.
     ///
     /// # Safety
     ///
-    /// The stream is live. The words are those that the kernel takes, and the memory that they
-    /// point to stays allocated until it ends.
+    /// The stream is live. The words are the arguments that the kernel takes, and the memory to
+    /// which they point stays allocated until the kernel ends.
     pub(crate) unsafe fn launch_kernel(
         &self,
         kernel: &KernelHandle,
@@ -134,7 +136,7 @@ impl Table {
         words: &[u64],
         bytes: &[u8],
     ) -> Result<()> {
-        // One block of memory: the words, and behind them the bytes, of which CANN takes a copy.
+        // One block of memory has the words and after them the bytes. CANN copies the block.
         let mut block = words.to_vec();
         block.resize(words.len() + bytes.len().div_ceil(8), 0);
         for (word, chunk) in block[words.len()..].iter_mut().zip(bytes.chunks(8)) {
@@ -154,8 +156,7 @@ impl Table {
         };
         let (function, none) = (kernel.function, std::ptr::null_mut());
         let block = block.as_mut_ptr().cast();
-        // SAFETY: the caller's promise; the block is as long as the call is told, and the place
-        // lies in it.
+        // SAFETY: the caller's promise; the block has `size` bytes, and the place lies in it.
         unsafe {
             call!(
                 self,
@@ -176,8 +177,8 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// The contexts are live until it ends, which it does when the kernel has finalised its
-    /// clients.
+    /// The contexts are live until the server ends. The server ends when the kernel has finalised
+    /// its clients.
     pub(crate) unsafe fn launch_server(
         &self,
         server: &ServerHandle,

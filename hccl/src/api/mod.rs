@@ -1,13 +1,13 @@
-//! The one seam to a device: a table of C functions, filled by CANN or by the emulator.
+//! The only interface to a device: a table of C functions that CANN or the emulator fills.
 //!
-//! [`call!`] is the only way a function of the table is called: a missing one becomes
-//! [`Error::MissingSymbol`], a code becomes [`Error::Call`] with its name and with CANN's text,
-//! which is read on the same thread at once because CANN keeps it per thread and only until the
-//! next call.
+//! [`call!`] calls a function of the table and converts its outcome. A missing function becomes
+//! [`Error::MissingSymbol`]. A code becomes [`Error::Call`], with the name of the code and CANN's
+//! text. The text is read at once on the same thread, because CANN keeps it per thread and only
+//! until the next call.
 //!
-//! [`handles`] wraps the objects of AscendCL in owned handles, so that the floors above need no
-//! `unsafe` for streams and events, [`item`] a message of a list, [`entries`] the optional entries
-//! (`ascendExt*`); nothing here knows which backend filled the table.
+//! [`handles`] wraps the objects of AscendCL in owned handles, so that the layers above need no
+//! `unsafe` for streams and events. [`item`] wraps a message of a list, and [`entries`] wraps the
+//! optional entries (`ascendExt*`). Nothing here depends on which backend filled the table.
 
 pub(crate) mod entries;
 pub(crate) mod graphs;
@@ -24,8 +24,8 @@ use crate::error::{Code, Error, Result};
 
 /// Calls a function of the table: `unsafe { call!(table, aclrtFree, pointer) }?`.
 ///
-/// Use it inside an `unsafe` block, whose comment says why the arguments are those that the
-/// function needs.
+/// Use it inside an `unsafe` block. The comment of the block says why the arguments are valid for
+/// the function.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {
@@ -42,7 +42,7 @@ pub(crate) use call;
 /// The functions of one backend.
 pub(crate) struct Table {
     functions: Functions,
-    /// The libraries in which they were looked for.
+    /// The libraries that were searched for the functions.
     sources: Box<[String]>,
 }
 
@@ -54,11 +54,13 @@ pub(crate) fn words(text: &[c_char]) -> Box<str> {
 }
 
 impl Table {
+    /// Returns a table with the functions of the emulator.
     #[cfg(feature = "emulator")]
     pub(crate) fn of_emulator(functions: Functions) -> Self {
         Self { functions, sources: ["the emulator".into()].into() }
     }
 
+    /// Returns a table with the functions of a loaded or given backend.
     pub(crate) fn of_api(api: &Api) -> Self {
         Self { functions: *api.functions(), sources: api.sources().into() }
     }
@@ -68,7 +70,7 @@ impl Table {
         &self.functions
     }
 
-    /// Returns the libraries in which they were looked for, the runtime library first.
+    /// Returns the libraries that were searched for the functions, the runtime library first.
     pub(crate) fn sources(&self) -> &[String] {
         &self.sources
     }
@@ -83,8 +85,8 @@ impl Table {
     #[cold]
     pub(crate) fn recent_message(&self) -> Option<Box<str>> {
         let function = self.functions.aclGetRecentErrMsg?;
-        // SAFETY: takes no arguments; the text stays valid until the next call on this thread, and
-        // is copied here.
+        // SAFETY: the function takes no arguments. The text stays valid until the next call on this
+        // thread, and is copied here.
         let text = unsafe {
             let text = function();
             if text.is_null() {
@@ -97,7 +99,7 @@ impl Table {
     }
 }
 
-/// The return types of CANN's functions.
+/// A return type of CANN's functions, which is a code.
 pub(crate) trait Status: Copy {
     fn is_success(self) -> bool;
     fn code(self) -> Code;

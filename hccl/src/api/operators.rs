@@ -1,7 +1,8 @@
-//! Threads, channels and communication buffers of a communicator, and the primitives that are told
-//! to a thread.
+//! Threads, channels and communication buffers of a communicator, and the primitives that are
+//! enqueued on a thread.
 //!
-//! All handles belong to the communicator and go with it; nobody gives them back.
+//! All handles belong to the communicator, and become invalid when it is destroyed. No function
+//! releases them earlier.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -23,7 +24,7 @@ pub(crate) struct Buffer {
     pub(crate) bytes: u64,
 }
 
-// SAFETY: the pointer is only a number here, which is given to CANN.
+// SAFETY: the host never dereferences the pointer. It only passes the pointer to CANN.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
@@ -42,8 +43,8 @@ impl Status for PrimitiveStatus {
     }
 }
 
-/// As [`call!`](super::call) for a primitive, whose codes are those of HCCL, though their type is
-/// that of AscendCL.
+/// Calls a primitive, as [`call!`](super::call) calls other functions. The codes of primitives are
+/// those of HCCL, although their type is that of AscendCL.
 macro_rules! tell {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {
@@ -55,7 +56,7 @@ macro_rules! tell {
     };
 }
 
-/// The type and the operation of a primitive that reduces.
+/// The element type and the reduction of a primitive that reduces.
 pub(crate) type PrimitiveReduction = (DType, ascend_operator::ReduceOp);
 
 fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
@@ -69,13 +70,13 @@ fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
     (HcommDataType(dtype.code()), op)
 }
 
-/// # Safety of all of these
+/// # Safety of all functions in this block
 ///
-/// The communicator is live, and the handles are of this communicator. The memory that a primitive
-/// reads or writes is live memory of the thread's device, or memory that the peer of the channel
-/// has exchanged, until the thread has run the primitive.
+/// The communicator is live, and the handles belong to it. The memory that a primitive reads or
+/// writes is memory of the thread's device, or memory that the peer of the channel has exchanged.
+/// It stays allocated until the thread has run the primitive.
 impl Table {
-    /// Returns the own communication buffer, which the first call makes.
+    /// Returns the communication buffer of this rank. The first call allocates the buffer.
     pub(crate) unsafe fn communication_buffer(&self, comm: HcclComm) -> Result<Buffer> {
         let (mut start, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: the caller's promise; the out parameters are live locals.
@@ -83,7 +84,7 @@ impl Table {
         Ok(Buffer { start, bytes })
     }
 
-    /// Acquires as many threads as there is room for.
+    /// Acquires as many threads as `threads` has elements, each with `notifies` notifies.
     pub(crate) unsafe fn acquire_threads(
         &self,
         comm: HcclComm,
@@ -92,11 +93,11 @@ impl Table {
         threads: &mut [ThreadHandle],
     ) -> Result<()> {
         let (count, threads) = (threads.len() as u32, threads.as_mut_ptr());
-        // SAFETY: the caller's promise; the array is as long as the call is told.
+        // SAFETY: the caller's promise; the array has `count` elements.
         unsafe { call!(self, HcclThreadAcquire, comm, engine, count, notifies, threads) }
     }
 
-    /// Returns the communicator's thread for a stream of ours.
+    /// Returns the communicator's thread for a stream of this crate, with `notifies` notifies.
     #[inline]
     pub(crate) unsafe fn thread_of_stream(
         &self,
@@ -112,7 +113,7 @@ impl Table {
         Ok(thread)
     }
 
-    /// Returns the stream behind a thread.
+    /// Returns the stream on which a thread runs.
     pub(crate) unsafe fn stream_of_thread(
         &self,
         comm: HcclComm,
@@ -123,12 +124,12 @@ impl Table {
             (ThreadResType::THREAD_RES_TYPE_STREAM, size_of::<aclrtStream>() as u32);
         // SAFETY: the caller's promise; the out parameter is a live local of that length.
         unsafe { call!(self, HcclThreadResGetInfo, comm, thread, kind, length, &mut stream) }?;
-        // SAFETY: the stream lives as long as the communicator, as the thread's handle does.
+        // SAFETY: the stream and the thread both live as long as the communicator.
         Ok(unsafe { StreamHandle::from_raw(stream) })
     }
 
-    /// Acquires a channel to each of these peers, with the given number of notifies at each end.
-    /// Waits for the peers.
+    /// Acquires a channel to each of these peers. Each peer comes with the number of notifies at
+    /// each end. Blocks until the peers have acquired their ends.
     pub(crate) unsafe fn acquire_channels(
         &self,
         comm: HcclComm,
@@ -150,7 +151,7 @@ impl Table {
         Ok(channels)
     }
 
-    /// Returns the communication buffer of the peer.
+    /// Returns the communication buffer of the peer of a channel.
     pub(crate) unsafe fn remote_buffer(
         &self,
         comm: HcclComm,
@@ -162,20 +163,22 @@ impl Table {
         Ok(Buffer { start, bytes })
     }
 
-    /// Starts a batch: from here on primitives of this OS thread are gathered.
+    /// Starts a batch: from now on, CANN collects the primitives that this OS thread enqueues.
     #[inline]
     pub(crate) fn start_batch(&self) -> Result<()> {
-        // SAFETY: a null tag is the one with which nothing is kept for later.
+        // SAFETY: with a null tag, CANN keeps nothing of the batch for later.
         unsafe { tell!(self, HcommBatchModeStart, ptr::null()) }
     }
 
-    /// Sends the gathered primitives out. On the OS thread of the start.
+    /// Ends the batch, and submits the collected primitives. To be called on the OS thread that
+    /// started the batch.
     #[inline]
     pub(crate) fn end_batch(&self) -> Result<()> {
-        // SAFETY: the tag is that of the start.
+        // SAFETY: the tag is the one of `HcommBatchModeStart`.
         unsafe { tell!(self, HcommBatchModeEnd, ptr::null()) }
     }
 
+    /// Copies `bytes` bytes within the rank.
     #[inline]
     pub(crate) unsafe fn local_copy(
         &self,
@@ -188,7 +191,7 @@ impl Table {
         unsafe { tell!(self, HcommLocalCopyOnThread, thread, to, from, bytes) }
     }
 
-    /// Reduces `count` elements.
+    /// Reduces `count` elements into those at `to`, within the rank.
     #[inline]
     pub(crate) unsafe fn local_reduce(
         &self,
@@ -203,6 +206,7 @@ impl Table {
         unsafe { tell!(self, HcommLocalReduceOnThread, thread, to, from, count, dtype, op) }
     }
 
+    /// Copies `bytes` bytes from the peer.
     #[inline]
     pub(crate) unsafe fn read(
         &self,
@@ -216,6 +220,7 @@ impl Table {
         unsafe { tell!(self, HcommReadOnThread, thread, channel, to, from, bytes) }
     }
 
+    /// Copies `bytes` bytes to the peer.
     #[inline]
     pub(crate) unsafe fn write(
         &self,
@@ -229,7 +234,7 @@ impl Table {
         unsafe { tell!(self, HcommWriteOnThread, thread, channel, to, from, bytes) }
     }
 
-    /// Reduces `count` elements of the peer.
+    /// Reduces `count` elements of the peer into this rank's elements at `to`.
     #[inline]
     pub(crate) unsafe fn read_reduce(
         &self,
@@ -244,7 +249,7 @@ impl Table {
         unsafe { tell!(self, HcommReadReduceOnThread, thread, channel, to, from, count, dtype, op) }
     }
 
-    /// Reduces `count` elements into those of the peer.
+    /// Reduces `count` elements of this rank into the peer's elements at `to`.
     #[inline]
     pub(crate) unsafe fn write_reduce(
         &self,
@@ -273,7 +278,7 @@ impl Table {
         unsafe { tell!(self, HcommThreadNotifyRecordOnThread, thread, of, index) }
     }
 
-    /// Sets a notify at the peer's end.
+    /// Sets a notify at the peer's end of the channel.
     #[inline]
     pub(crate) unsafe fn record_channel(
         &self,
@@ -285,7 +290,8 @@ impl Table {
         unsafe { tell!(self, HcommChannelNotifyRecordOnThread, thread, channel, index) }
     }
 
-    /// Waits for a notify of the thread, for the given number of seconds; 0: for ever.
+    /// Makes the thread wait for one of its notifies, for at most `seconds` seconds; 0 means no
+    /// limit.
     #[inline]
     pub(crate) unsafe fn wait_thread(
         &self,
@@ -297,8 +303,8 @@ impl Table {
         unsafe { tell!(self, HcommThreadNotifyWaitOnThread, thread, index, seconds) }
     }
 
-    /// Waits for a notify at the own end of a channel, for the given number of seconds; 0: for
-    /// ever.
+    /// Makes the thread wait for a notify at this rank's end of a channel, for at most `seconds`
+    /// seconds; 0 means no limit.
     #[inline]
     pub(crate) unsafe fn wait_channel(
         &self,

@@ -1,4 +1,4 @@
-//! The states of the ranks of a communicator as the backend knows them, for errors.
+//! Queries of the backend for the states of the ranks of a communicator, which errors report.
 
 use std::ffi::{CStr, c_char};
 
@@ -8,16 +8,17 @@ use super::{Table, words};
 use crate::dtype::{DType, ReduceKind};
 use crate::error::peers::{CommCause, MOST_RANKS, PeerCall, PeerReport, PeerState, Presence};
 
-/// The length of the array for the backend's text about a rank.
+/// The length of the array for the backend's text about a rank, in bytes.
 const ROOM: usize = 512;
 
-/// Asks for the ranks of one communicator. The handle may be stale: then there is nothing to tell.
+/// The source of the states of the ranks of one communicator. The handle may be stale; then the
+/// source returns no states.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PeerSource {
     comm: usize,
     failure:
         Option<unsafe extern "C" fn(HcclComm, *mut AscendExtCommCause, *mut u64) -> HcclResult>,
-    /// The function that reads, and so clears, the message of an error.
+    /// The function that reads the message of the last error, and thereby clears it.
     message: Option<unsafe extern "C" fn() -> *const c_char>,
     rank: Option<
         unsafe extern "C" fn(
@@ -32,7 +33,7 @@ pub(crate) struct PeerSource {
 }
 
 impl Table {
-    /// Returns the source for the ranks of a communicator.
+    /// Returns the source of the states of the ranks of a communicator.
     pub(crate) fn peers_of(&self, comm: HcclComm) -> PeerSource {
         let functions = self.functions();
         PeerSource {
@@ -45,12 +46,12 @@ impl Table {
 }
 
 impl Table {
-    /// Returns the states of the ranks with which the calling thread has just tried in vain to make
-    /// a communicator or a channel.
+    /// Returns the states of the ranks with which the calling thread has just failed to make a
+    /// communicator or a channel.
     pub(crate) fn peers_of_attempt(&self) -> Option<PeerReport> {
         let source = self.peers_of(std::ptr::null_mut());
         let (cause, sequence) = source.cause()?;
-        // The states of the known ranks: the ranks may disagree about how many there are.
+        // Only the known ranks are listed, because the ranks may disagree about their number.
         let ranks: Box<[PeerState]> =
             (0..MOST_RANKS).map_while(|rank| source.rank(0, rank)).collect();
         let report = PeerReport { failed: false, cause: Some(cause), sequence, ranks };
@@ -59,12 +60,14 @@ impl Table {
 }
 
 impl PeerSource {
-    /// Tells the ranks that this one issues nothing any more, where the backend can.
+    /// Notifies the other ranks that this rank issues no more operations, if the backend has an
+    /// entry for it.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
         table.leave(self.raw(), reason);
     }
 
-    /// Returns the states of the ranks when the communicator failed; `None` when it has not.
+    /// Returns the states that the ranks had when the communicator failed. Returns `None` if it has
+    /// not failed, or has more than [`MOST_RANKS`] ranks.
     pub(crate) fn failure(&self, world_size: u32) -> Option<PeerReport> {
         if world_size > MOST_RANKS {
             return None;
@@ -74,7 +77,8 @@ impl PeerSource {
         Some(PeerReport { failed: true, cause: Some(cause), sequence, ranks })
     }
 
-    /// Returns why the communicator has failed, and in which collective.
+    /// Returns the cause of the communicator's failure, and the number of the collective that
+    /// failed.
     fn cause(&self) -> Option<(CommCause, u64)> {
         let function = self.failure?;
         let mut cause = AscendExtCommCause::ASCEND_EXT_COMM_WELL;
@@ -93,8 +97,9 @@ impl PeerSource {
         Some((cause, sequence))
     }
 
-    /// Returns the present states, as seen from a collective, or from the one before it in which
-    /// this rank still is.
+    /// Returns the present states of the ranks, relative to the collective with number `sequence`.
+    /// If this rank (`own`) is still in an earlier collective, they are relative to that
+    /// collective.
     pub(crate) fn now(&self, sequence: u64, own: u32, world_size: u32) -> Option<PeerReport> {
         if sequence == 0 || world_size > MOST_RANKS {
             return None;
@@ -138,11 +143,11 @@ impl PeerSource {
         })
     }
 
-    /// There is nothing to tell. The backend's message about that must not turn up in the text of a
-    /// later error.
+    /// Returns `None`, and clears the backend's message about the failed query. That message must
+    /// not appear in the text of a later error.
     fn nothing<T>(&self) -> Option<T> {
         if let Some(message) = self.message {
-            // SAFETY: takes no arguments, and the text is not looked at.
+            // SAFETY: the function takes no arguments, and the text is not read.
             let _ = unsafe { message() };
         }
         None
@@ -153,7 +158,7 @@ impl PeerSource {
     }
 }
 
-/// The names of collectives here, and in CANN.
+/// The names of the collectives: the method of this crate, and the function of CANN.
 const COLLECTIVES: [(&str, &str); 12] = [
     ("all_reduce", "HcclAllReduce"),
     ("broadcast", "HcclBroadcast"),
@@ -169,7 +174,7 @@ const COLLECTIVES: [(&str, &str); 12] = [
     ("barrier", "HcclBarrier"),
 ];
 
-/// Whether it is a collective, in which the backend sees the ranks.
+/// Whether an operation is a collective, for which the backend reports the states of the ranks.
 pub(crate) fn is_collective(operation: &str) -> bool {
     COLLECTIVES.iter().any(|(name, _)| *name == operation)
 }

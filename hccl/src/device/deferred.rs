@@ -1,10 +1,10 @@
 //! Deferred destroy: communicators, graphs and kernels that were dropped are destroyed when nothing
 //! uses them any more.
 //!
-//! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time
-//! about it; destroying a graph waits for it. So a drop only puts what CANN made here, as something
-//! to [`Retire`]; the next call that issues or allocates on the device destroys what has become
-//! free.
+//! CANN frees the buffers of a communicator at once, even while operations in flight use them, and
+//! the call takes long. The call that destroys a graph waits until the graph is complete. So a drop
+//! only adds the object of CANN to a list, as a [`Retire`]. The next call that issues or allocates
+//! on the device destroys the objects that have become free.
 
 #![forbid(unsafe_code)]
 
@@ -16,29 +16,32 @@ use crate::error::Result;
 use crate::order::stamps::Conflicts;
 use crate::sync::lock;
 
-/// Something that CANN made, whose owner is gone, and that is destroyed once it is free.
+/// An object of CANN whose owner was dropped. It is destroyed once it is free.
 pub(crate) trait Retire: Send {
-    /// Its name in messages.
+    /// Returns the name of the object in messages.
     fn name(&self) -> &'static str;
-    /// Of those that are free at a time, the ones with a lower number are destroyed first.
+    /// Returns the position in the order of destruction. If several objects are free at the same
+    /// time, those with lower numbers are destroyed first.
     fn order(&self) -> u8;
-    /// Whether nothing uses it any more. Never blocks.
+    /// Whether nothing uses the object any more. Never blocks.
     fn is_free(&mut self) -> bool;
-    /// Whether others would be told of its end, and somebody may be about to tell them why.
+    /// Whether the object should stay for now, because a helper is about to report to its peers why
+    /// it ends. Destroying it earlier would report the end without the reason.
     fn is_held_back(&self) -> bool {
         false
     }
-    /// The operations that still use it, as far as stamps tell.
+    /// Returns the operations that still use the object, as far as its stamps show.
     fn unfinished(&self) -> Conflicts;
-    /// Destroys it. Some context of its device is current.
+    /// Destroys the object. Some context of its device is current.
     fn destroy(self: Box<Self>, table: &Table) -> Result<()>;
 }
 
-/// The objects that a device has to destroy. The runtime keeps them alive, not the other way round.
+/// The objects that a device has to destroy. The runtime keeps them alive. They do not keep the
+/// runtime alive.
 #[derive(Default)]
 pub(crate) struct DeferredList {
     any: AtomicBool,
-    /// How many were destroyed.
+    /// The number of objects that were destroyed.
     destroyed: AtomicUsize,
     list: Mutex<Vec<Box<dyn Retire>>>,
 }
@@ -59,37 +62,39 @@ impl DeferredList {
         self.destroyed.load(Ordering::Acquire)
     }
 
-    /// The operations that use one that is in use.
+    /// Returns the operations that use the first object that is still in use.
     pub(crate) fn unfinished(&self) -> Conflicts {
         let list = lock(&self.list);
         let mut unfinished = list.iter().map(|retired| retired.unfinished());
         unfinished.find(|unfinished| !unfinished.is_empty()).unwrap_or_default()
     }
 
-    /// Destroys what is free, and with `all` also what is held back.
+    /// Destroys the objects that are free. With `all`, this includes those that are held back.
     pub(crate) fn destroy_free(&self, table: &Table, all: bool) {
         self.destroy(table, |retired| (all || !retired.is_held_back()) && retired.is_free());
     }
 
-    /// Destroys all, when nothing can be in flight any more. The end of one may free others: a
-    /// graph its communicators, a part of a communicator the whole.
+    /// Destroys all objects. Called when nothing can be in flight any more. Destroying one object
+    /// may free others: a graph frees its communicators, and a part of a communicator frees the
+    /// communicator.
     pub(crate) fn destroy_all(&self, table: &Table) {
         while self.destroy(table, |retired| retired.is_free()) {}
         self.destroy(table, |_| true);
     }
 
-    /// Whether there was any that may go.
+    /// Destroys the objects for which `may_go` returns true. Returns whether there were any.
     fn destroy(&self, table: &Table, may_go: impl FnMut(&mut Box<dyn Retire>) -> bool) -> bool {
         let mut gone: Vec<Box<dyn Retire>> = {
             let mut list = lock(&self.list);
             let gone = list.extract_if(.., may_go).collect();
-            // Whoever finds nothing here finds the thread that has taken it.
+            // Release: a thread that reads false here also sees that this thread is reaping
+            // (`DeviceState::is_reaping`).
             self.any.store(!list.is_empty(), Ordering::Release);
             gone
         };
         let any = !gone.is_empty();
         gone.sort_by_key(|retired| retired.order());
-        // Without the lock: this calls CANN.
+        // The lock is released by now, because this calls CANN.
         for retired in gone {
             let name = retired.name();
             if let Err(error) = retired.destroy(table) {

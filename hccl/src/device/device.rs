@@ -37,12 +37,12 @@ use crate::runtime::Runtime;
 pub struct Device {
     runtime: Runtime,
     index: usize,
-    /// The watch that may end waits of any thread for operations on the device of a rank. It is
-    /// gone when the run is.
+    /// The watch that may end waits of any thread for operations on this device, if it is the
+    /// device of a rank. The watch is gone when the run has ended.
     watch: Option<Weak<dyn Watch>>,
 }
 
-/// Memory of a device, in bytes.
+/// The free and total memory of a device, in bytes.
 ///
 /// ```
 /// # use hccl::prelude::*;
@@ -55,16 +55,16 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryInfo {
-    /// Bytes that can still be allocated.
+    /// The number of bytes that can still be allocated.
     pub free: usize,
-    /// Bytes in all.
+    /// The total number of bytes.
     pub total: usize,
 }
 
-/// While this lives, the device's context is current on this thread.
+/// A guard. While it lives, the device's context is current on this thread.
 pub(crate) struct Bound<'a> {
     restore: Option<(&'a Table, ContextHandle)>,
-    /// A context is current on one thread.
+    /// Keeps the guard on its thread, because a context is current for one thread only.
     _here: PhantomData<*const ()>,
 }
 
@@ -80,26 +80,26 @@ impl Drop for Bound<'_> {
 #[cold]
 fn restore(table: &Table, context: ContextHandle) {
     if let Err(error) = table.set_context(context) {
-        // It was that of a device which is gone. The thread keeps the new one.
+        // The device of the earlier context is gone. The thread keeps the new context.
         tracing::debug!("the thread's earlier context could not be made current again: {error}");
     }
 }
 
 impl Device {
-    /// The device's index in its runtime, from 0.
+    /// Returns the index of the device in its runtime, counted from 0.
     #[inline]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The runtime it belongs to.
+    /// Returns the runtime of the device.
     #[inline]
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Free and total memory (`aclrtGetMemInfo`). Does not block. Memory that was dropped while in
-    /// use counts as used until it is complete.
+    /// Returns the free and total memory in bytes (`aclrtGetMemInfo`). Does not block. Memory that
+    /// was dropped while in use counts as used until its operations are complete.
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.reap();
         let _bound = self.bind()?;
@@ -107,9 +107,9 @@ impl Device {
         Ok(MemoryInfo { free, total })
     }
 
-    /// The number of its cube cores, which multiply matrices (`aclrtGetDeviceInfo` with
-    /// `ACL_DEV_ATTR_CUBE_CORE_NUM`): as many blocks of a kernel of cube cores, or of both kinds,
-    /// run at the same time. Does not block.
+    /// Returns the number of cube cores, which multiply matrices (`aclrtGetDeviceInfo` with
+    /// `ACL_DEV_ATTR_CUBE_CORE_NUM`). This is also the number of blocks that run at the same time
+    /// of a kernel for cube cores or for both kinds of cores. Does not block.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -124,19 +124,20 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// CANN's error, and [`Error::MissingSymbol`](crate::Error::MissingSymbol) where it is too
-    /// old to tell.
+    /// CANN's error, or [`Error::MissingSymbol`](crate::Error::MissingSymbol) if CANN is too old to
+    /// have this call.
     pub fn cube_cores(&self) -> Result<u32> {
         self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM)
     }
 
-    /// The number of its vector cores (`ACL_DEV_ATTR_VECTOR_CORE_NUM`), as
-    /// [`cube_cores`](Self::cube_cores).
+    /// Returns the number of vector cores (`aclrtGetDeviceInfo` with
+    /// `ACL_DEV_ATTR_VECTOR_CORE_NUM`). Its errors are those of [`cube_cores`](Self::cube_cores).
+    /// Does not block.
     pub fn vector_cores(&self) -> Result<u32> {
         self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM)
     }
 
-    /// CANN's number for the device (`aclrtSetDevice`).
+    /// Returns the number by which CANN names the device (`aclrtSetDevice`).
     pub fn id(&self) -> i32 {
         self.runtime.shared().device_id(self.index)
     }
@@ -146,12 +147,13 @@ impl Device {
         self.runtime.table()
     }
 
-    /// The same device, for all that is made with it: `watch` may end waits for that.
+    /// Returns the device with a watch. It may end waits for everything that is made with the
+    /// returned handle.
     pub(crate) fn watched(self, watch: Weak<dyn Watch>) -> Self {
         Device { watch: Some(watch), ..self }
     }
 
-    /// The watch that may end waits for operations on it.
+    /// Returns the watch that may end waits for operations on the device, if there is one.
     pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
         self.watch.as_ref()?.upgrade()
     }
@@ -161,9 +163,9 @@ impl Device {
         self.runtime.shared().device_state(self.index)
     }
 
-    /// Makes the device current on the calling thread until the guard goes. CANN is asked what is
-    /// current, because other code may have changed it; when it is the right context already,
-    /// nothing else happens. A thread that had none keeps this one.
+    /// Makes the device's context current on the calling thread until the guard is dropped. Queries
+    /// CANN for the current context first, because other code may have changed it. If it is the
+    /// right one already, nothing else happens. A thread that had no context keeps this one.
     #[inline]
     pub(crate) fn bind(&self) -> Result<Bound<'_>> {
         if self.table().is_current(self.state().context) {
@@ -180,37 +182,37 @@ impl Device {
         Ok(Bound { restore: current.map(|context| (table, context)), _here: PhantomData })
     }
 
-    /// The order in which the communicators of one device issue: CANN wants one operation after the
-    /// other.
+    /// Returns the issue order, which makes the communicators of a device issue one operation after
+    /// the other, as CANN requires.
     #[inline]
     pub(crate) fn issue_order(&self) -> &IssueOrder<StreamSlot> {
         &self.state().issue_order
     }
 
-    /// Makes communicators of the device, one after the other.
+    /// Returns the helper that makes communicators of the device, one after the other.
     pub(crate) fn making(&self) -> &Arc<Helper> {
         &self.state().making
     }
 
-    /// Issues operations of communicators whose links are not made yet.
+    /// Returns the helper that issues operations of communicators whose links are not made yet.
     #[inline]
     pub(crate) fn linking(&self) -> &Arc<Helper> {
         &self.state().linking
     }
 
-    /// Tells peers of communicators that were dropped.
+    /// Returns the helper that notifies the peers of communicators that were dropped.
     pub(crate) fn leaving(&self) -> &Arc<Helper> {
         &self.state().leaving
     }
 
-    /// An operation of this stream ends elsewhere; what it holds until then is let go when what was
-    /// dropped is looked at.
+    /// Notes that the outcome of an operation of this stream is kept elsewhere. When the operation
+    /// is complete, the next check of dropped objects releases its resources.
     pub(crate) fn has_detour(&self, slot: &'static StreamSlot) {
         self.state().has_detour(slot);
     }
 
-    /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed
-    /// later.
+    /// Adds an object to destroy, for example a communicator or a graph. Called by the drop of its
+    /// owner, so the object is destroyed later.
     pub(crate) fn retire(&self, retired: impl Retire + 'static) {
         self.state().deferred.push(Box::new(retired));
     }
@@ -223,7 +225,8 @@ impl Device {
         Ok(Arc::new(self.table().create_event(false)?))
     }
 
-    /// As [`take_event`](Self::take_event), for a while.
+    /// Takes an event as [`take_event`](Self::take_event) does, and recycles it when the returned
+    /// guard is dropped.
     pub(crate) fn lend_event(&self) -> Result<LentEvent> {
         Ok(LentEvent { event: self.take_event()?, device: self.clone() })
     }
@@ -232,21 +235,21 @@ impl Device {
         self.state().recycle_event(event);
     }
 
-    /// For a stream that is complete and that nothing names any more. Called by drops, so the
-    /// stream is destroyed later.
+    /// Adds a stream to destroy, which is complete and to which nothing refers any more. Called by
+    /// drops, so the stream is destroyed later.
     pub(crate) fn retire_stream(&self, stream: StreamHandle) {
         self.state().retire_stream(stream);
     }
 
-    /// Frees what was dropped and is complete by now; when another thread is at it, waits for that.
-    /// One load each when there is nothing.
+    /// Frees the dropped objects that are complete by now. If another thread is doing this, waits
+    /// for that thread first. Costs one load for each list if there are none.
     #[inline]
     pub(crate) fn reap(&self) {
         self.reap_if_any(true);
     }
 
-    /// As [`reap`](Self::reap), for drops: nobody needs the room just now, so what is [held
-    /// back](Retire::is_held_back) stays.
+    /// Frees dropped objects as [`reap`](Self::reap) does, but keeps those that are [held
+    /// back](Retire::is_held_back). For drops, because a drop needs no free memory.
     pub(crate) fn reap_in_drop(&self) {
         self.reap_if_any(false);
     }
@@ -258,8 +261,8 @@ impl Device {
         }
     }
 
-    /// As [`reap_in_drop`](Self::reap_in_drop), for operations: much that is unfinished is not
-    /// looked at by each of them, and none waits.
+    /// Frees dropped objects as [`reap_in_drop`](Self::reap_in_drop) does, but never waits for
+    /// another thread. For operations: if many objects are unfinished, not every call checks them.
     #[inline]
     pub(crate) fn reap_if_due(&self) {
         let state = self.state();
@@ -268,7 +271,8 @@ impl Device {
         }
     }
 
-    /// As [`reap`](Self::reap); what of it is still in use after that.
+    /// Frees dropped objects as [`reap`](Self::reap) does. Returns the operations that use an
+    /// object that is left.
     #[cold]
     pub(crate) fn reap_and_look(&self) -> Conflicts {
         let turn = self.reap_now(true, true);
@@ -301,8 +305,8 @@ impl fmt::Debug for Device {
 }
 
 impl Runtime {
-    /// Device `index`, from 0. The first time it is opened (`aclrtSetDevice`), which takes seconds
-    /// on hardware.
+    /// Returns device `index`, counted from 0. The first call for a device opens it
+    /// (`aclrtSetDevice`), which takes seconds on hardware.
     pub fn device(&self, index: usize) -> Result<Device> {
         let count = self.device_count();
         if index >= count {
@@ -312,14 +316,15 @@ impl Runtime {
         Ok(Device { runtime: self.clone(), index, watch: None })
     }
 
-    /// A device that is open, or else the first: some calls want a context and do not care which.
+    /// Returns a device that is open, or else opens the first one. For calls that need a context,
+    /// but no particular one.
     pub(crate) fn some_device(&self) -> Result<Device> {
         self.device(self.shared().first_open().unwrap_or(0))
     }
 }
 
-/// An event of the device's, which goes back there. A wait looks at it as it was when the wait was
-/// enqueued.
+/// An event of the device, which is recycled when this is dropped. A wait uses the event as it was
+/// recorded when the wait was enqueued, so a later use does not change that wait.
 pub(crate) struct LentEvent {
     event: Arc<EventHandle>,
     device: Device,

@@ -1,4 +1,4 @@
-//! Points in a stream.
+//! Events: points in a stream.
 
 #![forbid(unsafe_code)]
 
@@ -14,32 +14,33 @@ use crate::order::unseen::Unseen;
 use crate::order::work::Work;
 
 impl Stream {
-    /// A point in the stream: an event that is complete when everything issued so far is
-    /// (`aclrtRecordEvent`; no call when that is complete already). Does not block.
+    /// Records an event: a point in the stream that is complete when everything issued so far is
+    /// complete (`aclrtRecordEvent`; no call if it is complete already). Does not block.
     ///
-    /// Waits for what was issued before it are for this point, whatever is issued behind it: also
-    /// when another stream uses the same buffer, without [`wait_event`](Self::wait_event). So an
-    /// event before a collective lets other streams go on with what is before it, while the peers
-    /// are late. Without one, a wait of another stream is for all that was issued by then.
+    /// A wait for an operation before the event ends at the event, even if other operations were
+    /// issued after it. This also holds for a wait without [`wait_event`](Self::wait_event), when
+    /// another stream uses the same buffer. So an event before a collective lets other streams go
+    /// on with the results of earlier operations while the peers are late. Without the event,
+    /// another stream waits for all operations that were issued before its wait.
     pub fn record(&self) -> Result<Event> {
         Ok(Event { slot: self.slot(), number: self.queue().record()? })
     }
 
-    /// As [`record`](Self::record); the device notes the time when it gets there
-    /// (`aclrtRecordEvent`).
+    /// Records an event as [`record`](Self::record) does. The device also stores the time at which
+    /// it reaches the event (`aclrtRecordEvent`).
     pub fn record_timed(&self) -> Result<TimedEvent> {
         TimedEvent::record(self)
     }
 
-    /// Later operations of this stream wait for `event`, which may be on another stream of the same
-    /// device. Does not block.
+    /// Makes later operations of this stream wait for `event`, which may be on another stream of
+    /// the same device. Does not block the calling thread.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.wait_for_number(event.slot, event.number, "wait_event")
     }
 }
 
-/// A point in a stream, complete when everything issued before it is. It only names the point:
-/// dropping it does nothing.
+/// A point in a stream. It is complete when everything issued before it is complete. An `Event`
+/// only names the point, so dropping it does nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -62,8 +63,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Waits for everything before it, up to the runtime's deadline, and returns a failure of that
-    /// whose [`Work`] was dropped.
+    /// Blocks until everything before the event is complete, up to the runtime's deadline. Returns
+    /// a failure of an earlier operation whose [`Work`] was dropped.
     pub fn wait(&self) -> Result<()> {
         if let Some(queue) = self.slot.queue(self.number) {
             queue.wait(self.number, queue.device().runtime().deadline(), EVENT)?;
@@ -71,13 +72,13 @@ impl Event {
         self.slot.take_unseen(self.number, Unseen::Dropped)
     }
 
-    /// As [`wait`](Self::wait), up to `limit`.
+    /// Waits as [`wait`](Self::wait) does, but for at most `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         self.slot.wait(self.number, limit, EVENT)?;
         self.slot.take_unseen(self.number, Unseen::Dropped)
     }
 
-    /// Whether everything before it is complete. Does not block.
+    /// Whether everything before the event is complete. Does not block.
     pub fn is_done(&self) -> bool {
         self.slot.is_complete(self.number)
     }
@@ -85,7 +86,7 @@ impl Event {
 
 const EVENT: &str = "event";
 
-/// An [`Event`] whose time the device notes.
+/// An [`Event`] whose time the device stores.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -107,8 +108,8 @@ pub struct TimedEvent {
 }
 
 impl TimedEvent {
-    /// The time between two events of one device (`aclrtEventElapsedTime`). Waits for both. Zero if
-    /// the later event was recorded first.
+    /// Returns the time between two events of one device (`aclrtEventElapsedTime`). Blocks until
+    /// both are complete. The time is zero if `later` was recorded before this event.
     pub fn elapsed_until(&self, later: &TimedEvent) -> Result<Duration> {
         self.work.wait()?;
         later.work.wait()?;
@@ -122,19 +123,19 @@ impl TimedEvent {
             return Err(Error::WrongDevice { operation, what: "the later event", expected, found });
         }
         let (Some(start), Some(end)) = (&self.event, &later.event) else {
-            return Err(Error::Invalid { operation, problem: "the event is gone".into() });
+            return Err(Error::Invalid { operation, problem: "an event was destroyed".into() });
         };
         let _bound = device.bind()?;
         let milliseconds = device.table().elapsed(start, end)?;
         Ok(Duration::from_secs_f32((milliseconds / 1000.0).max(0.0)))
     }
 
-    /// Waits until the device has got there, up to the runtime's deadline.
+    /// Blocks until the device has reached the event, up to the runtime's deadline.
     pub fn wait(&self) -> Result<()> {
         self.work.wait()
     }
 
-    /// Whether the device has got there. Does not block.
+    /// Whether the device has reached the event. Does not block.
     pub fn is_done(&self) -> bool {
         self.work.is_done()
     }
@@ -149,7 +150,7 @@ impl TimedEvent {
         match recorded {
             Ok(work) => Ok(Self { event: Some(event), work, device: stream.device().clone() }),
             Err(error) => {
-                // It was never recorded, so nothing waits for it.
+                // The event was never recorded, so nothing waits for it.
                 let _ = stream.table().destroy_event(event);
                 Err(error)
             }

@@ -1,10 +1,10 @@
 //! Captured streams and graphs: operations that are issued once and run many times. Use them for a
-//! step that repeats with the same buffers, where issuing takes a good part of the time, but not
-//! for a step whose buffers change.
+//! step that repeats with the same buffers, if issuing takes a large part of its time. Do not use
+//! them for a step whose buffers change.
 //!
 //! [`Device::begin_capture`] makes a stream that records. Operations on it return [`Captured`]
 //! instead of a [`Work`]: they have not run, and there is nothing to wait for. [`Stream::end`]
-//! gives the [`Graph`], and [`Graph::replay`] puts all of it on a stream with one call, as one
+//! returns the [`Graph`], and [`Graph::replay`] issues the whole graph with one call, as one
 //! operation with one [`Work`].
 //!
 //! ```
@@ -17,7 +17,7 @@
 //!     let stream = device.stream()?;
 //!     let mut x = device.upload(&[1.0f32, 2.0], &stream)?;
 //!
-//!     comm.connect().wait()?; // a capture waits for nobody, so the links come first
+//!     comm.connect().wait()?; // a capture waits for no other rank, so the links come first
 //!     let capture = device.begin_capture()?;
 //!     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
 //!     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
@@ -34,21 +34,25 @@
 //!
 //! # What can be captured
 //!
-//! Operations of communicators, and copies and fills on the device. A call that involves the host
-//! (`upload`, `to_vec`, [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile,
-//! nor does a [`group`](crate::group()), whose end may wait, nor an [operator of one's
-//! own](crate::Communicator::run), whose threads are other queues, nor a destination that has never
-//! been written: that it is written is known only after a replay.
+//! Operations of communicators, and copies and fills on the device, can be captured. These do not
+//! compile:
+//!
+//! * a call that involves the host (`upload`, `to_vec`, [`HostBuffer`](crate::HostBuffer),
+//!   [`Stream::host_fn`]);
+//! * a [`group`](crate::group()), because its end may wait;
+//! * an [operator of the program](crate::Communicator::run), because its threads are other streams;
+//! * a destination that has never been written, because only a replay writes it.
 //!
 //! # Why it is safe
 //!
-//! Nothing runs during a capture, so nothing has to be waited for. A graph keeps the memory and the
-//! communicators of its operations, with the bytes that each reads or writes: dropping a buffer or
-//! a communicator frees nothing that a graph uses. A replay is ordered like any other operation
-//! behind whatever uses the same bytes, on whatever stream, and what comes later is ordered behind
-//! it. Dropping a graph never waits; it is destroyed when its last replay is complete.
+//! Nothing runs during a capture, so there is nothing to wait for. A graph keeps the memory and the
+//! communicators of its operations, and it records the bytes that each operation reads or writes.
+//! So dropping a buffer or a communicator frees nothing that a graph uses. A replay is ordered like
+//! any other operation: it waits for earlier operations on any stream that use the same bytes, and
+//! later operations wait for it. Dropping a graph never blocks. The graph is destroyed when its
+//! last replay is complete.
 //!
-//! All ranks of a communicator replay the same captures in the same order.
+//! All ranks of a communicator must replay the same captures in the same order.
 
 use std::fmt;
 use std::ops::Range;
@@ -94,7 +98,7 @@ use crate::sync::lock;
 /// ```
 pub struct Capturing {
     queue: Arc<StreamQueue>,
-    /// `None` before the capture has begun and when it has ended.
+    /// `None` before the capture has begun and after it has ended.
     recording: Mutex<Option<GraphRecording>>,
 }
 
@@ -118,22 +122,22 @@ pub struct Capturing {
 #[derive(Debug)]
 pub struct Captured(());
 
-/// The memory that the operations of a graph use.
+/// The record of a capture: the memory and the communicators that its operations use.
 #[derive(Default)]
 struct GraphRecording {
     uses: Vec<GraphUse>,
     communicators: Vec<GraphComm>,
     operations: u64,
-    /// For the operations that are recorded, in their order.
+    /// The hooks of operations, in the order of the operations.
     hooks: Vec<Box<dyn ReplayHook>>,
 }
 
-/// A communicator in whose name a graph issues, and the numbers that a replay takes of it.
+/// A communicator that a graph uses, and the numbers that each replay takes in it.
 struct GraphComm {
     label: Arc<Label>,
     numbers: Numbers,
     device: Device,
-    /// A run does not tell the peers that it is gone as long as the graph may issue.
+    /// Kept so that a run does not report this rank as gone while the graph may still issue.
     _alive: Option<Arc<()>>,
 }
 
@@ -143,7 +147,7 @@ impl Drop for GraphComm {
     }
 }
 
-/// Bytes that a graph uses. The stamps keep them from being freed.
+/// A range of bytes that a graph uses. The stamps keep the memory from being freed.
 struct GraphUse {
     stamps: Arc<Stamps>,
     range: Range<usize>,
@@ -151,7 +155,7 @@ struct GraphUse {
 }
 
 impl GraphRecording {
-    /// An operation has been recorded.
+    /// Counts an operation that has been recorded.
     fn count(&mut self, device: &Device, operation: &Operation<'_>) {
         self.operations += 1;
         let Some((label, _)) = operation.communicator else { return };
@@ -168,7 +172,8 @@ impl GraphRecording {
         }
     }
 
-    /// Joined with what is known already, so that a replay has little to stamp.
+    /// Adds the bytes that an operation touches. Joins them with adjoining bytes that were added
+    /// before, so that a replay has little to stamp.
     fn add(&mut self, touch: &Touch<'_>) {
         let Touch { stamps, range, access, .. } = touch;
         if range.is_empty() {
@@ -194,10 +199,10 @@ impl GraphRecording {
 }
 
 impl Device {
-    /// A stream that records what it is given, until [`Stream::end`] makes a [`Graph`] of it
+    /// Makes a stream that records operations until [`Stream::end`] makes a [`Graph`] of them
     /// (`aclmdlRICaptureBegin`, mode RELAXED). Does not block.
     ///
-    /// Dropping it abandons the capture.
+    /// Dropping the stream abandons the capture.
     pub fn begin_capture(&self) -> Result<Stream<Capturing>> {
         self.reap();
         let bound = self.bind()?;
@@ -212,7 +217,8 @@ impl Device {
 }
 
 impl Stream<Capturing> {
-    /// Ends the capture (`aclmdlRICaptureEnd`). The graph has run nothing yet. Does not block.
+    /// Ends the capture (`aclmdlRICaptureEnd`) and returns the graph. No operation has run yet.
+    /// Does not block.
     ///
     /// ```compile_fail,E0599
     /// # use hccl::prelude::*;
@@ -226,7 +232,7 @@ impl Stream<Capturing> {
         let Capturing { queue, recording } = self.state();
         let ended = lock(recording).take();
         let Some(GraphRecording { uses, communicators, operations, hooks }) = ended else {
-            let problem = "the capture has ended".into();
+            let problem = "the capture has already ended".into();
             return Err(Error::Invalid { operation: "end", problem });
         };
         let device = queue.device().clone();
@@ -253,9 +259,9 @@ impl Drop for Capturing {
         let device = self.queue.device();
         let Ok(_bound) = device.bind() else { return };
         let ended = device.table().end_capture(self.queue.handle());
-        // It never ran, so this does not wait.
+        // The graph never ran, so destroying it does not wait.
         if let Err(error) = ended.and_then(|graph| device.table().destroy_graph(graph)) {
-            tracing::debug!("an abandoned capture has ended with: {error}");
+            tracing::debug!("an abandoned capture could not be ended and destroyed: {error}");
         }
     }
 }
@@ -281,10 +287,10 @@ impl sealed::StreamState for Capturing {
         let _issuing = stream.slot().issuing();
         let mut recording = lock(&stream.state().recording);
         let Some(recording) = &mut *recording else {
-            let problem = "the capture has ended".into();
+            let problem = "the capture has already ended".into();
             return Err(Error::Invalid { operation: operation.name, problem });
         };
-        // Before the call: what was refused in the midst may be a part of the graph all the same.
+        // Added before the call: a call that fails halfway may have recorded some of its tasks.
         touches.iter().for_each(|touch| recording.add(touch));
         let number = recording.operations + 1;
         enqueue(queue.handle().raw())
@@ -311,7 +317,7 @@ impl sealed::StreamState for Capturing {
         recording.operations = recording.operations.saturating_sub(copies);
         let Some((label, _)) = operation.communicator else { return };
         let known = recording.communicators.iter().find(|known| Arc::ptr_eq(&known.label, label));
-        // With the operation itself, which is the last.
+        // This includes the operation itself, which is the last one.
         let taken = known.map_or(0, |known| known.numbers.of(operation.takes));
         recording.hooks.push(hook(taken.saturating_sub(1)));
     }
@@ -339,23 +345,24 @@ impl sealed::StreamState for Capturing {
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub struct Graph {
-    /// `None` in its drop.
+    /// The parts of the graph; `None` only during the drop.
     parts: Option<GraphParts>,
-    /// The stamps of its replays: each one writes the graph.
+    /// The stamps of the replays. Each replay writes the graph, so replays do not overlap.
     stamps: Arc<Stamps>,
     /// The label of a replay.
     label: Option<Arc<Label>>,
-    /// Shared with helpers that are about to replay it.
+    /// The communicators of the graph, shared with helpers that are about to replay it.
     communicators: Arc<[GraphComm]>,
     operations: u64,
-    /// For the operations that are recorded, in their order.
+    /// The hooks of operations, in the order of the operations.
     hooks: Vec<Box<dyn ReplayHook>>,
     device: Device,
 }
 
-/// The parts of a graph.
+/// The parts of a graph that live until its last replay is complete.
 struct GraphParts {
-    /// Shared with helpers that are about to replay it, which share the stamps too.
+    /// The handle, shared with helpers that are about to replay the graph. They share the stamps
+    /// too.
     handle: Arc<GraphHandle>,
     uses: Vec<GraphUse>,
 }
@@ -371,7 +378,7 @@ impl Retire for RetiredGraph {
         "graph"
     }
 
-    /// Before the communicators that it captured.
+    /// Returns the lowest number: a graph is destroyed before the communicators that it uses.
     fn order(&self) -> u8 {
         0
     }
@@ -387,27 +394,29 @@ impl Retire for RetiredGraph {
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {
         let GraphParts { handle, uses } = self.parts;
         let result = Arc::into_inner(handle).map_or(Ok(()), |handle| table.destroy_graph(handle));
-        // Only now may the memory be freed.
+        // Dropped last: the memory may be freed only after the graph is destroyed.
         drop(uses);
         result
     }
 }
 
 impl Graph {
-    /// Runs everything that was recorded, on a stream of the same device, as one operation
+    /// Issues everything that was recorded, on a stream of the same device, as one operation
     /// (`aclmdlRIExecuteAsync`). Does not block.
     ///
-    /// It may be replayed as often as one likes, on the same or on different streams, also while an
-    /// earlier replay is in flight: they run one after the other. Collectives and messages take
-    /// their numbers at every replay. So replays count in the order of operations that all ranks
+    /// A graph may be replayed any number of times, on one stream or on several, also while an
+    /// earlier replay is in flight. Replays run one after the other. Collectives and messages take
+    /// new numbers at every replay, so a replay is a part of the order of operations that all ranks
     /// must keep.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongDevice`] and [`Error::WrongRuntime`] for a stream elsewhere,
-    /// [`Error::Aborted`] when a communicator of the graph was aborted, [`Error::Call`] with what
-    /// CANN says. A later error comes through the [`Work`]: behind an operation whose links
-    /// are being made a helper thread makes the call (see [`comm`](crate::comm)).
+    /// * [`Error::WrongDevice`] or [`Error::WrongRuntime`] if the stream is on another device or
+    ///   runtime.
+    /// * [`Error::Aborted`] if a communicator of the graph was aborted.
+    /// * [`Error::Call`] if CANN returns an error. While the links of an earlier operation are
+    ///   being made, a helper thread makes this call (see [`comm`](crate::comm)), and the [`Work`]
+    ///   returns the error.
     pub fn replay(&mut self, stream: &Stream) -> Result<Work> {
         const REPLAY: &str = "replay";
         let Some(GraphParts { handle, uses }) = &self.parts else {
@@ -424,7 +433,7 @@ impl Graph {
             stamps: &used.stamps,
             range: used.range.clone(),
             access: used.access,
-            // They are where the graph is.
+            // The memory is on the device of the graph, which is checked above.
             place: MemoryPlace::Nowhere,
             what: "what the graph uses",
         });
@@ -432,7 +441,7 @@ impl Graph {
         let number = self.communicators.first().map_or(0, |first| first.label.next());
         let communicator = self.label.as_ref().map(|label| (label, number));
         let operation = Operation { name: REPLAY, communicator, takes: Takes::Nothing };
-        // Before the replay takes its numbers.
+        // Called before the replay takes its numbers.
         let begun: Vec<_> = self.hooks.iter().map(|hook| hook.before()).collect();
         let linking = self.device.linking();
         let issued = if self.communicators.is_empty() || linking.is_idle() {
@@ -443,21 +452,24 @@ impl Graph {
                 if self.label.as_ref().is_some_and(|label| label.aborted.load(Acquire)) {
                     return Err(Error::Aborted { context: None });
                 }
-                // SAFETY: the graph holds what its operations use, and `touches` names all of it,
-                // so that it stays allocated and untouched by others until this replay is complete.
+                // SAFETY: the graph keeps all memory that its operations use, and `touches` names
+                // all of it. So until this replay is complete, the memory stays allocated and no
+                // other operation touches it.
                 unsafe { self.device.table().execute_graph(handle, raw) }
             })
         } else {
-            // Operations of communicators are issued in the program's order, and a helper has some
-            // to issue.
+            // A helper still has operations of communicators to issue. The helper issues this one
+            // too, so that the program's order is kept.
             let keys = self.communicators.iter().map(|known| label_key(&known.label)).collect();
             let users = Users { keys, handles: Handles::new(), needs: Needs::none() };
             let (handle, touched) = (handle.clone(), vec![self.stamps.clone()]);
             let communicators = self.communicators.clone();
             issue_by_helper(stream, operation, users, (&touches, touched), move |table, stream| {
-                // SAFETY: as above; the graph is kept, and it keeps the rest.
+                // SAFETY: as above. This closure holds the handle, so the graph and everything that
+                // it uses are kept.
                 let issued = unsafe { table.execute_graph(&handle, stream.raw()) };
-                // Not before: their peers must not be told that nothing more comes.
+                // Not dropped before the call: the drop may report to the peers that this rank
+                // issues nothing more.
                 drop(communicators);
                 issued.map_err(Into::into)
             })
@@ -474,7 +486,7 @@ impl Graph {
         Ok(work)
     }
 
-    /// How many operations it has.
+    /// Returns the number of operations in the graph.
     pub fn len(&self) -> usize {
         self.operations as usize
     }
@@ -484,7 +496,7 @@ impl Graph {
         self.operations == 0
     }
 
-    /// The device it runs on.
+    /// Returns the device of the graph.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -492,7 +504,8 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // First: to destroy a communicator tells its peers too, and with less.
+        // Dropped first, so that the peers get the reason. When a communicator is destroyed, its
+        // peers are notified too, but without the reason.
         self.communicators = Arc::default();
         if let Some(parts) = self.parts.take() {
             let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));

@@ -19,46 +19,49 @@ use crate::order::stamps::Conflicts;
 use crate::order::stream_slot::StreamSlot;
 use crate::sync::lock;
 
-/// The state that all clones of a device share. It lives in the runtime.
+/// The state that all clones of a device share. The runtime owns it.
 pub(crate) struct DeviceState {
     /// The device's default context.
     pub(super) context: ContextHandle,
     /// Allocations that were dropped and may still be in use.
     pub(crate) retired: RetireList,
-    /// When operations look at them again.
+    /// The pace at which operations check the dropped objects again.
     pace: Pace,
-    /// Whether `streams` has any.
+    /// Whether `streams` has any stream.
     streams_wait: AtomicBool,
-    /// Streams that are complete and that nothing names any more.
+    /// The streams to destroy. They are complete, and nothing refers to them any more.
     streams: Mutex<Vec<StreamHandle>>,
-    /// Events that nobody uses. One that somebody still waits for is shared and stays here until it
-    /// is not.
+    /// The events that can be used again. An event that is still shared with a waiter stays here
+    /// until it is not shared any more.
     events: Mutex<Vec<Arc<EventHandle>>>,
-    /// Operations of communicators are issued one at a time on a device.
+    /// The issue order: operations of communicators are issued one at a time on a device.
     pub(super) issue_order: IssueOrder<StreamSlot>,
-    /// Makes communicators, one at a time on a device. Operations of others go on meanwhile.
+    /// The helper that makes communicators, one at a time. Operations of other communicators go on
+    /// meanwhile.
     pub(super) making: Arc<Helper>,
-    /// Issues operations whose links are not made yet, and those that follow them.
+    /// The helper that issues operations whose links are not made yet, and the operations that
+    /// follow them.
     pub(super) linking: Arc<Helper>,
-    /// Tells peers of communicators that were dropped.
+    /// The helper that notifies the peers of communicators that were dropped.
     pub(super) leaving: Arc<Helper>,
-    /// Streams of which operations may end elsewhere.
+    /// The slots of streams with operations whose outcome may be kept elsewhere.
     detours: Mutex<Vec<&'static StreamSlot>>,
     /// Communicators, graphs and kernels that were dropped, and may still have operations in
     /// flight.
     pub(super) deferred: DeferredList,
-    /// Held by the thread that frees what was dropped.
+    /// Held by the thread that frees dropped objects.
     reaping: Mutex<()>,
-    /// Whether one does. Before it takes anything off a list.
+    /// Whether a thread holds `reaping`. Set before this thread takes anything off a list.
     is_reaping: AtomicBool,
 }
 
 thread_local! {
-    /// Whether this thread frees what was dropped: what goes with that may drop more.
+    /// Whether this thread is freeing dropped objects. Freeing one may drop more, which must not
+    /// take the turn again.
     static REAPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The right to free what was dropped.
+/// The right to free dropped objects.
 pub(super) struct ReapTurn<'a> {
     state: &'a DeviceState,
     _turn: MutexGuard<'a, ()>,
@@ -72,9 +75,9 @@ impl Drop for ReapTurn<'_> {
 }
 
 impl DeviceState {
-    /// Sets the device and learns its default context. On a thread of its own, which then ends: the
-    /// caller's current context stays what it is, and a thread that only starts ranks does not
-    /// count as one that works with the device.
+    /// Sets the device and reads its default context. Does this on a thread of its own, which then
+    /// ends. So the caller's current context does not change, and a thread that only starts ranks
+    /// does not count as a thread that works with the device.
     pub(crate) fn open(table: &Table, id: i32) -> Result<Self> {
         let set = || {
             table.set_device(id)?;
@@ -85,7 +88,7 @@ impl DeviceState {
         let Some(context) = context else {
             return Err(Error::Invalid {
                 operation: "device",
-                problem: format!("device {id} was set and has no context").into(),
+                problem: format!("CANN set device {id} but made no context current").into(),
             });
         };
         Ok(Self {
@@ -106,7 +109,8 @@ impl DeviceState {
         })
     }
 
-    /// When the last handle of the runtime goes: nothing is in flight any more.
+    /// Destroys everything. Called when the last handle of the runtime is dropped, so nothing is in
+    /// flight any more.
     pub(crate) fn close(&mut self, table: &Table) {
         if table.set_context(self.context).is_err() {
             return;
@@ -123,20 +127,22 @@ impl DeviceState {
         }
     }
 
-    /// Whether anything was dropped. One load each when there is nothing.
+    /// Whether there are dropped objects. Costs one load for each list if there are none.
     #[inline]
     pub(super) fn has_dropped(&self) -> bool {
         !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.deferred.is_empty()
     }
 
-    /// Whether a thread has taken what was dropped off the lists, and not destroyed it yet. Asked
-    /// after [`has_dropped`](Self::has_dropped).
+    /// Whether a thread has taken dropped objects off the lists and may not have destroyed them
+    /// yet. Read after [`has_dropped`](Self::has_dropped).
     #[inline]
     pub(super) fn is_reaping(&self) -> bool {
         self.is_reaping.load(Relaxed)
     }
 
-    /// Takes the turn, or waits until the thread has ended that has it.
+    /// Takes the turn. If another thread has it, this blocks until that thread has ended its turn
+    /// if `waits` is true, and returns `None` otherwise. Also returns `None` if this thread has the
+    /// turn already.
     pub(super) fn reap_turn(&self, waits: bool) -> Option<ReapTurn<'_>> {
         if REAPS.get() {
             return None;
@@ -155,27 +161,28 @@ impl DeviceState {
         self.context == context
     }
 
-    /// Whether an operation should look at what was dropped: much that is unfinished is not looked
-    /// at by each of them.
+    /// Whether an operation should check the dropped objects now. If many of them are unfinished,
+    /// not every operation checks them.
     #[inline]
     pub(super) fn is_look_due(&self) -> bool {
         self.has_dropped() && self.pace.is_over()
     }
 
-    /// Destroys what was dropped and is complete by now. The context is current.
+    /// Destroys the dropped objects that are complete by now. With `all`, this includes those that
+    /// are held back. The context is current.
     pub(super) fn destroy_free(&self, table: &Table, all: bool) {
         self.deferred.destroy_free(table, all);
         self.pace.begin(self.retired.free_complete(table));
         self.destroy_streams(table);
     }
 
-    /// A number that changes when something that was dropped is freed.
+    /// Returns a number that changes whenever a dropped object is freed.
     pub(crate) fn freed(&self) -> usize {
         self.retired.freed().wrapping_add(self.deferred.destroyed())
     }
 
-    /// The operations that use something that was dropped. With the turn, or something may be off
-    /// the lists.
+    /// Returns the operations that use a dropped object. The caller has the turn, because otherwise
+    /// another thread may have taken objects off the lists.
     pub(super) fn unfinished_dropped(&self) -> Conflicts {
         let unfinished = self.retired.unfinished();
         if unfinished.is_empty() { self.deferred.unfinished() } else { unfinished }
@@ -188,7 +195,7 @@ impl DeviceState {
         }
     }
 
-    /// Lets go what complete operations have held that end elsewhere.
+    /// Releases the resources of complete operations whose outcome is kept elsewhere.
     pub(super) fn settle_detours(&self) {
         let slots = std::mem::take(&mut *lock(&self.detours));
         for slot in slots {
@@ -198,14 +205,14 @@ impl DeviceState {
         }
     }
 
-    /// For a stream that is complete and that nothing names any more. Called by drops, so the
-    /// stream is destroyed later.
+    /// Adds a stream to destroy, which is complete and to which nothing refers any more. Called by
+    /// drops, so the stream is destroyed later.
     pub(super) fn retire_stream(&self, stream: StreamHandle) {
         lock(&self.streams).push(stream);
         self.streams_wait.store(true, Release);
     }
 
-    /// An event that nobody uses.
+    /// Takes an event that nobody uses, if there is one.
     pub(super) fn take_event(&self) -> Option<Arc<EventHandle>> {
         let mut events = lock(&self.events);
         let at = events.iter_mut().rposition(|event| Arc::get_mut(event).is_some())?;
@@ -233,13 +240,15 @@ impl DeviceState {
     }
 }
 
-/// How many operations let what was dropped be: as many as the last look found unfinished, so that
-/// a look, which goes through all of it, costs each operation the same however much there is.
+/// The number of operations that still skip the check of dropped objects. A check goes through all
+/// objects. If it finds `n` unfinished ones, the next `n` operations skip it. So the average cost
+/// for each operation does not depend on the number of objects.
 #[derive(Default)]
 struct Pace(AtomicUsize);
 
 impl Pace {
-    /// Two threads may count as one, which only spreads the looks.
+    /// Counts an operation, and returns whether it should check. Two threads may count as one,
+    /// which only delays the next check.
     #[inline]
     fn is_over(&self) -> bool {
         let left = self.0.load(Relaxed);
@@ -271,6 +280,6 @@ mod tests {
         }
         assert!((1..=10_000).contains(&looked_at), "{looked_at}");
         pace.begin(0);
-        assert!(pace.is_over() && pace.is_over(), "nothing is left: look at once");
+        assert!(pace.is_over() && pace.is_over(), "nothing is left, so each operation checks");
     }
 }

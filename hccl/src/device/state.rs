@@ -12,10 +12,10 @@ use crate::order::work::Work;
 pub(crate) mod sealed {
     use super::*;
 
-    /// How the crate gives an operation to a stream.
+    /// The functions with which the crate issues operations on a stream.
     pub trait StreamState: Sized {
         type Handle;
-        /// Whether an operation takes its number when it is issued.
+        /// Whether an operation takes its number when it is issued, as on a stream that runs.
         const RUNS: bool;
         fn issue(
             stream: &Stream<Self>,
@@ -24,12 +24,12 @@ pub(crate) mod sealed {
             enqueue: impl FnOnce(aclrtStream) -> Result<()>,
         ) -> Result<Issued>;
         fn handle(stream: &Stream<Self>, issued: Issued, name: &'static str) -> Self::Handle;
-        /// The stream, if it runs what it is given.
+        /// Returns the stream if it runs operations, or `None` if it records them.
         fn open(stream: &Stream<Self>) -> Option<&Stream<Open>>;
-        /// This operation of a communicator has been captured: adds a hook to the graph. `hook`
-        /// gets the number of operations before it in the graph whose numbers are of the same kind.
-        /// `copies` operations of the graph belong to the hook, and do not
-        /// [count](super::super::Graph::len). Does nothing on a stream that runs.
+        /// Adds a hook to the graph for an operation of a communicator that was just captured.
+        /// `hook` gets the number of earlier operations in the graph whose numbers are of the same
+        /// kind. `copies` operations of the graph belong to the hook, and do not
+        /// [count](super::super::Graph::len). Does nothing on a stream that runs operations.
         fn at_replay(
             stream: &Stream<Self>,
             operation: Operation<'_>,
@@ -38,18 +38,19 @@ pub(crate) mod sealed {
         );
     }
 
-    /// The record of an operation that was captured.
+    /// A hook that records a captured operation at each replay of its graph.
     pub trait ReplayHook: Send + Sync {
-        /// The graph is about to be replayed: the place and the number of the operation, unless it
-        /// is left out.
+        /// Called before each replay. Returns the place of the operation in the record and its
+        /// number, or `None` if this replay is not recorded.
         fn before(&self) -> Option<(u64, u64)>;
-        /// The replay has been issued on this stream. An error is one of the stream.
+        /// Called after the replay has been issued on `stream`, with the result of
+        /// [`before`](Self::before). Returns an error only if the stream has failed.
         fn after(&self, begun: (u64, u64), stream: &Stream) -> Result<()>;
     }
 }
 
-/// The state of a [`Stream`]: [`Open`], or [`Capturing`](super::Capturing). It decides what an
-/// operation returns.
+/// The state of a [`Stream`]: [`Open`], or [`Capturing`](super::Capturing). It decides which type
+/// an operation returns.
 ///
 /// The trait is sealed.
 ///
@@ -84,7 +85,7 @@ pub trait StreamState: sealed::StreamState<Handle = <Self as StreamState>::Work>
     type Work;
 }
 
-/// The state of an ordinary [`Stream`]: it runs what it is given.
+/// The state of an ordinary [`Stream`], which runs its operations.
 ///
 /// ```
 /// use hccl::device::Open;
@@ -136,7 +137,7 @@ impl sealed::StreamState for Open {
 
 /// Issues one operation. See [`order::issue`](crate::order::issue).
 ///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. The enqueued
+/// `enqueue` gets the raw stream, and the stream's context is current on this thread. The enqueued
 /// work may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue<S: StreamState>(
@@ -149,7 +150,7 @@ pub(crate) fn issue<S: StreamState>(
     handle(stream, S::issue(stream, operation, touches, enqueue), name)
 }
 
-/// The caller's handle of an operation that has been issued.
+/// Returns the caller's handle of an operation that has been issued.
 #[inline(always)]
 pub(crate) fn handle<S: StreamState>(
     stream: &Stream<S>,
@@ -160,7 +161,7 @@ pub(crate) fn handle<S: StreamState>(
 }
 
 impl Slip {
-    /// The handle of the operation.
+    /// Returns the caller's handle of the operation.
     #[inline(always)]
     pub(crate) fn work<S: StreamState>(&self, stream: &Stream<S>, name: &'static str) -> S::Work {
         S::handle(stream, self.issued(), name)

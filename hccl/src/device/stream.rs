@@ -1,4 +1,4 @@
-//! A queue of a device.
+//! Streams: the queues of a device.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -24,9 +24,9 @@ use crate::order::work::Work;
 /// `&Stream` may be shared between threads; each operation is issued as a whole. Dropping a stream
 /// never blocks and cancels nothing: what it holds runs to its end.
 ///
-/// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the
-/// error is returned by the next operation, wait or synchronise behind it: of this stream, or of
-/// one that waited for it.
+/// The [`Work`] of a failed operation returns the error. If the `Work` was dropped, a later
+/// operation, wait or synchronise returns the error: the next one on this stream, or on a stream
+/// that waited for the failed operation.
 ///
 /// A `Stream<Capturing>` records operations instead of running them: see [`Graph`](super::Graph).
 ///
@@ -43,7 +43,7 @@ use crate::order::work::Work;
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub struct Stream<S = Open> {
-    /// Goes first: a capture ends before its stream.
+    /// Dropped first, so that a capture ends before its stream.
     state: S,
     slot: &'static StreamSlot,
     queue: Arc<StreamQueue>,
@@ -79,7 +79,7 @@ impl<S> Stream<S> {
         self.queue.table()
     }
 
-    /// The device it belongs to.
+    /// Returns the device of the stream.
     #[inline]
     pub fn device(&self) -> &Device {
         self.queue.device()
@@ -87,7 +87,7 @@ impl<S> Stream<S> {
 }
 
 impl Device {
-    /// A new stream (`aclrtCreateStream`). Does not block.
+    /// Makes a new stream (`aclrtCreateStream`). Does not block.
     pub fn stream(&self) -> Result<Stream> {
         self.reap();
         let bound = self.bind()?;
@@ -98,13 +98,13 @@ impl Device {
 }
 
 impl Stream {
-    /// Waits until everything that was issued so far is complete, up to the runtime's deadline
-    /// (`aclrtSynchronizeStreamWithTimeout`), and returns a failure that nobody has seen.
+    /// Blocks until everything that was issued so far is complete, up to the runtime's deadline
+    /// (`aclrtSynchronizeStreamWithTimeout`). Returns a failure that nobody has seen.
     pub fn synchronize(&self) -> Result<()> {
         self.synchronize_timeout(self.device().runtime().deadline())
     }
 
-    /// As [`synchronize`](Self::synchronize), up to `limit`.
+    /// Waits as [`synchronize`](Self::synchronize) does, but for at most `limit`.
     pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
         let submitted = self.slot.timeline.submitted();
         self.queue.wait(submitted, limit, "synchronize")?;
@@ -113,21 +113,21 @@ impl Stream {
         self.slot.take_unseen(submitted, Unseen::Dropped)
     }
 
-    /// Later operations of this stream wait for `work`, which may be on another stream of the same
-    /// device. Does not block.
+    /// Makes later operations of this stream wait for `work`, which may be on another stream of the
+    /// same device. Does not block the calling thread.
     pub fn wait_for(&self, work: &Work) -> Result<()> {
         self.wait_for_number(work.slot(), work.number(), "wait_for")
     }
 
-    /// Runs a closure on a thread of the backend when everything issued so far is complete; what is
-    /// issued later waits for it (`aclrtLaunchHostFunc`).
+    /// Enqueues a closure (`aclrtLaunchHostFunc`). A thread of the backend runs it when everything
+    /// issued so far is complete. Operations that are issued later wait for it.
     ///
-    /// Inside the closure calls that would block return an error. A panic becomes the operation's
-    /// error.
+    /// Inside the closure, calls that would block return an error. If the closure panics, the
+    /// operation fails with that panic as its error.
     pub fn host_fn(&self, function: impl FnOnce() + Send + 'static) -> Result<Work> {
         let mut call = None;
         let work = issue(self, Operation::new("host_fn"), &[], |raw| {
-            // The number of this very operation: the issue lock is held.
+            // This is the number of the operation itself, because the issue lock is held.
             let number = self.slot.timeline.next();
             let boxed = Box::into_raw(Box::new(HostCall { slot: self.slot, number, function }));
             // SAFETY: the backend calls `run` once with the box that was made for it, on one of its
@@ -145,31 +145,31 @@ impl Stream {
         work
     }
 
-    /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that
-    /// this crate does not know of are not waited for.
+    /// Returns the `aclrtStream`, for foreign code. Getting the handle is safe, but using it is
+    /// not: this crate does not wait for operations that other code enqueues.
     pub fn as_raw(&self) -> ascend_sys::aclrtStream {
         self.queue.handle().raw()
     }
 
-    /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
+    /// Wraps a stream that other code made (`aclrtCreateStream`). This crate never destroys it.
     ///
     /// # Safety
     /// `stream` belongs to the default context of `device` and stays alive until every operation
     /// issued on it is complete, the returned stream is dropped, and nobody waits for one of its
     /// `Work`s and events any more. It is not being captured.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the same contract.
         let handle = unsafe { StreamHandle::from_raw(stream) };
         let _bound = device.bind()?;
         Ok(Self::new(device.clone(), handle, false))
     }
 
-    /// With the device's context current.
+    /// Wraps the handle of a stream. The device's context is current.
     pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
         Self::in_state(StreamQueue::open(device, handle, owned), Open)
     }
 
-    /// Later operations wait for operation `number` of another stream of the same device.
+    /// Makes later operations wait for operation `number` of another stream of the same device.
     pub(super) fn wait_for_number(
         &self,
         other: &'static StreamSlot,
@@ -194,7 +194,8 @@ impl Stream {
         if Arc::ptr_eq(own, &other) {
             return Ok(());
         }
-        // Also when it is complete: what comes behind the wait comes behind its failure.
+        // Noted even if the operation is complete, because a call after this wait must return its
+        // failure.
         own.slot.feed(other.slot, number);
         if other.is_complete(number) {
             return Ok(());
@@ -211,7 +212,7 @@ struct HostCall<F> {
     function: F,
 }
 
-/// The C function that runs such a call. The argument only names the type.
+/// Returns the C function that runs a `HostCall`. The argument only determines the type.
 fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" fn(*mut c_void) {
     unsafe extern "C" fn trampoline<F: FnOnce()>(argument: *mut c_void) {
         // SAFETY: `argument` is the box that `host_fn` made, passed here once.
@@ -235,7 +236,8 @@ impl<S> Drop for Stream<S> {
             self.device().reap_in_drop();
             return;
         }
-        // Whoever completes the stream must look at what was dropped while it was in use.
+        // The reactor ends the stream when it is complete, and then destroys the objects that were
+        // dropped while the stream used them.
         self.device().runtime().reactor().end_stream_after(self.queue.clone(), submitted);
     }
 }

@@ -1,19 +1,20 @@
-//! 8-bit floats of the OCP formats, as bytes. Use them to move data in 8 bits. To reduce it,
+//! 8-bit floats of the OCP formats, as bytes. Use them to move data in 8 bits. To reduce such data,
 //! convert it to another type first.
 //!
-//! HCCL moves 8-bit floats and reduces none, so they travel as `u8`: an all-gather of
-//! `DeviceBuffer<u8>` is an all-gather of whatever the bytes mean. [`F8E4M3`] and [`F8E5M2`]
-//! convert between such bytes and `f32` on the host.
+//! HCCL can move 8-bit floats, but cannot reduce them. So a program moves them as `u8`, for example
+//! by an all-gather of a `DeviceBuffer<u8>`. [`F8E4M3`] and [`F8E5M2`] convert between such bytes
+//! and `f32` on the host.
 //!
 //! | | exponent, fraction | largest | smallest above 0 | infinities | NaNs |
 //! | --- | --- | --- | --- | --- | --- |
 //! | [`F8E4M3`] | 4, 3 bits | 448 | 2⁻⁹ | none | `0x7f`, `0xff` |
 //! | [`F8E5M2`] | 5, 2 bits | 57,344 | 2⁻¹⁶ | `0x7c`, `0xfc` | `0x7d` to `0x7f`, `0xfd` to `0xff` |
 //!
-//! Conversions from `f32` round to the nearest value, of two that are as near to the one whose byte
-//! is even. A number beyond the largest value, and an infinity, becomes the largest value
-//! ([`from_f32`](F8E4M3::from_f32), *saturating*), or an infinity, or NaN where there is none
-//! ([`from_f32_unsaturated`](F8E4M3::from_f32_unsaturated)). NaN stays NaN. Conversions to `f32`
+//! Conversions from `f32` round to the nearest value. If two values are equally near, the result is
+//! the one whose byte is even. There are two conversions, which differ for infinities and for
+//! numbers beyond the largest value. [`from_f32`](F8E4M3::from_f32) is *saturating*: it returns the
+//! largest value. [`from_f32_unsaturated`](F8E4M3::from_f32_unsaturated) returns an infinity, or
+//! NaN if the format has no infinities. Both keep the sign, and NaN stays NaN. Conversions to `f32`
 //! are exact.
 //!
 //! ```
@@ -38,7 +39,8 @@
 
 use std::fmt;
 
-/// A format: how many bits the fraction has, and what the codes beyond the finite values mean.
+/// A format: the number of bits of the fraction, and the meaning of the codes beyond the finite
+/// values.
 #[derive(Clone, Copy)]
 struct Format {
     fraction_bits: u32,
@@ -46,7 +48,7 @@ struct Format {
     bias: i32,
     /// The code of the largest value.
     largest: u8,
-    /// The code of what is beyond it.
+    /// The code for values beyond the largest value.
     beyond: u8,
 }
 
@@ -58,7 +60,8 @@ const NAN: u8 = 0x7f;
 const SIGN: u8 = 0x80;
 
 impl Format {
-    /// The code of a value, or `beyond` with its sign.
+    /// Returns the code of a value. A value beyond the largest one has the code `beyond`, with the
+    /// sign of the value.
     const fn encode(self, value: f32, beyond: u8) -> u8 {
         let bits = value.to_bits();
         let sign = (bits >> 24) as u8 & SIGN;
@@ -70,10 +73,11 @@ impl Format {
             return sign | beyond;
         }
         // The value is `significand` times 2 to the power of `exponent - 23`. Subnormals of `f32`
-        // are far below half of the smallest code.
+        // are far below half of the smallest value above 0.
         let exponent = (magnitude >> 23) as i32 - 127;
         let significand = magnitude & 0x7f_ffff | 0x80_0000;
-        // Below the smallest normal code, codes are as far apart as there.
+        // Below the smallest normal value, the distance between two codes is the same as just above
+        // it.
         let smallest = 1 - self.bias;
         let missing = if exponent < smallest { (smallest - exponent) as u32 } else { 0 };
         let drop = 23 - self.fraction_bits + missing;
@@ -83,7 +87,7 @@ impl Format {
         let (kept, rest, half) =
             (significand >> drop, significand & ((1 << drop) - 1), 1 << (drop - 1));
         let rounded = kept + (rest > half || rest == half && kept & 1 == 1) as u32;
-        // A carry goes into the exponent, as it should.
+        // A carry of the fraction increments the exponent, which is correct.
         let code = match missing {
             0 => (((exponent - smallest) as u32) << self.fraction_bits) + rounded,
             _ => rounded,
@@ -91,6 +95,7 @@ impl Format {
         if code > self.largest as u32 { sign | beyond } else { sign | code as u8 }
     }
 
+    /// Returns the value of a code.
     const fn decode(self, code: u8) -> f32 {
         let sign = ((code & SIGN) as u32) << 24;
         let magnitude = code & !SIGN;
@@ -105,7 +110,8 @@ impl Format {
                 (magnitude & ((1 << self.fraction_bits) - 1)) as u32,
             );
             if exponent == 0 {
-                // An integer times the smallest value, which is a power of two: exact.
+                // The product is exact: an integer times the smallest value, which is a power of
+                // two.
                 let smallest = 127 + 1 - self.bias - self.fraction_bits as i32;
                 (fraction as f32 * f32::from_bits((smallest as u32) << 23)).to_bits()
             } else {
@@ -121,12 +127,13 @@ macro_rules! formats {
     ($($name:ident, $format:ident, $doc:literal, $largest:literal, $beyond:literal;)*) => { $(
         #[doc = $doc]
         ///
-        /// Two of them are equal when their bytes are. See the [module](self).
+        /// Two values are equal if their bytes are equal. So a NaN equals itself, but 0 does not
+        /// equal -0. See the [module](self).
         ///
         /// ```
         #[doc = concat!("use hccl::dtype::fp8::", stringify!($name), ";")]
         ///
-        #[doc = concat!("let x = ", stringify!($name), "::from_f32(1.3); // the nearest that there is")]
+        #[doc = concat!("let x = ", stringify!($name), "::from_f32(1.3); // the nearest value")]
         /// println!("{:#04x} is {}", x.to_bits(), x.to_f32());
         #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(x.to_bits()), x);")]
         /// ```
@@ -140,32 +147,35 @@ macro_rules! formats {
             /// A NaN.
             pub const NAN: Self = Self(NAN);
 
-            /// The value of a byte.
+            /// Returns the value with this byte.
             pub const fn from_bits(bits: u8) -> Self {
                 Self(bits)
             }
 
-            /// The byte.
+            /// Returns the byte of the value.
             pub const fn to_bits(self) -> u8 {
                 self.0
             }
 
-            #[doc = concat!("The nearest value. Beyond ", $largest, " it is that, with the sign; NaN is NaN.")]
+            #[doc = concat!("Returns the nearest value, at most ", $largest, " in magnitude.")]
+            /// The sign is kept, and NaN stays NaN.
             pub const fn from_f32(value: f32) -> Self {
                 Self($format.encode(value, $format.largest))
             }
 
-            #[doc = concat!("The nearest value. What is rounded beyond ", $largest, " is ", $beyond, "; NaN is NaN.")]
+            #[doc = concat!("Returns the nearest value. Above ", $largest, " it is ", $beyond, ".")]
+            /// A number is above the largest value if it rounds to more. The sign is kept, and NaN
+            /// stays NaN.
             pub const fn from_f32_unsaturated(value: f32) -> Self {
                 Self($format.encode(value, $format.beyond))
             }
 
-            /// The value, exactly.
+            /// Returns the value as `f32`, which is exact.
             pub const fn to_f32(self) -> f32 {
                 $format.decode(self.0)
             }
 
-            /// Whether it is a NaN.
+            /// Whether the value is a NaN.
             pub const fn is_nan(self) -> bool {
                 self.to_f32().is_nan()
             }
@@ -194,7 +204,7 @@ formats! {
 mod tests {
     use super::*;
 
-    /// The value of a code, by the definition: `None` for NaN.
+    /// Returns the value of a code, computed from the definition of the format. `None` for NaN.
     fn defined(format: Format, code: u8) -> Option<f64> {
         let (m, sign) = (format.fraction_bits, if code < 128 { 1.0 } else { -1.0 });
         let (exponent, fraction) = (i32::from(code & 0x7f) >> m, f64::from(code & ((1 << m) - 1)));
@@ -209,12 +219,13 @@ mod tests {
         Some(sign * magnitude)
     }
 
-    /// 2 to this power, exactly, which `powi` does not promise.
+    /// Returns 2 to this power. The result is exact, which `powi` does not guarantee.
     fn power(exponent: i32) -> f64 {
         f64::from_bits(((1023 + exponent) as u64) << 52)
     }
 
-    /// Each format, saturating and not.
+    /// Returns each format with the code for values beyond the largest one, once saturating and
+    /// once not.
     fn encoders() -> [(Format, u8); 4] {
         [(E4M3, E4M3.largest), (E4M3, E4M3.beyond), (E5M2, E5M2.largest), (E5M2, E5M2.beyond)]
     }
@@ -267,7 +278,8 @@ mod tests {
     fn a_greater_value_has_no_smaller_code() {
         for (format, beyond) in encoders() {
             let mut last = 0;
-            // Every exponent, subnormals of f32 and infinity too, with fractions that end anywhere.
+            // This covers every exponent, subnormals of f32 and infinity, with many different
+            // fractions.
             for bits in (0..=f32::INFINITY.to_bits()).step_by(0x1_0001) {
                 let code = format.encode(f32::from_bits(bits), beyond);
                 assert!(code >= last, "{bits:#x}");
@@ -280,8 +292,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_saturates_or_is_infinite_or_nan() {
-        // Half a step beyond the largest is a tie, and goes to the even code, which is the largest
-        // for E4M3 only.
+        // A number half a step beyond the largest value is a tie, and rounds to the even code. Only
+        // for E4M3 is this the code of the largest value.
         for (value, e4m3, e5m2) in
             [(464.0, 0x7e, 0x5f), (464.1, 0x7f, 0x5f), (f32::MAX, 0x7f, 0x7c)]
         {

@@ -26,9 +26,9 @@ use crate::dtype::DType;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From this rank to the peer.
+    /// The message goes from this rank to the peer.
     Send,
-    /// From the peer to this rank.
+    /// The message goes from the peer to this rank.
     Receive,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Direction {
 
 /// A list of messages that `HcclBatchSendRecv` would refuse, leave hanging, or deliver wrongly.
 ///
-/// Items count from 0 in the order in which they were added.
+/// Items are numbered from 0, in the order in which they were added.
 ///
 /// ```
 /// use hccl::Error;
@@ -75,7 +75,7 @@ pub enum BatchError {
         world_size - 1
     )]
     PeerOutOfRange {
-        /// Position in the batch.
+        /// The position of the item in the batch.
         item: usize,
         /// The direction of the item.
         direction: Direction,
@@ -90,58 +90,58 @@ pub enum BatchError {
          join the messages in one buffer, or submit a second batch"
     )]
     DuplicatePeer {
-        /// Position of the first of the two.
+        /// The position of the first of the two items.
         first: usize,
-        /// Position of the second.
+        /// The position of the second item.
         second: usize,
         /// The direction of both items.
         direction: Direction,
-        /// The peer of both.
+        /// The peer of both items.
         peer: u32,
     },
-    /// A message to or from oneself without its other half.
+    /// A message from this rank to itself lacks either its send or its receive.
     #[error(
         "item {item} is a {direction} this rank itself, but its other half is missing: add the other half to \
          the same batch, or leave both out and use `DeviceBuffer::copy_from`"
     )]
     UnpairedSelf {
-        /// Position in the batch.
+        /// The position of the item in the batch.
         item: usize,
         /// The direction of the item.
         direction: Direction,
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
     },
-    /// The two halves of a message to oneself differ.
+    /// The send and the receive of a message from this rank to itself differ.
     #[error(
         "this rank sends itself {sent} x {sent_type} (item {send}), and receives {received} x {received_type} from itself \
          (item {receive}): make them equal"
     )]
     SelfMismatch {
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
-        /// Position of the send.
+        /// The position of the send.
         send: usize,
-        /// Elements sent.
+        /// The number of elements that are sent.
         sent: usize,
-        /// The type of the elements sent.
+        /// The type of the elements that are sent.
         sent_type: DType,
-        /// Position of the receive.
+        /// The position of the receive.
         receive: usize,
-        /// Elements received.
+        /// The number of elements that are received.
         received: usize,
-        /// The type of the elements received.
+        /// The type of the elements that are received.
         received_type: DType,
     },
-    /// A buffer that one item writes is also used by another one.
+    /// One item writes a buffer that another item also uses.
     #[error(
         "items {first} and {second} share device memory, and at least one of them writes it: their order in a batch \
          or a group is not defined, so give each its own range"
     )]
     Overlap {
-        /// Position of the one that starts at the lower address.
+        /// The position of the item whose buffer starts at the lower address.
         first: usize,
-        /// Position of the other.
+        /// The position of the other item.
         second: usize,
     },
 }

@@ -1,8 +1,8 @@
-//! The codes of CANN, with their names.
+//! The codes that CANN returns, and their names.
 
 use super::names;
 
-/// A code of CANN with its name.
+/// A code that CANN returned. `Display` writes its name and its number.
 ///
 /// ```
 /// use hccl::error::Code;
@@ -10,7 +10,7 @@ use super::names;
 /// let code = Code::Acl(107002);
 /// assert_eq!(code.name(), Some("ACL_ERROR_RT_CONTEXT_NULL"));
 ///
-/// /// The code with which CANN refused a call, if it is CANN that did.
+/// /// Returns the code with which CANN refused a call, if CANN refused it.
 /// fn code_of(error: &hccl::Error) -> Option<Code> {
 ///     error.code()
 /// }
@@ -26,7 +26,7 @@ pub enum Code {
 
 impl Code {
     /// Returns CANN's name for the code, for example `ACL_ERROR_RT_CONTEXT_NULL` or
-    /// `HCCL_E_TIMEOUT`.
+    /// `HCCL_E_TIMEOUT`. `None` if the code is not known.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Code::Acl(code) => names::acl(code),

@@ -25,10 +25,10 @@
 #[error("communicator setting `{setting}` is {value}, but {rule}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// Name of the setting in [`CommConfig`](crate::comm::CommConfig).
+    /// The name of the setting in [`CommConfig`](crate::comm::CommConfig).
     pub setting: &'static str,
     /// The value that was given.
     pub value: String,
-    /// The rule of CANN for the value.
+    /// The rule of CANN for the value, as text.
     pub rule: &'static str,
 }

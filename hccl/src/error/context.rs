@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::peers;
 
-/// The name of an operation of which nothing is known.
+/// The name that is used for an operation about which nothing is known.
 pub(super) const UNKNOWN: &str = "operation";
 
-/// Names an operation in an error.
+/// The operation that an error belongs to.
 ///
 /// ```
 /// # use hccl::prelude::*;
@@ -38,20 +38,21 @@ pub struct OpContext {
     pub rank: Option<u32>,
     /// The number of ranks of the communicator.
     pub world_size: Option<u32>,
-    /// The number of the operation: in its communicator, or in its stream when it has none. From 1.
+    /// The number of the operation in its communicator, or in its stream if it has no communicator.
+    /// Numbers begin at 1; 0 means that the number is unknown.
     pub sequence: u64,
-    /// The state of each rank, if the error is about ranks and the backend tells.
+    /// The state of each rank, if the error is about ranks and the backend reports the states.
     pub peers: Option<Arc<peers::PeerReport>>,
 }
 
 impl OpContext {
-    /// An operation without a communicator.
+    /// Returns the context of an operation without a communicator.
     pub(crate) fn new(operation: &'static str, sequence: u64) -> Self {
         let (communicator, rank, world_size, peers) = (None, None, None, None);
         Self { operation, communicator, rank, world_size, sequence, peers }
     }
 
-    /// An operation of which nothing is known any more.
+    /// Returns the context of an operation about which nothing is known any more.
     pub(crate) fn unknown() -> Self {
         Self::new(UNKNOWN, 0)
     }

@@ -1,11 +1,11 @@
-//! The mistakes in unequal shares: those of a [`Partition`](crate::collective::Partition) and of a
+//! The mistakes in the counts of a [`Partition`](crate::collective::Partition) or a
 //! [`CountMatrix`](crate::collective::CountMatrix).
 
-/// The largest number of elements that HCCL takes.
+/// The largest number of elements that HCCL takes in one operation.
 pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
-/// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers
-/// are elements.
+/// Counts or displacements that do not fit one another, the buffers or the communicator. All
+/// counts, displacements and lengths are in elements.
 ///
 /// ```
 /// use hccl::collective::CountsError;
@@ -28,9 +28,10 @@ pub enum CountsError {
         /// The number of displacements.
         displacements: usize,
     },
-    /// A part ends beyond what can be counted.
+    /// The end of a part does not fit into a `usize`.
     #[error(
-        "the part of rank {rank} begins at {displacement} and has length {count}, so it ends beyond what can be counted"
+        "the part of rank {rank} begins at {displacement} and has length {count}, \
+         so its end exceeds `usize::MAX`: use smaller values"
     )]
     Overflow {
         /// The rank of the part.
@@ -40,20 +41,24 @@ pub enum CountsError {
         /// The length of the part.
         count: usize,
     },
-    /// One part or one row has more elements than HCCL takes.
+    /// One part, or one block of a matrix, has more elements than HCCL takes in one operation.
     #[error(
-        "{what} of rank {rank} has {count} elements, more than HCCL takes in one operation ({MOST_ELEMENTS})"
+        "{what} of rank {rank} has {count} elements, more than HCCL takes in one operation \
+         ({MOST_ELEMENTS}): use several operations"
     )]
     TooMany {
-        /// The part, or a block.
+        /// The part or the block that is too large, as text.
         what: &'static str,
         /// The rank of the part or block.
         rank: u32,
         /// The number of its elements.
         count: usize,
     },
-    /// The counts are those of another number of ranks.
-    #[error("{what} is made for {found} ranks, but the communicator has {world_size}")]
+    /// The counts are made for another number of ranks than the communicator has.
+    #[error(
+        "{what} is made for {found} ranks, but the communicator has {world_size}: \
+         make it for the ranks of the communicator"
+    )]
     Ranks {
         /// The name of the argument.
         what: &'static str,
@@ -62,7 +67,7 @@ pub enum CountsError {
         /// The number of ranks of the communicator.
         world_size: u32,
     },
-    /// A matrix that is not square.
+    /// A matrix does not have a row and a column for each rank.
     #[error("a matrix for {ranks} ranks has {} counts, but this one has {found}: give a row for each source", u64::from(*ranks) * u64::from(*ranks))]
     NotSquare {
         /// The number of ranks.
@@ -70,22 +75,28 @@ pub enum CountsError {
         /// The number of counts that were given.
         found: usize,
     },
-    /// A buffer that holds this rank's part alone has another length than the part.
-    #[error("{what} has {found} elements, but {of} of rank {rank} is {expected}")]
+    /// A buffer that holds only this rank's part does not have the length of the part.
+    #[error(
+        "{what} has {found} elements, but {of} of rank {rank} has {expected}: \
+         pass a buffer of that length"
+    )]
     OwnLength {
         /// The name of the argument that has the wrong length.
         what: &'static str,
-        /// The part whose length it should have.
+        /// The name of the part whose length the buffer should have.
         of: &'static str,
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
-        /// The length it should have.
+        /// The length that the buffer should have.
         expected: usize,
         /// The length of the buffer.
         found: usize,
     },
     /// A part lies outside the buffer.
-    #[error("{what} has {found} elements, but the part of rank {rank} ends at {end}")]
+    #[error(
+        "{what} has {found} elements, but the part of rank {rank} ends at {end}: \
+         pass a longer buffer, or change the counts"
+    )]
     Outside {
         /// The name of the argument.
         what: &'static str,
@@ -105,10 +116,11 @@ pub enum CountsError {
         first: u32,
         /// The rank whose part begins inside it.
         second: u32,
-        /// The number of elements that both have.
+        /// The number of elements that both parts have.
         common: usize,
     },
-    /// A destination that was never written would be left with elements that nobody writes.
+    /// The parts do not cover a destination that was never written, so some of its elements would
+    /// stay uninitialised.
     #[error(
         "{written} of the {length} elements of the destination are written, and the others would stay uninitialised: \
          pass `&mut` of a buffer that has been written, or leave no gaps"
@@ -119,16 +131,16 @@ pub enum CountsError {
         /// The number of elements of the destination.
         length: usize,
     },
-    /// A rank sends itself another number of elements than it receives from itself.
+    /// The numbers of elements that a rank sends to itself and receives from itself differ.
     #[error(
         "rank {rank} sends itself {sent} elements and receives {received} from itself: make them equal"
     )]
     Own {
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
-        /// Elements sent.
+        /// The number of elements that are sent.
         sent: usize,
-        /// Elements received.
+        /// The number of elements that are received.
         received: usize,
     },
 }

@@ -9,8 +9,8 @@ use super::counts::CountsError;
 use super::rank::RankError;
 use super::tiling::TilingError;
 
-/// A `Debug` that is the text with the name of the type in front; where fields are named, `{:#?}`
-/// is the structure.
+/// Implements `Debug` as the name of the type followed by the text. If fields are named, `{:#?}`
+/// shows the structure.
 macro_rules! debug_as_text {
     ($error:ident { $($field:ident),* }) => {
         impl std::fmt::Debug for $error {
@@ -37,7 +37,7 @@ pub(super) use debug_as_text;
 
 debug_as_text! { BatchError ConfigError CountsError RankError TilingError }
 
-/// A `Debug` that is the text with the name of the variant in front, or with `{:#?}` the structure.
+/// Implements `Debug` as the name of the variant followed by the text. `{:#?}` shows the structure.
 macro_rules! debug {
     ($($variant:ident { $($field:ident),* })* ; $($wrapper:ident)*) => {
         impl fmt::Debug for Error {

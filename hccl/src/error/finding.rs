@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A finding of checked mode: accesses to memory that nothing orders, or something akin. `Display`
-/// says what is wrong, shows both operations, and says what to do.
+/// A finding of checked mode: accesses to memory that nothing orders, or a similar mistake.
+/// `Display` says what is wrong, shows both operations, and says what to do.
 ///
 /// ```
 /// use hccl::Runtime;
@@ -23,8 +23,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns a picture of it, the text of an SVG file: the two operations in their streams, and
-    /// the bytes that they share.
+    /// Returns a picture of the finding as the text of an SVG file. It shows the two operations in
+    /// their streams, and the bytes that they share.
     pub fn svg(&self) -> &str {
         &self.picture
     }

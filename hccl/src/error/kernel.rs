@@ -5,7 +5,8 @@ use std::panic::Location;
 
 use super::debug::debug_as_text;
 
-/// A kernel that cannot be recorded: every mistake in it, with its line.
+/// The error for a kernel that cannot be recorded. It has every mistake in the kernel, with its
+/// line.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -70,39 +71,40 @@ impl Mistake {
         Mistake { text: text.into().into(), file, line, column, calls: Vec::new() }
     }
 
-    /// A mistake whose text says where it is.
+    /// Makes a mistake whose text already names the place.
     pub(crate) fn placed(text: String) -> Self {
         Mistake { text: text.into(), file: "", line: 0, column: 0, calls: Vec::new() }
     }
 
-    /// The same mistake in these calls of functions, the innermost first.
+    /// Adds the function calls in which the mistake is, the innermost call first.
     pub(crate) fn within(self, calls: Vec<String>) -> Self {
         Mistake { calls, ..self }
     }
 
-    /// Whether it is the same mistake at the same place, however the kernel came there.
+    /// Whether the other mistake has the same text and the same place, whatever the function calls.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let is = |of: &Self| (of.file, of.line, of.column);
         self.text == other.text && is(self) == is(other)
     }
 
-    /// Returns the calls of functions in which it is, the innermost first, as "in `scale`, called
-    /// at vadd.rs:40:5".
+    /// Returns the function calls in which the mistake is, the innermost call first. Each is a text
+    /// such as "in `scale`, called at vadd.rs:40:5".
     pub fn calls(&self) -> &[String] {
         &self.calls
     }
 
-    /// Returns what is wrong, and what to do.
+    /// Returns the text of the mistake, which says what is wrong and what to do.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the source file; empty where the text has the place.
+    /// Returns the source file. It is empty if the text of the mistake names the place.
     pub fn file(&self) -> &str {
         self.file
     }
 
-    /// Returns the line in the file, from 1; 0 where the text has the place.
+    /// Returns the line in the file, counted from 1. It is 0 if the text of the mistake names the
+    /// place.
     pub fn line(&self) -> u32 {
         self.line
     }
@@ -129,7 +131,7 @@ impl RecordError {
         &self.kernel
     }
 
-    /// Returns all mistakes, in the order in which the kernel came to them.
+    /// Returns all mistakes, in the order in which they were found while the kernel was recorded.
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }

@@ -1,11 +1,11 @@
-//! Classes of errors, and the ways that are left after one.
+//! Classes of errors, and methods that help a program to decide what to do after an error.
 
 use hccl_job::JobError;
 
 use super::peers::{Claim, CommCause, PeerReport, Presence};
 use super::{Code, Error, OpContext};
 
-/// The class of an [`Error`]: for programs that handle some classes and pass on the others.
+/// The class of an [`Error`]. It is for programs that handle some classes and pass on the others.
 ///
 /// ```
 /// use hccl::{ErrorKind, Runtime};
@@ -25,17 +25,17 @@ use super::{Code, Error, OpContext};
 pub enum ErrorKind {
     /// There is no usable backend.
     NoBackend,
-    /// The backend or the product cannot do this.
+    /// The backend or the product does not support the call.
     Unsupported,
-    /// An argument or a state that does not fit. Nothing was issued.
+    /// An argument or a state does not fit the call. Nothing was issued.
     Misuse,
-    /// Memory is full, on the device or pinned.
+    /// The device memory or the pinned host memory is full.
     OutOfMemory,
-    /// A wait reached its limit, or the backend gave up on ranks that did not come.
+    /// A wait reached its time limit, or the backend gave up because ranks did not arrive.
     Timeout,
     /// Every rank waits for another one.
     Deadlock,
-    /// The ranks of a communicator called different things.
+    /// The ranks of a communicator made different calls.
     Mismatch,
     /// Another rank is gone.
     RankGone,
@@ -50,9 +50,9 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Returns the class of the error. For an error of `run_ranks` it is that of the rank that
-    /// failed first, or [`ErrorKind::RankGone`] if the closure returned an error that is not of
-    /// this crate.
+    /// Returns the class of the error. For an error of `run_ranks`, it is the class of the error of
+    /// the rank that failed first. If that error is not of this crate, the class is
+    /// [`ErrorKind::RankGone`].
     pub fn kind(&self) -> ErrorKind {
         use ErrorKind as Kind;
         match self.root_cause() {
@@ -63,7 +63,8 @@ impl Error {
             Error::Call { code, .. } | Error::Failed { code, .. } => {
                 let kind = kind_of(*code);
                 let differs = ["HCCL_E_PARA", "ACL_ERROR_RT_AICPU_EXCEPTION"];
-                // The cause counts if the code is the one that the communicator gives for it.
+                // The cause decides only if the code is the one that the communicator returns for
+                // this cause.
                 match self.peers().and_then(|peers| peers.cause) {
                     Some(CommCause::Mismatch)
                         if code.name().is_some_and(|name| differs.contains(&name)) =>
@@ -116,9 +117,9 @@ impl Error {
         }
     }
 
-    /// Returns the function of this crate that was called, or the operation that failed. `None`
-    /// where one function serves many calls: an allocation, an index or a range that does not fit,
-    /// a list that holds for many operations.
+    /// Returns the function of this crate that was called, or the operation that failed. It is
+    /// `None` for errors that do not depend on one function: errors of allocations, of indices and
+    /// ranges, and of lists that many operations use.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -160,13 +161,13 @@ impl Error {
         }
     }
 
-    /// Returns where the ranks of the communicator were, if the error is about ranks and the
-    /// backend tells.
+    /// Returns the states of the ranks of the communicator, if the error is about ranks and the
+    /// backend reports the states.
     pub fn peers(&self) -> Option<&PeerReport> {
         self.context()?.peers.as_deref()
     }
 
-    /// Returns the ranks that have not come, as far as the backend tells.
+    /// Returns the ranks that have not arrived, as far as the backend reports them.
     pub fn missing_ranks(&self) -> Vec<u32> {
         match self.root_cause() {
             Error::Job(JobError::Late { missing, .. }) => missing.clone(),
@@ -176,7 +177,7 @@ impl Error {
         }
     }
 
-    /// Returns the ranks that are gone, as far as it is known.
+    /// Returns the ranks that are gone, as far as they are known.
     pub fn gone_ranks(&self) -> Vec<u32> {
         match self.root_cause() {
             Error::RankGone { rank, .. } | Error::Job(JobError::Gone { rank, .. }) => vec![*rank],
@@ -184,15 +185,15 @@ impl Error {
         }
     }
 
-    /// Returns both sides of a mismatch: the calls of the ranks. Empty when the ranks agree, or the
-    /// backend does not tell.
+    /// Returns both sides of a mismatch: the calls of the ranks. The list is empty if the ranks
+    /// agree, or if the backend does not report their calls.
     pub fn claims(&self) -> Vec<Claim> {
         let claims = self.peers().map_or_else(Vec::new, PeerReport::claims);
         if claims.len() > 1 { claims } else { Vec::new() }
     }
 
-    /// Whether the communicator of the operation can still be used. `None` when there is no
-    /// communicator, or when it is not known: CANN returns a code and no more.
+    /// Whether the communicator of the operation can still be used. `None` if there is no
+    /// communicator, or if the answer is not known, because CANN returns only a code.
     pub fn is_communicator_usable(&self) -> Option<bool> {
         let error = self.root_cause();
         let context = error.context()?;
@@ -206,16 +207,16 @@ impl Error {
             }
             Error::MissingSymbol { .. } | Error::Timeout { .. } => Some(true),
             Error::Aborted { .. } | Error::Failed { .. } => Some(false),
-            // The backend tells, and the communicator has not failed.
+            // The backend reports the ranks, and the communicator has not failed.
             Error::Call { .. } if context.peers.is_some() => Some(self.gone_ranks().is_empty()),
             _ => None,
         }
     }
 
-    /// Whether the same call can succeed when it is tried again and nothing else has changed. A
-    /// wait that has reached its limit can. An operation that has failed on the device cannot, nor
-    /// can an argument that does not fit. A program can ask for memory again when it has dropped
-    /// some.
+    /// Whether the same call can succeed if it is tried again. A wait that reached its time limit
+    /// can succeed later. An allocation can succeed after the program has dropped some memory. A
+    /// call for which CANN returned `HCCL_E_AGAIN` can succeed too. An operation that failed on the
+    /// device cannot succeed. A call with an argument that does not fit cannot succeed either.
     pub fn is_retryable(&self) -> bool {
         match self.root_cause() {
             Error::Timeout { .. } | Error::OutOfMemory { .. } => true,
@@ -228,7 +229,7 @@ impl Error {
     }
 }
 
-/// Returns the class of a code, as far as CANN tells one from another.
+/// Returns the class of a code, as far as CANN distinguishes classes.
 fn kind_of(code: Code) -> ErrorKind {
     match code.name() {
         Some(

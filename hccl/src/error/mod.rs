@@ -1,15 +1,15 @@
-//! Errors: one structured enum, with both values wherever two things do not match. Use
-//! [`Error::kind`] to choose what to do next, and the variants of [`Error`] only where their fields
-//! are needed. Printing an error takes no match: its text says what happened, where, and what to
-//! do.
+//! The errors of this crate. Nearly all functions return the enum [`Error`]. If two values do not
+//! match, the error has both. Use [`Error::kind`] to decide what to do next, and match the variants
+//! of [`Error`] only if their fields are needed. To print an error, no match is needed: its text
+//! says what happened, where, and what to do.
 //!
-//! The checks find mistakes in a call before CANN is called, and say what to do
-//! ([`Error::WrongLength`], [`Error::WrongDevice`], ...). A code that CANN returns comes with its
-//! name, the function, CANN's own text and the operation it belongs to ([`Error::Call`]). A failure
-//! later, on the device, is [`Error::Failed`].
+//! The crate checks a call before it calls CANN, and reports mistakes with advice
+//! ([`Error::WrongLength`], [`Error::WrongDevice`], ...). If CANN returns a code, the error has the
+//! name of the code, the function, CANN's own text and the operation ([`Error::Call`]). A later
+//! failure on the device is [`Error::Failed`].
 //!
-//! Errors are `Clone`: one failed operation is reported to every task or thread that awaits it and,
-//! when nobody does, by the stream.
+//! Errors are `Clone`, because one failed operation is reported to every task or thread that awaits
+//! it. If none awaits it, the stream reports the error.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub(crate) use rank::panic_text;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The result of everything in this crate that can fail.
+/// The result type of the functions of this crate that can fail.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -59,10 +59,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// `Display` gives the cause, then in brackets where it happened, then lines that show both sides
-/// of what does not match and say what to do. `{:?}` is the same with the name of the variant in
-/// front, so that `unwrap` and a `main` that returns an error print something to read; `{:#?}` is
-/// the structure.
+/// `Display` writes the cause, then the place in brackets, then lines that show both sides of a
+/// mismatch and say what to do. `{:?}` writes the name of the variant and the same text, so that
+/// `unwrap` and a `main` that returns an error print readable text. `{:#?}` shows the structure.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -88,17 +87,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// No usable backend was found.
     NoBackend {
-        /// The backends that were tried, and the ways out.
+        /// The backends that were tried, and what to do.
         reason: Box<str>,
     },
-    /// The backend does not have a function that the call needs. The text names its library and the
-    /// first release that has it.
+    /// The backend does not have a function that the call needs. The text names the library of the
+    /// function, and the first release that has the function.
     MissingSymbol {
         /// The C function.
         function: &'static str,
         /// The files of the libraries that were loaded and searched.
         tried: Box<[String]>,
-        /// The operation that needed it.
+        /// The operation that needed the function.
         context: Option<Box<OpContext>>,
     },
     /// A CANN function returned a code.
@@ -112,7 +111,7 @@ pub enum Error {
         /// The operation that made the call.
         context: Option<Box<OpContext>>,
     },
-    /// An operation that had been issued failed on the device. Contents of its destinations are
+    /// An operation that had been issued failed on the device. The contents of its destinations are
     /// unspecified.
     Failed {
         /// The operation, as far as it is known.
@@ -122,10 +121,11 @@ pub enum Error {
         /// CANN's text.
         message: Option<Box<str>>,
     },
-    /// An operation failed, or cannot be told from those that did: its stream had more failures
-    /// than are remembered one by one, and the operation lies among the old ones.
+    /// An operation failed, or cannot be distinguished from operations that failed. Its stream had
+    /// more failures than are kept one by one, and the operation is one of the older operations for
+    /// which only a range is kept.
     Forgotten {
-        /// The last of these failures whose details were known.
+        /// The last of the older failures whose details were known.
         last: Option<Box<Error>>,
     },
     /// A closure given to [`Stream::host_fn`](crate::Stream::host_fn) panicked.
@@ -135,16 +135,16 @@ pub enum Error {
         /// The message of the panic.
         message: Box<str>,
     },
-    /// An operation or another rank did not come in time. It goes on, and its memory stays
-    /// reserved.
+    /// A wait for an operation or for another rank reached its time limit. The operation goes on,
+    /// and its memory stays reserved.
     Timeout {
         /// The operation or the rank that was waited for.
         what: Box<str>,
-        /// The time that was waited.
+        /// The duration of the wait.
         after: Duration,
-        /// The backend's own message about it.
+        /// The backend's own message about the wait.
         message: Option<Box<str>>,
-        /// The operation that was waited for, if it was one, and the states of its ranks.
+        /// The operation and the states of its ranks, if the wait was for an operation.
         context: Option<Box<OpContext>>,
     },
     /// A buffer, stream, event or communicator belongs to another device.
@@ -153,9 +153,9 @@ pub enum Error {
         operation: &'static str,
         /// The name of the argument.
         what: &'static str,
-        /// Index of the stream's device.
+        /// The index of the stream's device.
         expected: usize,
-        /// Index of the argument's device.
+        /// The index of the argument's device.
         found: usize,
     },
     /// A buffer, stream, event or communicator belongs to another [`Runtime`](crate::Runtime).
@@ -171,30 +171,31 @@ pub enum Error {
         operation: &'static str,
         /// The name of the argument.
         what: &'static str,
-        /// Elements needed.
+        /// The number of elements that are needed.
         expected: usize,
-        /// Elements found.
+        /// The number of elements that the argument has.
         found: usize,
     },
-    /// The elements are of another type, which only shows at run time.
+    /// The elements of an argument have the wrong type. This error occurs only for types that are
+    /// not known before run time.
     WrongType {
         /// The name of the operation that was called.
         operation: &'static str,
         /// The name of the argument.
         what: &'static str,
-        /// The type needed.
+        /// The type that is needed.
         expected: crate::dtype::DType,
-        /// The type found.
+        /// The type that the argument has.
         found: crate::dtype::DType,
     },
     /// A range does not lie inside the buffer.
     OutOfRange {
         /// The range, in elements.
         range: Range<usize>,
-        /// Length of the buffer in elements.
+        /// The length of the buffer in elements.
         length: usize,
     },
-    /// Something that must have at least one element has none.
+    /// An argument that must have at least one element has none.
     Empty {
         /// The name of the operation that was called.
         operation: &'static str,
@@ -205,7 +206,7 @@ pub enum Error {
     TooLarge {
         /// The number of elements.
         elements: usize,
-        /// The size of one in bytes.
+        /// The size of one element in bytes.
         element: usize,
     },
     /// The source and the destination share memory.
@@ -215,36 +216,36 @@ pub enum Error {
         /// The number of bytes that they share.
         bytes: usize,
     },
-    /// The device (or pinned host memory) is full. Dropped memory has been freed, unless it was
-    /// still in use at the deadline.
+    /// The device memory, or the pinned host memory, is full. The crate has already freed dropped
+    /// memory, except for memory that was still in use at the deadline.
     OutOfMemory {
-        /// Bytes asked for.
+        /// The number of bytes that were requested.
         requested: usize,
-        /// The device, or pinned host memory.
+        /// The memory that is full: that of a device, or pinned host memory.
         place: Box<str>,
-        /// Bytes free now (0 when unknown).
+        /// The number of bytes that are free now; 0 if unknown.
         free: usize,
-        /// Bytes in all (0 when unknown).
+        /// The total number of bytes; 0 if unknown.
         total: usize,
     },
     /// There is no such device.
     NoSuchDevice {
-        /// The index asked for.
+        /// The index that was requested.
         index: usize,
         /// The number of devices.
         count: usize,
     },
-    /// More ranks than devices: each rank needs one of its own.
+    /// There are more ranks than devices, but each rank needs its own device.
     TooFewDevices {
         /// The number of ranks.
         ranks: u32,
         /// The number of devices that the runtime has.
         devices: usize,
     },
-    /// The crate refused an operation of a communicator before it was issued: it took no number and
-    /// left the buffers alone.
+    /// The crate refused an operation of a communicator before it was issued. The operation took no
+    /// number and did not touch the buffers.
     Refused {
-        /// The operation, with the number it would have had.
+        /// The operation, with the number that it would have had.
         context: Box<OpContext>,
         /// The reason.
         cause: Box<Error>,
@@ -258,7 +259,7 @@ pub enum Error {
         /// The number of ranks.
         world_size: u32,
     },
-    /// More elements than HCCL takes in one operation.
+    /// An operation has more elements than HCCL takes in one operation.
     TooManyElements {
         /// The number of elements that were given.
         count: usize,
@@ -266,43 +267,44 @@ pub enum Error {
     /// The product does not reduce this type in this operation, though another product or another
     /// operation does.
     NotSupported {
-        /// Type of the elements.
+        /// The type of the elements.
         dtype: crate::dtype::DType,
         /// The reduction.
         kind: crate::dtype::ReduceKind,
-        /// The product at hand.
+        /// The product in use.
         product: product::Product,
-        /// The product or the operation that reduces it, in words.
+        /// The products or operations that reduce the type, as text.
         who: &'static str,
         /// The advice: what to do instead.
         instead: &'static str,
     },
-    /// No product reduces this type with this reduction, which only shows at run time.
+    /// No product reduces this type with this reduction. This error occurs only for types that are
+    /// not known before run time.
     NotReduced {
-        /// Type of the elements.
+        /// The type of the elements.
         dtype: crate::dtype::DType,
         /// The reduction.
         kind: crate::dtype::ReduceKind,
     },
-    /// An argument of the root only: the root lacks it, or another rank gives it.
+    /// The root lacks an argument that only the root gives, or another rank gives it.
     RootOnly {
         /// The name of the argument.
         what: &'static str,
-        /// The root.
+        /// The rank of the root.
         root: u32,
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
     },
-    /// A single message to or from oneself.
+    /// A send or a receive that is not part of a batch names this rank itself as the peer.
     OwnMessage {
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
     },
-    /// Elements that the ranks cannot share evenly.
+    /// The length of an argument is not a multiple of the number of ranks.
     Uneven {
         /// The name of the argument.
         what: &'static str,
-        /// Its length in elements.
+        /// The length of the argument in elements.
         length: usize,
         /// The number of ranks.
         world_size: u32,
@@ -325,20 +327,21 @@ pub enum Error {
         /// refused.
         context: Option<Box<OpContext>>,
     },
-    /// An operator of one's own has failed on this communicator, so the state of its notifies is
-    /// undefined, and no other operator runs on it.
+    /// An earlier [operator](crate::operator) has failed on this communicator. The state of the
+    /// communicator's notifies is undefined, so it runs no more operators.
     OperatorFailed {
         /// The name of the operator.
         operator: &'static str,
-        /// Its number in the communicator.
+        /// The number of the operator in the communicator.
         sequence: u64,
         /// The error of the operator.
         cause: Box<Error>,
     },
-    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first one that did.
+    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed. This is the error of the
+    /// rank that failed first.
     Rank(rank::RankError),
-    /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is
-    /// nothing to wait for.
+    /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so a wait for it
+    /// would never end.
     RankGone {
         /// The rank that is gone.
         rank: u32,
@@ -353,7 +356,7 @@ pub enum Error {
     },
     /// The ranks of a job, which a launcher has started as processes, could not meet.
     Job(hccl_job::JobError),
-    /// An argument that is none of the above.
+    /// An argument is invalid in a way that no other variant describes.
     Invalid {
         /// The name of the operation that was called.
         operation: &'static str,
@@ -363,23 +366,24 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds the operation that the error belongs to, unless it has one already. It may have the
-    /// states of the ranks already.
+    /// Adds the operation that the error belongs to, unless the error already names one. States of
+    /// ranks that the error already has are kept, unless the operation has newer ones.
     pub(crate) fn in_operation(mut self, operation: impl FnOnce() -> OpContext) -> Self {
         if let Error::Call { context, .. } | Error::MissingSymbol { context, .. } = &mut self
             && context.as_ref().is_none_or(|context| context.operation == UNKNOWN)
         {
             let before = context.take().and_then(|context| context.peers);
             let operation = operation();
-            // The failure of a communicator says more than the outcome of the call.
+            // The states in the operation come from the failure of the communicator, which says
+            // more than the outcome of the call.
             let peers = operation.peers.clone().or(before);
             *context = Some(Box::new(OpContext { peers, ..operation }));
         }
         self
     }
 
-    /// Names the method in the error of an operation that the method issues under another name: the
-    /// method is what the program called.
+    /// Replaces the name of the operation by the name of the method that the program called. This
+    /// is for methods that issue an operation with another name.
     #[cold]
     pub(crate) fn called(mut self, method: &'static str) -> Self {
         let context = match &mut self {
@@ -399,7 +403,7 @@ impl Error {
 
     /// Returns the error of the rank that failed first, if this error comes from
     /// [`Runtime::run_ranks`](crate::Runtime::run_ranks) and the rank returned an error of this
-    /// crate; else the error itself.
+    /// crate. Otherwise returns this error itself.
     pub fn root_cause(&self) -> &Error {
         match self {
             Error::Rank(rank) => {
@@ -409,7 +413,7 @@ impl Error {
         }
     }
 
-    /// Returns the code of CANN, if that is what went wrong. For an error of `run_ranks` it is the
+    /// Returns the code of CANN, if CANN returned one. For an error of `run_ranks`, this is the
     /// code that CANN returned to the rank that failed first.
     pub fn code(&self) -> Option<Code> {
         match self.root_cause() {
@@ -418,16 +422,16 @@ impl Error {
         }
     }
 
-    /// Whether a wait of this crate has reached its limit: the operation or rank that it waited for
-    /// goes on. An operation that the *backend* gave up has failed, and its [`code`](Self::code)
-    /// says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
+    /// Whether a wait of this crate reached its time limit. The operation or the rank of that wait
+    /// goes on. If the *backend* gave up an operation, the operation has failed instead, and its
+    /// [`code`](Self::code) says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
     pub fn is_timeout(&self) -> bool {
         matches!(self.root_cause(), Error::Timeout { .. })
     }
 }
 
-// A text includes the text of its cause, so the chain goes on behind that: nothing is printed
-// twice.
+// The text of an error includes the text of its cause. So `source` returns the source of the cause,
+// and a program that prints the chain prints nothing twice.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

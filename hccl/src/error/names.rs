@@ -1,18 +1,18 @@
-//! Names of CANN's codes.
+//! The names of CANN's codes.
 
 #![forbid(unsafe_code)]
 
-/// The name of an AscendCL code, when CANN has one.
+/// Returns the name of an AscendCL code, if CANN has one.
 pub(super) fn acl(code: i32) -> Option<&'static str> {
     ACL.binary_search_by_key(&code, |entry| entry.0).ok().map(|at| ACL[at].1)
 }
 
-/// The name of an HCCL code, when CANN has one.
+/// Returns the name of an HCCL code, if CANN has one.
 pub(super) fn hccl(code: u32) -> Option<&'static str> {
     HCCL.binary_search_by_key(&code, |entry| entry.0).ok().map(|at| HCCL[at].1)
 }
 
-/// Sorted by code.
+/// The names of the AscendCL codes, sorted by code.
 #[rustfmt::skip]
 const ACL: &[(i32, &str)] = &[
     (100000, "ACL_ERROR_INVALID_PARAM"),
@@ -268,7 +268,7 @@ const ACL: &[(i32, &str)] = &[
     (545602, "ACL_ERROR_GE_REDEPLOYING"),
 ];
 
-/// Sorted by code.
+/// The names of the HCCL codes, sorted by code.
 #[rustfmt::skip]
 const HCCL: &[(u32, &str)] = &[
     (0, "HCCL_SUCCESS"),

@@ -30,18 +30,19 @@ impl Mistake {
         Mistake { text: text.into(), source }
     }
 
-    /// Returns what is wrong, and what to do.
+    /// Returns the text of the mistake, which says what is wrong and what to do.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the place in the source.
+    /// Returns the place of the mistake in the source.
     pub fn source(&self) -> &'static Location<'static> {
         self.source
     }
 }
 
-/// An operator that cannot be recorded: every mistake in it, each line once.
+/// The error for an operator that cannot be recorded. It has the mistakes in the function of the
+/// operator, at most one for each line.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -84,8 +85,8 @@ impl RecordError {
         &self.operator
     }
 
-    /// Returns the mistakes, in the order in which the function came to them, and the ranks that
-    /// made each. For a line that is wrong in several ways it has the first mistake.
+    /// Returns the mistakes in the order in which they were found, each with the ranks that made
+    /// it. If a line has several mistakes, only the first one is returned.
     pub fn mistakes(&self) -> impl Iterator<Item = (&Mistake, &[u32])> {
         self.mistakes.iter().map(|(mistake, ranks)| (mistake, &**ranks))
     }

@@ -1,11 +1,12 @@
-//! The states of the other ranks: the data behind errors that are about ranks.
+//! The states of the ranks of a communicator, which errors about ranks have.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::time::Duration;
 
 use crate::dtype::{DType, ReduceKind};
 
-/// Why the ranks of an operation, or of a communicator that was to be made, did not come together.
+/// The reason why the ranks of an operation, or of a communicator that was being made, did not all
+/// arrive.
 ///
 /// ```
 /// use hccl::error::CommCause;
@@ -29,7 +30,7 @@ use crate::dtype::{DType, ReduceKind};
 pub enum CommCause {
     /// The ranks made different calls.
     Mismatch,
-    /// A rank did not come within the time limit of the backend.
+    /// A rank did not arrive within the time limit of the backend.
     Timeout,
     /// Every rank waits for another one.
     Deadlock,
@@ -39,18 +40,19 @@ pub enum CommCause {
     Aborted,
 }
 
-/// The largest communicator of which ranks are reported: every rank of the process would hold the
-/// list of all.
+/// The number of ranks of the largest communicator for which the states of ranks are reported.
+/// There is a limit because every rank of the process would hold the list of all ranks.
 pub(crate) const MOST_RANKS: u32 = 1024;
-/// The largest communicator in which a wait that goes on looks where the other ranks are.
+/// The number of ranks of the largest communicator in which a lasting wait queries the states of
+/// the other ranks.
 pub(crate) const MOST_WATCHED: u32 = 256;
 
-/// The states of the ranks of a communicator when an operation failed, or when a wait for it was
-/// too long.
+/// The states of the ranks of a communicator when an operation failed, or when a wait for an
+/// operation reached its limit.
 ///
-/// From [`OpContext::peers`](super::OpContext::peers). The emulator reports it for communicators of
-/// up to 1,024 ranks; CANN reports nothing of the kind. For messages it names the ranks whose side
-/// of the message is not there, and those that are gone.
+/// [`OpContext::peers`](super::OpContext::peers) has the report. The emulator makes it for
+/// communicators of up to 1,024 ranks; CANN makes none. For messages, the report names the ranks
+/// that have not issued their side of the message, and the ranks that are gone.
 ///
 /// ```
 /// use hccl::error::{PeerReport, Presence};
@@ -64,11 +66,11 @@ pub(crate) const MOST_WATCHED: u32 = 256;
 /// # }).unwrap_err();
 /// # let error = error.root_cause();
 ///
-/// /// The ranks that a restarted job has to do without.
+/// /// Returns the ranks that a restarted job has to do without.
 /// fn lost(report: &PeerReport) -> Vec<u32> {
 ///     report.ranks_that_are(Presence::Gone)
 /// }
-/// // `error` comes from an all-reduce whose ranks gave different counts: all of them are there.
+/// // `error` comes from an all-reduce whose ranks gave different counts: no rank is gone.
 /// let report = error.peers().expect("the emulator reports");
 /// assert_eq!((report.ranks.len(), lost(report)), (2, vec![]));
 /// # Ok::<(), hccl::Error>(())
@@ -76,13 +78,13 @@ pub(crate) const MOST_WATCHED: u32 = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerReport {
-    /// Whether the communicator has failed, and can be used no more.
+    /// Whether the communicator has failed, so that it cannot be used any more.
     pub failed: bool,
-    /// Why the ranks will not come; `None` when they may.
+    /// The reason why the ranks will not all arrive; `None` if they still may.
     pub cause: Option<CommCause>,
-    /// The number of the collective from which it is seen; 0 when there was none.
+    /// The number of the collective to which the states refer; 0 if there was none.
     pub sequence: u64,
-    /// Every rank, in order.
+    /// The state of every rank, in the order of the ranks.
     pub ranks: Box<[PeerState]>,
 }
 
@@ -107,20 +109,22 @@ pub struct PeerReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerState {
-    /// Whether it has come.
+    /// Whether the rank has arrived.
     pub presence: Presence,
-    /// The number of the newest collective in which it was seen; 0 for none.
+    /// The number of the newest collective in which the rank was seen; 0 for none.
     pub sequence: u64,
-    /// The call that it has made there.
+    /// The call that the rank made in that collective.
     pub call: Option<PeerCall>,
-    /// The reason why it is gone, the messages that it waits for, or its side of a disagreement.
+    /// The reason why the rank is gone, the messages for which it waits, or its side of a mismatch.
+    /// It may be empty.
     pub note: Box<str>,
-    /// For a missing rank: the least time for which it has issued no collective. A wait looks where
-    /// the others are when it has lasted a tenth of a second, in communicators of up to 256 ranks.
+    /// The minimum time for which a missing rank has issued no collective. It is known only in
+    /// communicators of up to 256 ranks. There a wait that has lasted a tenth of a second queries
+    /// the states of the other ranks, and measures from that time on.
     pub quiet: Option<Duration>,
 }
 
-/// Whether a rank has come to an operation.
+/// The presence of a rank at an operation.
 ///
 /// ```
 /// use hccl::error::Presence;
@@ -134,7 +138,7 @@ pub struct PeerState {
 /// # }).unwrap_err();
 /// # let error = error.root_cause();
 ///
-/// // `error` comes from an all-reduce whose ranks gave different counts: nobody is missing.
+/// // `error` comes from an all-reduce whose ranks gave different counts: no rank is missing.
 /// let report = error.peers().expect("the emulator reports");
 /// assert!(report.ranks_that_are(Presence::Missing).is_empty());
 /// # Ok::<(), hccl::Error>(())
@@ -142,18 +146,19 @@ pub struct PeerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Presence {
-    /// It has come, or has gone on from it.
+    /// The rank has arrived, or has already continued after the operation.
     Arrived,
-    /// It has not come, but may.
+    /// The rank has not arrived, but may still arrive.
     Missing,
-    /// It will not come.
+    /// The rank will not arrive.
     Gone,
-    /// It has no part in it, or none that anybody waits for: messages have two sides.
+    /// The rank does not take part in the operation, or no other rank waits for it. This is for
+    /// messages, in which only two ranks take part.
     Apart,
 }
 
-/// A call of a rank: a collective with all that the ranks must agree on. For another call,
-/// `operation` holds all of it.
+/// A call of a rank. For a collective it has all values on which the ranks must agree. For any
+/// other call, `operation` holds the whole call as text.
 ///
 /// ```
 /// # use hccl::prelude::*;
@@ -175,11 +180,11 @@ pub enum Presence {
 #[non_exhaustive]
 pub struct PeerCall {
     /// The method of [`Communicator`](crate::Communicator), for example `all_reduce`. For a call
-    /// that is no collective, the words of the backend.
+    /// that is not a collective, it is the text of the backend.
     pub operation: Box<str>,
     /// The type of the elements.
     pub dtype: Option<DType>,
-    /// The number of elements; `None` where the ranks have tables of counts.
+    /// The number of elements; `None` if the ranks have tables of counts.
     pub count: Option<u64>,
     /// The reduction.
     pub reduction: Option<ReduceKind>,
@@ -187,7 +192,7 @@ pub struct PeerCall {
     pub root: Option<u32>,
 }
 
-/// One side of a mismatch: the call of these ranks.
+/// One side of a mismatch: a call, and the ranks that made it.
 ///
 /// ```
 /// # use hccl::prelude::*;
@@ -216,30 +221,30 @@ pub struct Claim {
 }
 
 impl PeerReport {
-    /// Returns the ranks in this state.
+    /// Returns the ranks that have this presence.
     pub fn ranks_that_are(&self, presence: Presence) -> Vec<u32> {
         let all = (0..).zip(&*self.ranks);
         all.filter(|(_, state)| state.presence == presence).map(|(rank, _)| rank).collect()
     }
 
-    /// Whether a rank other than this one has not come.
+    /// Whether a rank other than `own` has not arrived.
     pub(super) fn lacks_others(&self, own: Option<u32>) -> bool {
         let mut others = (0..).zip(&*self.ranks).filter(|(rank, _)| Some(*rank) != own);
         others.any(|(_, state)| state.presence != Presence::Arrived)
     }
 
-    /// Returns the number of the collective that the report is about: if the failure was in none,
-    /// the newest in which any rank was seen.
+    /// Returns the number of the collective that the report is about. If the failure was in no
+    /// collective, it is the newest collective in which any rank was seen.
     pub(super) fn number(&self) -> u64 {
         let newest = || self.ranks.iter().map(|state| state.sequence).max().unwrap_or_default();
         if self.sequence == 0 { newest() } else { self.sequence }
     }
 
-    /// Returns the different calls of the ranks, each with the ranks that made it; a mismatch has
-    /// more than one. Ranks that have not come, or have gone on, have none.
+    /// Returns the different calls of the ranks, each with the ranks that made it. A mismatch has
+    /// more than one call. A rank has no call if it has not arrived, or has already continued.
     ///
-    /// For a mismatch that is not between calls of collectives, such as between messages, tables of
-    /// counts or settings, it returns what each side said, in the words of the backend.
+    /// A mismatch may also be between messages, tables of counts or settings instead of calls of
+    /// collectives. Then each call has the text in which the backend describes that side.
     pub fn claims(&self) -> Vec<Claim> {
         let claims = self.claims_of(|state| self.call_at(state).cloned());
         if claims.len() > 1 || self.cause != Some(CommCause::Mismatch) {
@@ -270,7 +275,7 @@ impl PeerReport {
         state.call.as_ref().filter(|_| state.sequence == self.number())
     }
 
-    /// The report for messages of a rank that wait for the `awaited` ranks.
+    /// Returns the report for messages of rank `own` that wait for the ranks in `awaited`.
     pub(crate) fn of_messages(own: u32, world_size: u32, awaited: &[u32]) -> Self {
         let state = |rank| {
             let presence = match rank {
@@ -284,12 +289,13 @@ impl PeerReport {
         PeerReport { failed: false, cause: None, sequence: 0, ranks }
     }
 
-    /// Returns the newest collective of each rank.
+    /// Returns the number of the newest collective of each rank.
     pub(crate) fn newest(&self) -> Box<[u64]> {
         self.ranks.iter().map(|state| state.sequence).collect()
     }
 
-    /// Compares with the newest collectives of an earlier time, `ago` before now.
+    /// Sets the quiet time of each missing rank that is still in the same collective as at an
+    /// earlier time. That time was `ago` before now, and `before` has the collectives of that time.
     pub(crate) fn compare(&mut self, before: &[u64], ago: Duration) {
         for (state, before) in self.ranks.iter_mut().zip(before) {
             let is_quiet = state.presence == Presence::Missing && state.sequence == *before;
@@ -297,7 +303,8 @@ impl PeerReport {
         }
     }
 
-    /// Both sides of a mismatch of collectives, if there are two: in one line when they fit.
+    /// Returns the text of both sides of a mismatch of collectives, or `None` if there are fewer
+    /// than two sides. The text is one line if it fits.
     pub(super) fn sides(&self) -> Option<String> {
         let claims = self.claims_of(|state| self.call_at(state).cloned());
         if claims.len() < 2 {
@@ -316,7 +323,7 @@ impl PeerReport {
         Some(if line.len() <= WIDTH { line } else { sides.join("\n  ") })
     }
 
-    /// Returns in one line which ranks have come and which have not.
+    /// Returns a line that lists the ranks that have arrived, are missing, or are gone.
     pub(super) fn attendance(&self) -> String {
         let mut line = format!("arrived: {}", list(&self.ranks_that_are(Presence::Arrived)));
         for (presence, word) in [(Presence::Missing, "missing"), (Presence::Gone, "gone")] {
@@ -334,6 +341,7 @@ impl PeerReport {
         line
     }
 
+    /// Returns a rank with its note and the newest collective in which it was seen.
     fn said(&self, rank: u32) -> String {
         let Some(state) = self.ranks.get(rank as usize) else { return rank.to_string() };
         let seen = match &state.call {
@@ -353,13 +361,14 @@ impl PeerReport {
     }
 }
 
-/// The most ranks that are listed, and the most that are listed with their calls.
+/// The largest number of ranks that are listed.
 const LISTED: usize = 32;
+/// The largest number of ranks that are listed with their calls.
 const SAID: usize = 8;
 /// The width in characters beyond which a line is broken.
 const WIDTH: usize = 100;
 
-/// "0 1 2", or "none".
+/// Returns a list of ranks as text: "0 1 2", or "none".
 fn list(ranks: &[u32]) -> String {
     if ranks.is_empty() {
         return "none".into();
@@ -367,7 +376,7 @@ fn list(ranks: &[u32]) -> String {
     joined(ranks, " ")
 }
 
-/// "rank 2", or "ranks 0,1,3".
+/// Returns ranks with their noun as text: "rank 2", or "ranks 0,1,3".
 fn named(ranks: &[u32]) -> String {
     let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{noun} {}", joined(ranks, ","))
@@ -389,16 +398,16 @@ impl Display for Claim {
 }
 
 impl PeerCall {
-    /// A call that is no collective, from the backend's words.
+    /// Makes a call that is not a collective, from the text of the backend.
     fn in_words(words: &str) -> Self {
         PeerCall { operation: words.into(), dtype: None, count: None, reduction: None, root: None }
     }
 }
 
-/// The call as a program writes it: `all_reduce(f16, 4096, sum)`.
+/// Writes the call as in a program: `all_reduce(f16, 4096, sum)`.
 impl Display for PeerCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        // It is a function of CANN, or more than one word.
+        // The operation is a function of CANN, or a whole call as text.
         if !self.operation.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
             return f.write_str(&self.operation);
         }

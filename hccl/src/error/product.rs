@@ -1,8 +1,8 @@
-//! The products of Ascend, as far as they differ for a program.
+//! The products of Ascend that differ for a program.
 
 use std::fmt;
 
-/// A generation of Ascend devices, as far as generations differ for a program.
+/// A generation of Ascend devices. Generations that do not differ for a program count as one.
 ///
 /// ```
 /// use hccl::{Product, Runtime};
@@ -14,18 +14,19 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Product {
-    /// Ascend 910B: Atlas A2.
+    /// The Atlas A2, with Ascend 910B chips.
     A2,
-    /// Ascend 910_93: Atlas A3.
+    /// The Atlas A3, with Ascend 910_93 chips.
     A3,
-    /// Ascend 950.
+    /// The Ascend 950.
     Ascend950,
 }
 
 impl Product {
-    /// The product by the name that `aclrtGetSocName` returns.
+    /// Returns the product for a name that `aclrtGetSocName` returns, or `None` for an unknown
+    /// name.
     pub(crate) fn from_soc_name(name: &str) -> Option<Product> {
-        // The A3 name also starts with Ascend910.
+        // The names of the A2 and of the A3 both start with Ascend910.
         [
             ("Ascend910_93", Product::A3),
             ("Ascend910B", Product::A2),
@@ -35,7 +36,7 @@ impl Product {
         .find_map(|(start, product)| name.starts_with(start).then_some(product))
     }
 
-    /// The product as the rules for kernels name it.
+    /// Converts the product to the type that the rules for kernels use.
     pub(crate) fn of_kernels(self) -> ascend_program::check::Product {
         use ascend_program::check::Product as P;
         match self {
@@ -45,6 +46,7 @@ impl Product {
         }
     }
 
+    /// Returns the emulator's code for the product.
     #[cfg(feature = "emulator")]
     pub(crate) fn code(self) -> u32 {
         use ascend_sys::AscendExtProduct as P;

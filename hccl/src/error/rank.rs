@@ -5,8 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// The error of the first rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) that failed,
-/// and its cause.
+/// The error of the first rank that failed in [`Runtime::run_ranks`](crate::Runtime::run_ranks),
+/// with its cause.
 ///
 /// ```
 /// use hccl::{Error, RankError, Runtime};
@@ -26,8 +26,8 @@ use std::sync::Arc;
 pub struct RankError {
     rank: u32,
     cause: Cause,
-    /// The text of the cause, made once: other threads ask for it under a lock, and making it runs
-    /// the program's code.
+    /// The text of the cause. It is made only once, because other threads read it under a lock, and
+    /// making it runs code of the program.
     text: Arc<str>,
 }
 
@@ -38,12 +38,12 @@ impl RankError {
         RankError { rank, cause, text }
     }
 
-    /// The text of the cause.
+    /// Returns the text of the cause.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the rank.
+    /// Returns the rank that failed.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -65,8 +65,8 @@ impl fmt::Display for RankError {
     }
 }
 
-/// The text includes that of the [`cause`](RankError::cause), so the source is the source of the
-/// cause: a program that prints a chain of errors prints nothing twice.
+/// The text of this error includes the text of its [`cause`](RankError::cause). So `source` returns
+/// the source of the cause, and a program that prints a chain of errors prints nothing twice.
 impl StdError for RankError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.source()
@@ -91,15 +91,15 @@ impl Panic {
     }
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     match text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)) {
         Some(text) => text.to_owned(),
         None => {
-            // The drop of the payload may panic, and then again.
+            // Leaked, because dropping the payload may panic again.
             std::mem::forget(payload);
-            "with something that is not a text".to_owned()
+            "the panic payload is not a text".to_owned()
         }
     }
 }

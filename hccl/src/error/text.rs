@@ -1,9 +1,9 @@
 //! The texts of errors, for `Display` and for `Debug`.
 //!
-//! A text is the cause, then in brackets the place: the operation, its number, its communicator and
-//! rank, and the code. Lines below it show both sides of a mismatch and say what to do. Each fact
-//! is there once: the backend's text ([`Error::Call`], [`Error::Failed`]) has its first line in
-//! front of the brackets and its other lines below.
+//! A text begins with the cause. The place follows in brackets: the operation, its number, its
+//! communicator and rank, and the code. The lines below show both sides of a mismatch and say what
+//! to do. Each fact appears once. So the first line of the backend's text ([`Error::Call`],
+//! [`Error::Failed`]) comes before the brackets, and its other lines come below.
 //!
 //! `Display` and `{:?}` are for people: `unwrap` and `fn main() -> hccl::Result<()>` print `{:?}`,
 //! which is the name of the variant and the text. `{:#?}` is the structure.
@@ -30,7 +30,7 @@ impl Display for Error {
         }
         match self {
             Error::Call { function, code, message: Some(message), .. } => {
-                // It may have named the function already.
+                // The message may already name the function.
                 if !message.contains(function) {
                     brackets.put(format_args!("{function} returned {code}"))?;
                 } else {
@@ -46,7 +46,7 @@ impl Display for Error {
     }
 }
 
-/// The place that an error belongs to.
+/// The place that the text of an error shows in brackets.
 enum ErrorSite<'a> {
     Nowhere,
     Function(&'static str),
@@ -54,7 +54,8 @@ enum ErrorSite<'a> {
 }
 
 impl Error {
-    /// Returns both sides, if the ranks have made different calls, and the operation.
+    /// Returns the operation, and the text that shows both sides, if the ranks have made different
+    /// calls.
     fn mismatch(&self) -> Option<(&OpContext, String)> {
         let (Error::Call { context: Some(context), .. } | Error::Failed { context, .. }) = self
         else {
@@ -73,7 +74,8 @@ impl Error {
             let headline = without_task(headline);
             let semicolon = if headline.is_empty() { "" } else { "; " };
             write!(f, "\n  [{headline}{semicolon}{context}; {code}]")?;
-            // The last line says what to do; those before it show the sides once more.
+            // The last line says what to do. The lines before it show the sides again, so they are
+            // left out.
             let remedy = rest.and_then(|rest| rest.lines().last());
             remedy.map_or(Ok(()), |remedy| write!(f, "\n{remedy}"))?;
         }
@@ -89,7 +91,7 @@ impl Error {
             | Error::Empty { operation, .. }
             | Error::Overlap { operation, .. }
             | Error::Invalid { operation, .. } => ErrorSite::Function(operation),
-            // The text of the cause has the place.
+            // The text of the cause already names the place.
             Error::Rank(_) | Error::Timeout { .. } => ErrorSite::Nowhere,
             _ => match self.context() {
                 Some(context) if !context.is_unknown() => ErrorSite::Operation(context),
@@ -98,7 +100,7 @@ impl Error {
         }
     }
 
-    /// Writes what happened, on one line unless it is another library's text.
+    /// Writes what happened. This is one line, unless it is the text of another library.
     fn cause(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoBackend { reason } => write!(f, "no backend: {reason}"),
@@ -106,14 +108,16 @@ impl Error {
             Error::Call { message: Some(message), .. } => f.write_str(first_line(message).0),
             Error::Failed { context, message: Some(message), .. } => {
                 let cause = first_line(message).0;
-                // When the operation is forgotten, the text has only the task.
+                // If the operation is no longer known, the brackets do not name it, so the line
+                // keeps the task.
                 let is_known = context.communicator.is_some();
                 f.write_str(if is_known { without_task(cause) } else { cause })
             }
             Error::Call { function, code, .. } => write!(f, "{function} returned {code}"),
-            Error::Failed { code, .. } => write!(f, "failed on the device with {code}"),
+            Error::Failed { code, .. } => write!(f, "the operation failed on the device: {code}"),
             Error::Forgotten { .. } => f.write_str(
-                "failed, or cannot be distinguished from a failed operation of its stream: there were too many failures to keep the details",
+                "the operation failed, or cannot be distinguished from a failed operation of its \
+                 stream: there were too many failures to keep the details",
             ),
             Error::HostFunctionPanicked { message, .. } => {
                 write!(f, "the closure panicked: {message}")
@@ -142,7 +146,7 @@ impl Error {
                 let (start, end) = (range.start, range.end);
                 write!(f, "the range {start}..{end} does not lie in {}", counted(*length, "element"))
             }
-            Error::Empty { what, .. } => write!(f, "{what} is empty"),
+            Error::Empty { what, .. } => write!(f, "{what} is empty: give at least one element"),
             Error::TooLarge { elements, element } => {
                 let element = counted(*element, "byte");
                 write!(f, "{elements} elements of {element} are more than an address space holds")
@@ -211,7 +215,7 @@ impl Error {
         }
     }
 
-    /// Writes the lines below the first: the particulars, and what to do.
+    /// Writes the lines below the first one: details, and what to do.
     fn below(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Error::Call { message: Some(message), .. }
@@ -225,9 +229,10 @@ impl Error {
                 if let Some(peers) = peers {
                     write!(f, "\n  {}", peers.attendance())?;
                 } else if all > MOST_RANKS {
-                    write!(f, "\n  {all} ranks: who is missing is told of up to {MOST_RANKS}")?;
+                    write!(f, "\n  {all} ranks: missing ranks are listed for up to {MOST_RANKS}")?;
                 }
-                // The backend's own words, unless they are about the ranks that are missing.
+                // The backend's own message, unless it is about the missing ranks, which are
+                // already listed.
                 let own = context.as_ref().and_then(|context| context.rank);
                 let is_about = peers.is_some_and(|it| it.sequence != 0 && it.lacks_others(own));
                 if let Some(message) = message.as_ref().filter(|_| !is_about) {
@@ -298,7 +303,8 @@ impl Error {
             ),
             Error::Aborted { .. } => f.write_str("\nDrop it, and build a new one on all ranks."),
             Error::OperatorFailed { .. } => f.write_str(
-                "\nNobody knows how the notifies of the communicator stand: drop it, and build a new one on all ranks.",
+                "\nThe state of the communicator's notifies is undefined: drop the communicator, \
+                 and build a new one on all ranks.",
             ),
             Error::Refused { cause, .. } => cause.below(f),
             _ => Ok(()),
@@ -306,23 +312,23 @@ impl Error {
     }
 }
 
-/// Returns a line without the task in the words of the backend, with which the line may end.
+/// Returns a line without the task in brackets that the backend may have put at its end.
 fn without_task(line: &str) -> &str {
     let own = line.strip_suffix(']').and_then(|line| line.rsplit_once(" ["));
     own.map_or(line, |(line, _)| line)
 }
 
-/// Returns the first line of a text, and the others.
+/// Returns the first line of a text, and the other lines if there are any.
 fn first_line(text: &str) -> (&str, Option<&str>) {
     text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)))
 }
 
-/// "1 element", "2 elements".
+/// Returns a count with its noun: "1 element", "2 elements".
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// ` [this; that]`, and nothing when there is nothing to put in.
+/// A writer of facts in brackets, such as ` [this; that]`. Without facts it writes nothing.
 struct Brackets<'a, 'f> {
     f: &'a mut Formatter<'f>,
     open: bool,
@@ -417,8 +423,8 @@ mod tests {
             let context = Some(Box::new(context));
             Error::Timeout { what, after, message: None, context }.to_string()
         };
-        assert!(text(1025).contains("1025 ranks: who is missing is told of up to 1024"));
-        assert!(!text(1024).contains("who is missing"));
+        assert!(text(1025).contains("1025 ranks: missing ranks are listed for up to 1024"));
+        assert!(!text(1024).contains("missing ranks"));
     }
 
     #[test]

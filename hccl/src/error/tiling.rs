@@ -23,7 +23,7 @@ use std::borrow::Cow;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TilingError {
-    /// The number of bytes is not that of the struct.
+    /// The number of bytes is not the size of the struct.
     #[error(
         "{tiling} has {expected} bytes, but there are {found}\n\
          The other side has another layout: compare the layout hashes, or print both tables."
@@ -31,12 +31,12 @@ pub enum TilingError {
     WrongSize {
         /// The name of the struct, in C++.
         tiling: Box<str>,
-        /// Its size in bytes.
+        /// The size of the struct in bytes.
         expected: usize,
-        /// The number of bytes that there are.
+        /// The number of bytes that were given.
         found: usize,
     },
-    /// A byte that is not a `bool`.
+    /// A byte of a `bool` field is neither 0 nor 1.
     #[error(
         "{tiling}: the byte at offset {offset}, in `{field}`, is {found}, but a bool is 0 or 1"
     )]
@@ -47,10 +47,10 @@ pub enum TilingError {
         field: Cow<'static, str>,
         /// The offset from the start of the struct, in bytes.
         offset: usize,
-        /// The byte.
+        /// The value of the byte.
         found: u8,
     },
-    /// A value out of the range of its field.
+    /// A value lies outside the range of its field.
     #[error("{tiling}: `{field}` is {value}, but it must lie in {range}")]
     OutOfRange {
         /// The name of the struct, in Rust.
@@ -62,7 +62,7 @@ pub enum TilingError {
         /// The range of valid values, as text.
         range: &'static str,
     },
-    /// Communication structs that do not fit the struct they are in.
+    /// Communication structs do not fit the struct that contains them.
     #[error("{tiling}: {problem}")]
     Communication {
         /// The name of the struct, in C++.
@@ -70,10 +70,11 @@ pub enum TilingError {
         /// The mistake, and what to do.
         problem: Box<str>,
     },
-    /// A setting that CANN or the product does not take.
+    /// A setting has a value that CANN or the product does not accept.
     #[error("tiling setting `{setting}` is {value}, but {rule}")]
     Setting {
-        /// Its name in [`Mc2CcTilingConfig`](crate::kernel::tiling::Mc2CcTilingConfig) or
+        /// The name of the setting in
+        /// [`Mc2CcTilingConfig`](crate::kernel::tiling::Mc2CcTilingConfig) or
         /// [`Mc2InitTilingConfig`](crate::kernel::tiling::Mc2InitTilingConfig).
         setting: &'static str,
         /// The value that was given.

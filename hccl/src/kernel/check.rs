@@ -1,5 +1,5 @@
-//! Checking a kernel without a launch, for all ranks. Use it in a test or a build script. A program
-//! that launches the kernel need not call it, since every launch is checked.
+//! The check of a kernel for all ranks, without a launch. Use it in a test or a build script. A
+//! program that launches the kernel need not call it, since every launch is checked.
 
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,7 @@ pub use ascend_program::check::Finding;
 /// let report = kernel.check(&Sizes { count: 64 }, 1, 1, hccl::Product::A3, &[256, 256]);
 /// let late: Option<Late> = report.errors().find_map(|it| it.witness.as_ref()).map(|it| it.late);
 /// if let Some(late) = late {
-///     // Here the kernel goes wrong every time.
+///     // On this runtime, every run of the kernel shows the error.
 ///     let runtime = hccl::Runtime::emulator_builder().devices(1).kernel_late(late).build()?;
 /// #   let _ = runtime;
 /// }
@@ -92,7 +92,7 @@ pub use ascend_program::check::Late;
 /// # }
 /// ```
 pub use ascend_program::check::Severity;
-/// The proof of a [`Finding`] about order.
+/// The proof of a [`Finding`] about order: an order of execution in which the result is wrong.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -128,13 +128,14 @@ use super::symbol::TilingArgument;
 use crate::error::product::Product;
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Checks the kernel as its launch on every rank would be checked, without a device: for the
-    /// rules of [`ascend_program::check`]. Moves no data, does not block.
+    /// Checks the kernel as a launch on every rank would check it, but without a device. The rules
+    /// are those of [`ascend_program::check`]. Moves no data and does not block.
     ///
-    /// `tiling` is the struct of the launch, filled as for a launch (`&()` for a kernel without
-    /// one). `sizes` are the bytes behind its tensors, in the order of its arguments, then those of
-    /// the workspace if it has one. If the list is too short, the missing sizes are not known and
-    /// their bounds are not checked; the report says so.
+    /// `tiling` is the tiling struct, filled as for a launch (`&()` for a kernel without one).
+    /// `blocks` is the number of blocks, and `ranks` the number of ranks of each group. `sizes` has
+    /// the size of each tensor in bytes, in the order of the arguments, and then the size of the
+    /// workspace if the kernel uses one. If the list is too short, the remaining sizes are not
+    /// known. Then the bounds of these tensors are not checked, and the report says so.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -189,7 +190,7 @@ impl<T: TilingArgument> Recorded<T> {
             unknown: names.skip(sizes.len()).collect(),
             findings: Vec::new(),
         };
-        // Without a group, all ranks are alike.
+        // Without a group, the launch is the same on all ranks.
         let different = if program.groups == 0 { 1 } else { ranks };
         let launches: Vec<Launch> = (0..different)
             .map(|rank| {
@@ -203,14 +204,14 @@ impl<T: TilingArgument> Recorded<T> {
     }
 }
 
-/// Whether a note says that something was not looked at, among the things that one rank can be
-/// asked for.
+/// Whether a note says that a part of the kernel was not checked. Considers only the rules that
+/// need no other rank.
 pub(super) fn is_cut(note: &Finding) -> bool {
     note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
 }
 
-/// The findings of [`Recorded::check`], and the launch that they are for. Its `Display` is made for
-/// people: a line that says what was checked, then each finding with its ranks.
+/// The findings of [`Recorded::check`], with the numbers of the checked launch. `Display` prints a
+/// line that describes the launch, and then each finding with its ranks.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -222,7 +223,7 @@ pub(super) fn is_cut(note: &Finding) -> bool {
 /// #     line.clean(0);
 /// # }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // Two cores, one rank, 128 bytes behind `y`.
+/// // Two blocks, one rank, 128 bytes in `y`.
 /// let report: Report = sevens::record()?.check(&(), 2, 1, hccl::Product::A3, &[128]);
 /// for finding in report.errors() {
 ///     eprintln!("{finding}");
@@ -237,17 +238,17 @@ pub struct Report {
     product: Product,
     blocks: u32,
     ranks: u32,
-    /// The tensors of known length, with their bytes.
+    /// The names of the tensors of known size, with their sizes in bytes.
     sizes: Vec<(String, usize)>,
-    /// The tensors of unknown length.
+    /// The names of the tensors of unknown size.
     unknown: Vec<String>,
-    /// Each finding, and the ranks on which it was found.
+    /// Each finding, with the ranks on which it was found.
     findings: Vec<(Finding, Vec<u32>)>,
 }
 
 impl Report {
-    /// Adds the findings of a rank. Errors come first, and causes before what they may have caused;
-    /// on each rank in the order of the source.
+    /// Adds the findings of a rank. Errors come first, and a cause comes before the findings that
+    /// it may have caused. Otherwise the findings of a rank are in the order of the source.
     fn add(&mut self, rank: u32, findings: Vec<Finding>) {
         let place = |of: &Finding| (of.severity, of.rule, of.file.clone(), of.line, of.column);
         for finding in findings {
@@ -266,31 +267,32 @@ impl Report {
         self.findings.iter().map(|(finding, _)| finding)
     }
 
-    /// Returns the findings that keep the kernel from being launched.
+    /// Returns the errors: findings that prevent a launch of the kernel.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Error)
     }
 
-    /// Returns the findings that do not keep it from being launched, but lose work. The kernel can
-    /// [allow](super::Kernel::allow) them.
+    /// Returns the warnings: findings that do not prevent a launch, but mean that a part of the
+    /// kernel's work is lost. The kernel can [allow](super::Kernel::allow) them.
     pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Warning)
     }
 
-    /// Returns notes: what was not looked at, and what is usual but fragile.
+    /// Returns the notes: parts of the kernel that were not checked, and code that is usual but
+    /// fragile.
     pub fn notes(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Note)
     }
 
-    /// Whether all of the kernel was looked at: no part of it depends on data, none was too long,
-    /// there are not too many blocks, and all sizes were given.
+    /// Whether the whole kernel was checked. This requires that no part of it depends on data or is
+    /// too long, that there are not too many blocks, and that all sizes were given.
     pub fn is_complete(&self) -> bool {
         let is_open = |note: &Finding| is_cut(note) || note.rule == Warning::Windows.rule();
         self.unknown.is_empty() && !self.notes().any(is_open)
     }
 
-    /// Whether there is no error; if `strict`, also [nothing that was not looked
-    /// at](Self::is_complete).
+    /// Whether there is no error. If `strict` is set, the whole kernel must also have been
+    /// [checked](Self::is_complete).
     pub fn is_good(&self, strict: bool) -> bool {
         self.errors().next().is_none() && (self.is_complete() || !strict)
     }
@@ -334,7 +336,11 @@ impl Display for Report {
             )?;
         }
         if !unknown.is_empty() {
-            write!(f, "\n   = bounds of {} were not: no size was given", unknown.join(", "))?;
+            write!(
+                f,
+                "\n   = bounds of {} were not checked: no size was given",
+                unknown.join(", ")
+            )?;
         }
         for (finding, on) in findings {
             write!(f, "\n{finding}")?;

@@ -1,9 +1,9 @@
 //! The HCCL client in a kernel.
 //!
-//! The type of a client says what it can do: a client that was declared can be initialised, one
-//! that was initialised can be configured, and only then it prepares. `finalise` takes it away. A
-//! prepared task is a [`Prepared`], which knows its turns; whether these can still be committed is
-//! in its type too.
+//! The type of a client determines its calls. A declared client can be initialised, an initialised
+//! client can be configured, and only a configured client can prepare tasks. `finalise` consumes
+//! the client. A prepared task is a [`Prepared`], which holds the number of its turns. Its type
+//! says whether the kernel must still commit its turns.
 
 mod states;
 
@@ -26,8 +26,8 @@ use super::tensor::{Output, rename};
 use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
 
-/// An HCCL client (`Hccl`), which asks the communication server of its rank for collectives. Made
-/// by [`Kernel::hccl`].
+/// An HCCL client (`Hccl`), which requests collectives from the communication server of its rank.
+/// Made by [`Kernel::hccl`].
 ///
 /// Every core that uses a task makes all calls of the client. Only core 0 writes messages to the
 /// server; the other cores only count them. Either the cube cores or the vector cores prepare tasks
@@ -49,7 +49,7 @@ use crate::dtype::Element;
 ///         let hccl = k.hccl(0).init().configure(&t.all_gather);
 ///         let whole = hccl.all_gather(x, y, t.count).commit_all();
 ///         hccl.wait(&whole);
-///         k.sync_all_aiv(); // nobody may still wait when core 0 finalises
+///         k.sync_all_aiv(); // no core may still wait when core 0 finalises
 ///         hccl.finalise();
 ///     });
 /// }
@@ -76,14 +76,14 @@ impl<S> Recordable for Hccl<S> {
     }
 }
 
-/// The number of communicators that a kernel can reach (`GetHcclContext<0>`, `GetHcclContext<1>`).
+/// The number of communicators that a kernel can use (`GetHcclContext<0>`, `GetHcclContext<1>`).
 const GROUPS: u32 = 2;
 
 impl<T: TilingArgument> Kernel<T> {
-    /// Makes a client of a communicator: 0 is the first group of the operator, 1 the second. A
-    /// group has one client.
+    /// Makes a client for the communicator of a group. Group 0 is the first group of the operator,
+    /// and group 1 is the second. A group has at most one client.
     ///
-    /// The tiling struct must begin with an `Mc2InitTiling`, else this does not compile:
+    /// The tiling struct must begin with an `Mc2InitTiling`; otherwise the call does not compile:
     ///
     /// ```compile_fail
     /// use hccl::kernel::*;
@@ -94,7 +94,7 @@ impl<T: TilingArgument> Kernel<T> {
     ///
     /// #[kernel(mix = "aiv_1_0")]
     /// fn nowhere(k: Kernel<Sizes>) {
-    ///     k.hccl(0).init().finalise(); // there is nothing in `Sizes` that says where the server is
+    ///     k.hccl(0).init().finalise(); // `Sizes` has no `Mc2InitTiling`
     /// }
     /// nowhere::record().unwrap();
     /// ```
@@ -116,7 +116,7 @@ impl<T: TilingArgument> Kernel<T> {
             }
             if !recorder.groups.insert(group) {
                 recorder.mistake(format!(
-                    "group {group} already has a client: a context belongs to one"
+                    "group {group} already has a client: use that client, because a group has only one"
                 ));
             }
             recorder.program.groups = recorder.program.groups.max(group + 1);
@@ -144,7 +144,8 @@ impl<S> Hccl<S> {
         record::with(self.recording, here, what)
     }
 
-    /// Records a step of this client with a task.
+    /// Records a step of this client that uses a task. Notes a mistake if another client or another
+    /// recording has prepared the task.
     fn with_task<Q>(
         &self,
         task: &Prepared<Q>,
@@ -160,7 +161,7 @@ impl<S> Hccl<S> {
                 let task = &recorder.program.tasks[task.0 as usize].name;
                 let (of, by) = (name(client), name(self.client));
                 recorder.mistake(format!(
-                    "`{task}` was prepared by `{of}`, and `{by}` knows nothing of it"
+                    "`{task}` was prepared by `{of}`, but is used with `{by}`: use the client that prepared it"
                 ));
             }
             None => recorder.foreign(),
@@ -169,7 +170,8 @@ impl<S> Hccl<S> {
 }
 
 impl KernelRecorder {
-    /// Returns the number of a task and its client.
+    /// Returns the number of a task and its client, or `None` if the task belongs to another
+    /// recording.
     pub(super) fn task<Q>(&self, task: &Prepared<Q>) -> Option<(TaskId, ClientId)> {
         let known = (task.recording == self.number).then_some(task.task)?;
         self.program.tasks.get(known.0 as usize).map(|declared| (known, declared.what))
@@ -177,15 +179,15 @@ impl KernelRecorder {
 }
 
 impl Hccl<Declaration> {
-    /// Names the only core that writes messages (`HcclServerConfig`), so that cube and vector cores
-    /// may both call the client.
+    /// Makes the vector core with index `block` the only core that writes messages to the server
+    /// (`HcclServerConfig`). Cube and vector cores may then both call the client.
     #[track_caller]
     pub fn only_from_aiv(self, block: u32) -> Self {
         self.only(Core::Aiv, block, Location::caller())
     }
 
-    /// Names the only core that writes messages, as [`only_from_aiv`](Self::only_from_aiv), but a
-    /// cube core.
+    /// Makes the cube core with index `block` the only core that writes messages to the server,
+    /// like [`only_from_aiv`](Self::only_from_aiv).
     #[track_caller]
     pub fn only_from_aic(self, block: u32) -> Self {
         self.only(Core::Aic, block, Location::caller())
@@ -200,9 +202,9 @@ impl Hccl<Declaration> {
         self
     }
 
-    /// Makes the calls of older releases, `Init` and `SetCcTiling`, which read the tiling struct
-    /// where it lies in global memory. They are deprecated, and the documents do not have them for
-    /// the Ascend 950. All clients of a kernel do it the same way.
+    /// Selects the calls of older releases, `Init` and `SetCcTiling`, which read the tiling struct
+    /// in global memory. CANN has deprecated them and does not document them for the Ascend 950.
+    /// All clients of a kernel must use the same calls.
     #[track_caller]
     pub fn by_address(self) -> Self {
         self.with(Location::caller(), |recorder| {
@@ -213,7 +215,8 @@ impl Hccl<Declaration> {
         self
     }
 
-    /// Takes the context of the group and the `Mc2InitTiling` of the tiling struct (`InitV2`).
+    /// Initialises the client with the context of its group and the `Mc2InitTiling` of the tiling
+    /// struct (`InitV2`).
     #[track_caller]
     pub fn init(self) -> Hccl<Initialised> {
         self.with(Location::caller(), |recorder| {
@@ -224,9 +227,10 @@ impl Hccl<Declaration> {
 }
 
 impl<S: Started> Hccl<S> {
-    /// Makes an operation known (`SetCcTilingV2`). An [`Mc2CcTiling`](super::Mc2CcTiling) of the
-    /// tiling struct, which the host has filled, says which one, with which algorithm and for which
-    /// types. Once for each operation that is prepared.
+    /// Configures an operation (`SetCcTilingV2`). `member` is an
+    /// [`Mc2CcTiling`](super::Mc2CcTiling) of the tiling struct. The host has filled it with the
+    /// operation, the algorithm and the types. Call this once for each operation that the client
+    /// prepares.
     #[track_caller]
     pub fn configure(self, member: &CcMember) -> Hccl<Configured> {
         self.with(Location::caller(), |recorder| {
@@ -239,7 +243,7 @@ impl<S: Started> Hccl<S> {
         self.into()
     }
 
-    /// Returns this rank (`GetRankId`).
+    /// Returns the number of this rank in the communicator (`GetRankId`).
     #[track_caller]
     pub fn rank(&self) -> Value<u32> {
         let client = self.client;
@@ -257,16 +261,16 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// Returns the window through which others write to a rank, as elements (`GetWindowsInAddr`).
-    /// Not on the Ascend 950.
+    /// Returns the input window of a rank, to which other ranks write, as a tensor
+    /// (`GetWindowsInAddr`). Not on the Ascend 950.
     #[track_caller]
     pub fn window_in<E: Element>(&self, rank: impl Count) -> Output<E> {
         let (rank, here) = (rank.count(), Location::caller());
         Output::window(self.recording, self.client, rank, true, here)
     }
 
-    /// Returns the window through which others read from a rank, as elements (`GetWindowsOutAddr`).
-    /// Not on the Ascend 950.
+    /// Returns the output window of a rank, from which other ranks read, as a tensor
+    /// (`GetWindowsOutAddr`). Not on the Ascend 950.
     #[track_caller]
     pub fn window_out<E: Element>(&self, rank: impl Count) -> Output<E> {
         let (rank, here) = (rank.count(), Location::caller());
@@ -292,19 +296,20 @@ impl<S: Started> Hccl<S> {
         }))
     }
 
-    /// Tells the server to leave when everything that was prepared is done, and waits until it has
-    /// left (`Finalize`). It is the last call.
+    /// Ends the server after all prepared tasks, and waits until the server has ended (`Finalize`).
+    /// This is the last call of a client.
     ///
-    /// Core 0 clears the counters that other cores look at while they wait, so all of them must
-    /// have come here: put [`sync_all_aiv`](Kernel::sync_all_aiv) or
-    /// [`sync_all_aic`](Kernel::sync_all_aic) in front.
+    /// Core 0 clears the counters that other cores read while they wait. So no core may still wait
+    /// at this call: synchronise the cores before it with [`sync_all_aiv`](Kernel::sync_all_aiv) or
+    /// [`sync_all_aic`](Kernel::sync_all_aic).
     #[track_caller]
     pub fn finalise(self) {
         self.end(true, Location::caller());
     }
 
-    /// The same without waiting (`Finalize<false>`): only for `BatchWrite` on the A3, after a
-    /// barrier in each queue.
+    /// Ends the server like [`finalise`](Self::finalise), but does not wait for it
+    /// (`Finalize<false>`). Only for `BatchWrite` on the A3, after a
+    /// [`queue_barrier`](Self::queue_barrier) in each queue.
     #[track_caller]
     pub fn finalise_without_waiting(self) {
         self.end(false, Location::caller());
@@ -318,8 +323,8 @@ impl<S: Started> Hccl<S> {
 }
 
 impl Hccl<Configured> {
-    /// Lets one more turn run: its input is in memory (`Commit`). The server runs turns in the
-    /// order of the prepares, each when it is committed.
+    /// Commits the next turn of a task, whose input must be in memory (`Commit`). The server runs
+    /// the turns in the order in which their tasks were prepared, each turn after its commit.
     ///
     /// Other cores must have finished their writes for the turn: synchronise the cores first.
     #[track_caller]
@@ -329,8 +334,8 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Waits for one more turn (`Wait`). Each core that uses the result waits, in the order of the
-    /// prepares, once for each turn.
+    /// Waits for the next turn of a task (`Wait`). Each core that uses the result must wait once
+    /// for each turn, in the order in which the tasks were prepared.
     #[track_caller]
     pub fn wait<Q>(&self, task: &Prepared<Q>) {
         self.with_task(task, Location::caller(), |recorder, task| {
@@ -338,7 +343,7 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Waits for all turns: [`wait`](Self::wait) as often as there are turns.
+    /// Waits for all turns of a task: calls [`wait`](Self::wait) once for each turn.
     #[track_caller]
     pub fn wait_all<Q>(&self, task: &Prepared<Q>) {
         let here = Location::caller();
@@ -359,7 +364,8 @@ impl Hccl<Configured> {
         kernel.repeat(constant(0), task.turns, constant(1), |_| wait(), here);
     }
 
-    /// Returns how many turns are finished, without waiting (`Query`). Not on the Ascend 950.
+    /// Returns the number of finished turns of a task, without waiting (`Query`). Not on the Ascend
+    /// 950.
     #[track_caller]
     pub fn query<Q>(&self, task: &Prepared<Q>) -> Value<i32> {
         let mut finished = None;
@@ -371,15 +377,15 @@ impl Hccl<Configured> {
         Value::new(finished.unwrap_or(record::ValueHandle::NONE))
     }
 
-    /// Returns the next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`),
-    /// once for each rank and turn. Only on the A3.
+    /// Returns the number of the next block that a fine-grained `AlltoAllV` sends
+    /// (`Iterate<false>`). Call this once for each rank and turn. Only on the A3.
     #[track_caller]
     pub fn next_to_send<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
         self.slice(task, false, Location::caller())
     }
 
-    /// Waits for the next block of a fine-grained `AlltoAllV` that is received, and returns it
-    /// (`Iterate<true>`), once for each rank and turn. Only on the A3.
+    /// Waits for the next block that a fine-grained `AlltoAllV` receives, and returns its number
+    /// (`Iterate<true>`). Call this once for each rank and turn. Only on the A3.
     #[track_caller]
     pub fn next_received<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
         self.slice(task, true, Location::caller())
@@ -395,18 +401,19 @@ impl Hccl<Configured> {
         Value::new(slice.unwrap_or(record::ValueHandle::NONE))
     }
 
-    /// Loops over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all
-    /// ranks, in each turn. Only on the A3.
+    /// Loops over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): one
+    /// block of each rank, in each turn. Only on the A3.
     ///
-    /// The body gets the number of the block, which is the rank that it comes from.
+    /// The body gets the number of the block, which is the rank that has sent it.
     #[track_caller]
     pub fn iterate<Q>(&self, task: &Prepared<Q>, body: impl FnMut(Value<u16>)) {
         self.slices(task, true, body, Location::caller());
     }
 
     /// Loops over the blocks of a fine-grained `AlltoAllV` in the order in which they are sent
-    /// (`Iterate<false>`): the body makes the block, and [`commit`](Self::commit)s after as many as
-    /// the step size says. Only on the A3.
+    /// (`Iterate<false>`). The body makes the block, and calls [`commit`](Self::commit) after each
+    /// group of blocks. The `step_size` of the tiling is the number of blocks in a group. Only on
+    /// the A3.
     #[track_caller]
     pub fn iterate_to_send<Q>(&self, task: &Prepared<Q>, body: impl FnMut(Value<u16>)) {
         self.slices(task, false, body, Location::caller());
@@ -426,14 +433,14 @@ impl Hccl<Configured> {
         kernel.repeat(constant(0), blocks, constant(1), each, here);
     }
 
-    /// Lets the later prepares of this client wait for a task of another client
-    /// (`InterHcclGroupSync`). Only on the A3. It counts as a prepare.
+    /// Makes tasks that this client prepares later wait for a task of another client
+    /// (`InterHcclGroupSync`). The call counts as a prepared task of this client. Only on the A3.
     #[track_caller]
     pub fn after<Q>(&self, task: &Prepared<Q>) {
         self.with(Location::caller(), |recorder| match recorder.task(task) {
             Some((task, client)) => {
                 if client == self.client {
-                    recorder.mistake("a client runs its own tasks in order: `after` is for one of another client");
+                    recorder.mistake("a client runs its own tasks in order: pass `after` a task of another client");
                 }
                 recorder.step(Step::Hccl(Call::After(self.client, task)));
             }
@@ -441,7 +448,7 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Lets a queue go on only when everything that was put into it before is done
+    /// Makes a queue finish all items that are already in it before it begins later items
     /// (`QueueBarrier`). Only on the A3.
     #[track_caller]
     pub fn queue_barrier(&self, queue: impl Count) {

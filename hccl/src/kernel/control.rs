@@ -1,4 +1,4 @@
-//! The kernel itself: its tiling, its cores, its loops and branches.
+//! The kernel itself: its tiling struct, its cores, and its loops and branches.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,22 +17,22 @@ use crate::dtype::Element;
 
 /// A kernel while it is recorded: the first argument of every function with `#[kernel]`.
 ///
-/// `T` is the struct behind the tiling argument; a kernel without one takes a plain `Kernel`. It is
-/// `Copy`, so closures and helper functions simply take it along. The steps of a helper are
-/// recorded where it is called.
+/// `T` is the tiling struct; a kernel without one takes a plain `Kernel`. A `Kernel` is `Copy`, so
+/// closures and helper functions can take it by value. The steps of a helper are recorded where it
+/// is called.
 ///
-/// A function of Rust runs once, while the kernel is recorded. A closure given to
-/// [`range`](Self::range), [`when`](Self::when) or [`on_aiv`](Self::on_aiv) is recorded once and
-/// runs as often as the kernel says. So a `for` of Rust writes its body down several times, and
-/// `k.range` writes a loop.
+/// Rust code runs once, while the kernel is recorded. A closure that is passed to
+/// [`range`](Self::range), [`when`](Self::when) or [`on_aiv`](Self::on_aiv) is also called once.
+/// Its steps run as often as the loop or branch requires when the kernel runs. So a `for` of Rust
+/// records its body several times, and `k.range` records a loop.
 ///
 /// # Arithmetic of vectors
 ///
-/// The vector unit does [`add`](Self::add) and its siblings: only on vector cores, on tensors in
-/// local memory that begin at a multiple of 32 bytes, for `count` elements from there. Tensors that
-/// go through a [`Queue`](super::Queue) are in order by themselves. With a
-/// [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and
-/// [`pipe_barrier`](Self::pipe_barrier) say which unit waits for which.
+/// The vector unit computes [`add`](Self::add) and the other calls of this table. They work only on
+/// vector cores, with tensors in local memory. Each operand has `count` elements and must begin at
+/// a multiple of 32 bytes. A [`Queue`](super::Queue) orders the uses of its tensors by itself. For
+/// a [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and
+/// [`pipe_barrier`](Self::pipe_barrier) determine which unit waits for which.
 ///
 /// | | A2, A3 | 950 too |
 /// | --- | --- | --- |
@@ -46,8 +46,8 @@ use crate::dtype::Element;
 /// | `reduce_max` | `f16`, `f32` | `i16` to `i64`, `u16` to `u64` |
 /// | `fill` | `i16`, `i32`, `u16`, `u32`, `f16`, `bf16`, `f32` | `i8`, `i64`, `u8`, `u64` |
 ///
-/// A call that no product supports is a mistake when the kernel is recorded. One that only this
-/// product does not support is an error at launch.
+/// A call that no product supports is a mistake when the kernel is recorded. A call that only the
+/// product of the device does not support is an error at launch.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -83,7 +83,7 @@ impl<T> fmt::Debug for Kernel<T> {
     }
 }
 
-/// The first argument of a kernel.
+/// A type that the first argument of a kernel can have: a [`Kernel`].
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -110,11 +110,11 @@ impl<T> fmt::Debug for Kernel<T> {
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "the first argument of a kernel is not `{Self}`",
-    note = "it is `k: Kernel<T>` with the tiling struct `T`, or `k: Kernel` without one"
+    message = "`{Self}` cannot be the first argument of a kernel",
+    note = "write `k: Kernel<T>` with the tiling struct `T`, or a plain `k: Kernel` without one"
 )]
 pub trait First: Sized {
-    /// The tiling struct.
+    /// The tiling struct, or `()` for a kernel without one.
     type Tiling: TilingArgument;
     #[doc(hidden)]
     fn first(recording: u64) -> Self;
@@ -127,7 +127,8 @@ impl<T: TilingArgument> First for Kernel<T> {
     }
 }
 
-/// Declares the kernel: the first thing that its recording does.
+/// Puts the documentation and the layout of the tiling struct into the program, at the beginning of
+/// a recording.
 pub(super) fn declare<T: TilingArgument>(recording: u64, doc: &str, here: Caller) {
     record::with(recording, here, |recorder| {
         recorder.program.doc = doc.to_owned();
@@ -143,9 +144,8 @@ impl<T: TilingArgument> Kernel<T> {
 }
 
 impl<T> Kernel<T> {
-    /// Returns the number of this core among those of its kind: the cube cores of `n` blocks count
-    /// from 0 to `n`, the vector cores to `n` times [`task_ratio`](Self::task_ratio)
-    /// (`GetBlockIdx`).
+    /// Returns the index of this core among the cores of its kind (`GetBlockIdx`). If `n` blocks
+    /// are launched, the index is below `n` times [`task_ratio`](Self::task_ratio).
     #[track_caller]
     pub fn block_index(self) -> Value<i64> {
         self.about(Of::BlockIndex, Location::caller())
@@ -157,14 +157,15 @@ impl<T> Kernel<T> {
         self.about(Of::BlockCount, Location::caller())
     }
 
-    /// Returns the number of this vector core in its block: 0 or 1, and 0 on a cube core
-    /// (`GetSubBlockIdx`).
+    /// Returns the index of this vector core in its block, 0 or 1 (`GetSubBlockIdx`). It is 0 on a
+    /// cube core.
     #[track_caller]
     pub fn sub_block_index(self) -> Value<i64> {
         self.about(Of::SubBlockIndex, Location::caller())
     }
 
-    /// Returns the number of cores of this kind in a block (`GetTaskRatio`).
+    /// Returns the number of cores in a block that are of the same kind as this core
+    /// (`GetTaskRatio`).
     #[track_caller]
     pub fn task_ratio(self) -> Value<i64> {
         self.about(Of::TaskRatio, Location::caller())
@@ -174,7 +175,7 @@ impl<T> Kernel<T> {
         Value::new(record::fresh(self.recording, here, |_| (of, Number::I64)))
     }
 
-    /// Returns a number as a [`Value`], for places that take nothing else.
+    /// Returns a number as a [`Value`], for calls that take only a [`Value`].
     #[track_caller]
     pub fn value<U: Scalar>(self, number: U) -> Value<U> {
         Value::new(record::fresh(self.recording, Location::caller(), |_| {
@@ -182,7 +183,7 @@ impl<T> Kernel<T> {
         }))
     }
 
-    /// Declares a scalar that changes, with its first value.
+    /// Declares a scalar that changes, with its initial value.
     #[track_caller]
     pub fn variable<U: Scalar>(self, value: impl Into<Value<U>>) -> Variable<U> {
         let value = value.into();
@@ -200,7 +201,7 @@ impl<T> Kernel<T> {
         Variable { recording, variable, of: PhantomData }
     }
 
-    /// Records a comment for readers of the Ascend C.
+    /// Records a comment, which appears in the printed Ascend C.
     #[track_caller]
     pub fn comment(self, text: &str) {
         record::with(self.recording, Location::caller(), |recorder| {
@@ -228,25 +229,27 @@ impl<T> Kernel<T> {
     pub fn allow(self, warning: Warning, reason: &str) {
         record::with(self.recording, Location::caller(), |recorder| {
             if reason.trim().is_empty() {
-                return recorder.mistake("what the checker says is allowed for a reason: say it");
+                return recorder.mistake("`allow` needs the reason why the warning does not apply");
             }
             let reason = reason.to_owned();
             recorder.program.allowed.push(Allowed { warning, reason });
         });
     }
 
-    /// Returns memory that the launch brings along and that no other launch touches, as elements,
-    /// from byte `byte` on (`GetUserWorkspace`). All cores share it.
+    /// Returns the workspace from byte `byte` on, as a tensor (`GetUserWorkspace`). The workspace
+    /// is memory that the launch passes and that no other launch uses at the same time. All cores
+    /// share it.
     #[track_caller]
     pub fn workspace<E: Element>(self, byte: impl Count) -> Output<E> {
         Output::workspace(self.recording, byte.count(), Location::caller())
     }
 
     /// Records a loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two
-    /// numbers or two [`Value`]s: [`k.value(1)..n`](Self::value) where one of them is a number.
+    /// numbers or two [`Value`]s. If only one end is a number, convert it:
+    /// [`k.value(1)..n`](Self::value).
     ///
-    /// The body is recorded once. It cannot give away anything that lives outside of it, such as a
-    /// client or a tensor: that does not compile, for the loop may run several times.
+    /// The body is recorded once. It cannot consume anything from outside the loop, such as a
+    /// client or a tensor, because the loop may run several times: such code does not compile.
     #[track_caller]
     pub fn range<B: Bounds>(self, range: B, body: impl FnMut(Value<B::Number>)) {
         let (from, to) = range.bounds();
@@ -254,8 +257,8 @@ impl<T> Kernel<T> {
         self.repeat(from, to, one, body, Location::caller());
     }
 
-    /// Records a loop with a step: `for (i = from; i < to; i += step)`. A step of 0 is an error
-    /// when the kernel runs.
+    /// Records a loop with a step: `for (i = from; i < to; i += step)`. A constant step of 0 is a
+    /// mistake in the recording. Any other step of 0 is an error when the kernel runs.
     #[track_caller]
     pub fn range_by<B: Bounds>(
         self,
@@ -320,7 +323,8 @@ impl<T> Kernel<T> {
         self.branch(condition, then, None::<fn()>, Location::caller());
     }
 
-    /// Records a branch with both ways.
+    /// Records a branch: `then` records the steps that run if the condition holds, and `otherwise`
+    /// those that run if it does not.
     #[track_caller]
     pub fn when_else(self, condition: Value<bool>, then: impl FnOnce(), otherwise: impl FnOnce()) {
         self.branch(condition, then, Some(otherwise), Location::caller());
@@ -363,13 +367,13 @@ impl<T> Kernel<T> {
             if mix.ratio(core) == 0 {
                 let cores = cores(core);
                 recorder.mistake(format!(
-                    "this kernel runs on no {cores} cores: its `mix` is {}",
+                    "no {cores} cores run this kernel, because its `mix` is {}: use another `mix`",
                     mix.ascend_c()
                 ));
             } else if around.is_some_and(|around| around != core) {
                 let (inner, outer) = (cores(core), cores(around.unwrap_or(core)));
                 recorder.mistake(format!(
-                    "what {inner} cores do lies in what {outer} cores do: nobody does it"
+                    "steps for {inner} cores are inside steps for {outer} cores, so no core runs them: move them out"
                 ));
             }
             around
@@ -385,7 +389,7 @@ impl<T> Kernel<T> {
     }
 }
 
-/// Returns the words for a kind of core.
+/// Returns the word for a kind of core, for error texts.
 pub(super) fn cores(core: Core) -> &'static str {
     match core {
         Core::Aic => "cube",
@@ -394,12 +398,15 @@ pub(super) fn cores(core: Core) -> &'static str {
 }
 
 impl KernelRecorder {
-    /// Notes a mistake unless only cores of this kind come here.
+    /// Notes a mistake if no core of this kind runs the current block. `what` is the subject of the
+    /// error text.
     pub(super) fn only_on(&mut self, core: Core, what: &str) {
         let mix = self.program.mix;
         let wanted = cores(core);
         if self.core.is_some_and(|current| current != core) || mix.ratio(core) == 0 {
-            self.mistake(format!("{what} is done by {wanted} cores, and here there are none"));
+            self.mistake(format!(
+                "{what} needs {wanted} cores, but none of them run this code: check the `mix` and the enclosing `on_aiv` or `on_aic`"
+            ));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Numbers of elements and ranges of loops: traits that take numbers of Rust and symbols alike. Use
-//! them in signatures of helper functions. A kernel itself only passes numbers and symbols.
+//! Traits for counts and for ranges of loops, which numbers of Rust and symbols both implement. Use
+//! them in the signatures of helper functions. A kernel itself only passes numbers and symbols.
 
 use std::ops::{Range, RangeTo};
 
@@ -9,8 +9,8 @@ use ascend_program::{Of, ValueId};
 use super::record::{self, Id, KernelRecorder, ValueHandle};
 use super::value::{Scalar, Value, Whole, sealed};
 
-/// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer
-/// of Rust, which must not be negative.
+/// A number of elements, an offset or a number of turns. It is a [`Value`] of an integer type, or
+/// an integer of Rust that is not negative.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -25,7 +25,7 @@ use super::value::{Scalar, Value, Whole, sealed};
 ///
 /// #[kernel(mix = "aiv_only")]
 /// fn own(k: Kernel<Sizes>, y: Output<u64>) {
-///     let place = behind(behind(y, k.tiling().count), 1); // a value of the kernel, a number
+///     let place = behind(behind(y, k.tiling().count), 1); // a value of the kernel, then a number
 ///     place.set(0, 7);
 ///     place.clean(0);
 /// }
@@ -35,7 +35,7 @@ use super::value::{Scalar, Value, Whole, sealed};
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no count",
+    message = "`{Self}` is not a count",
     note = "a count is an integer of Rust or a `Value` of an integer type"
 )]
 pub trait Count: sealed::Sealed {
@@ -43,7 +43,7 @@ pub trait Count: sealed::Sealed {
     fn count(self) -> Counted;
 }
 
-/// A count on its way into the recorder.
+/// A count in the form in which it is passed to the recorder: a symbol or a constant.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Counted(CountOf);
@@ -58,7 +58,8 @@ impl Counted {
     pub(super) const ZERO: Counted = Counted(CountOf::Constant(Some(0)));
     pub(super) const ONE: Counted = Counted(CountOf::Constant(Some(1)));
 
-    /// Returns its number in the arena.
+    /// Returns the index of the count in the arena. Adds a constant there, and notes a mistake if
+    /// it is negative.
     pub(super) fn id(self, recorder: &mut KernelRecorder) -> Id {
         match self.0 {
             CountOf::Symbol(handle, number) => recorder.own(handle, number),
@@ -70,14 +71,14 @@ impl Counted {
         }
     }
 
-    /// Returns its number in the program.
+    /// Returns the number of the count in the program.
     pub(super) fn value(self, recorder: &mut KernelRecorder) -> ValueId {
         let id = self.id(recorder);
         recorder.value(id)
     }
 
-    /// Returns the same as a `u64`: sums and products of different counts are computed in this
-    /// type.
+    /// Returns the count as a `u64`, the type in which sums and products of different counts are
+    /// computed.
     pub(super) fn wide(self, recorder: &mut KernelRecorder) -> Id {
         let id = self.id(recorder);
         match recorder.number(id) {
@@ -108,7 +109,8 @@ macro_rules! counts {
 counts!(i8 i16 i32 i64 u8 u16 u32 u64 usize);
 impl sealed::Sealed for usize {}
 
-/// The range of a recorded loop: `..n`, or `from..to` with both of one kind.
+/// The range of a recorded loop: `..n` or `from..to`. Both ends of `from..to` are numbers, or both
+/// are [`Value`]s.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -130,11 +132,11 @@ impl sealed::Sealed for usize {}
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no range for a recorded loop",
-    note = "write `..n`, or `from..to` with two `Value`s; `k.value(1)` makes one of a number"
+    message = "`{Self}` is not a range for a recorded loop",
+    note = "write `..n`, or `from..to` with two numbers or two `Value`s; `k.value(1)` makes a `Value` from a number"
 )]
 pub trait Bounds: sealed::Sealed {
-    /// The type of number that it counts with.
+    /// The type of the loop variable.
     type Number: Whole;
     #[doc(hidden)]
     fn bounds(self) -> (Value<Self::Number>, Value<Self::Number>);

@@ -1,11 +1,13 @@
-//! A loaded kernel and its server, and how both are enqueued on their streams.
+//! A loaded kernel and its communication server, and the calls that enqueue both.
 //!
-//! Invariant: a launch names in its stamps every buffer that the kernel or the server touches, and
-//! its communicators. Kernel, server and the wait for the server are enqueued as one operation of
-//! the kernel's stream, so that it is complete only when both have ended. The server's stream is
-//! the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded
-//! kernel is told how long each one is, and touches nothing behind it. A compiled one takes no
-//! lengths; the program that loaded it has promised the same.
+//! Invariant: the stamps of a launch name its communicators, and every buffer that the kernel or
+//! the server accesses. The kernel, the server and the wait for the server are enqueued as one
+//! operation of the kernel's stream, so the operation is complete only when both have ended. The
+//! driver owns the stream of the server, and enqueues nothing else on it.
+//!
+//! A tensor may be a part of an allocation. A recorded kernel gets the length of each tensor and
+//! accesses no memory beyond it. A compiled kernel gets no lengths. The program that loaded it has
+//! promised that the kernel stays within its tensors (see the safety section of `load_object`).
 
 use std::borrow::Cow;
 use std::iter;
@@ -36,15 +38,16 @@ use crate::order::work::Work;
 /// The name of a launch in errors.
 pub(super) const LAUNCH: &str = "launch";
 
-/// See the [module](self).
+/// A loaded kernel and, if it communicates, its server. The [module](self) states the invariant.
 pub(crate) struct KernelDriver {
     kernel: KernelHandle,
-    /// Whether the kernel was recorded.
+    /// Whether the kernel takes the lengths of its tensors. A recorded kernel does; a compiled
+    /// kernel does not.
     takes_lengths: bool,
     server: Option<ServerHandle>,
 }
 
-/// The arguments of a launch, checked.
+/// The checked arguments of a launch.
 pub(super) struct LaunchArguments<'a> {
     pub blocks: u32,
     pub tiling: &'a [u8],
@@ -52,11 +55,11 @@ pub(super) struct LaunchArguments<'a> {
     pub workspace: Option<&'a Region<'a>>,
 }
 
-/// The arguments of a launch, as CANN takes them.
+/// The arguments of a launch in the form in which CANN takes them.
 struct LaunchCall<'a> {
     blocks: u32,
     tiling: Cow<'a, [u8]>,
-    /// The words that the kernel gets behind the contexts.
+    /// The words that the kernel gets after the addresses of its contexts.
     words: Vec<u64>,
 }
 
@@ -69,14 +72,15 @@ impl<'a> LaunchArguments<'a> {
         if takes_lengths {
             words.extend(regions().map(|region| region.map_or(0, |r| r.bytes() as u64)));
         }
-        // The place of the tiling struct.
+        // A placeholder: CANN writes the address of the tiling struct here.
         words.push(0);
         LaunchCall { blocks, tiling: tiling.into(), words }
     }
 }
 
 impl KernelDriver {
-    /// Loads a kernel onto a device, and the server if it has a client.
+    /// Loads a kernel onto a device. Also loads the communication server if the kernel has a
+    /// client.
     pub(super) fn load(device: &Device, object: &[u8], program: &Program) -> Result<KernelDriver> {
         device.reap();
         let _bound = device.bind()?;
@@ -92,14 +96,14 @@ impl KernelDriver {
         }
     }
 
-    /// Unloads the kernel. No launch of it may be unfinished.
+    /// Unloads the kernel and its server. All launches of the kernel must be complete.
     fn unload(self, table: &Table) -> Result<()> {
         let ended = self.server.map_or(Ok(()), |server| table.unload_server(server));
         table.unload_kernel(self.kernel).and(ended)
     }
 
-    /// Issues a launch: by way of a helper if it would wait for other ranks. `touches` names
-    /// everything in `call`, and the communicators.
+    /// Issues a launch. A helper makes the calls if they would wait for other ranks. `touches` must
+    /// name all memory in `call`, and the communicators.
     pub(super) fn launch(
         self: &Arc<Self>,
         stream: &Stream,
@@ -115,7 +119,8 @@ impl KernelDriver {
         };
         let device = stream.device();
         let event = device.lend_event()?;
-        // Operations that the kernel issues are not numbered with those of the host.
+        // The launch takes no number: operations that a kernel requests are not counted with those
+        // of the host.
         let sequence = first.next(Takes::Nothing);
         let launch = first.operation(LAUNCH, sequence, Takes::Nothing);
         let way = way_of(&call.tiling);
@@ -137,15 +142,16 @@ impl KernelDriver {
                 let handles = handles.iter().map(|handle| &**handle);
                 driver.call(table, &call, (comm, handles), stream, &event)
             };
-            // Launches of one kernel share the stream of its server.
+            // Launches of one kernel share the stream of its server, so the key keeps them in
+            // order.
             let alike = Alike { others, key: Some(Arc::as_ptr(self).addr() as u64) };
             first.issue_alike(stream, launch, Needs::Kernel(way), (alike, touches), call)
         };
         handle(stream, issued.map_err(|error| first.explain(LAUNCH, sequence, error)), LAUNCH)
     }
 
-    /// Makes the calls of a launch with communicators, whose operation is being issued on this
-    /// stream.
+    /// Makes the calls of a launch with communicators. The caller is issuing the operation of the
+    /// launch on `stream`.
     fn call<'a>(
         &self,
         table: &Table,
@@ -159,22 +165,24 @@ impl KernelDriver {
         let mut tiling = call.tiling.to_vec();
         for comm in iter::once(Some(first)).chain(others.map(CommHandle::calling)) {
             let Some(comm) = comm else { return Err(Error::Aborted { context: None }.into()) };
-            // SAFETY: the communicators are borrowed, or on a detour, so their handles are live. A
-            // kernel with a client does not compile without a tiling struct that begins with an
-            // `Mc2InitTiling`, and its bytes were checked to be given.
+            // SAFETY: the communicators are borrowed, or are users of a detour, so their handles
+            // are live. A kernel with a client compiles only if its tiling struct begins with an
+            // `Mc2InitTiling`, and `Launch::check` has verified that the struct was given.
             let context = unsafe { table.kernel_context(comm, stream.raw(), &mut tiling) }?;
             contexts.push(context.addr() as u64);
         }
-        // The server must not start before its kernel can begin: it would take the messages of
-        // another kernel on the same communicator.
+        // The server must not start before its kernel can begin. Otherwise it would take the
+        // messages of another kernel on the same communicator.
         table.record_event(event, stream)?;
         table.wait_event(&server.stream, event)?;
-        // The server goes first, so that it is there to learn of a kernel that is refused. SAFETY:
-        // the contexts belong to the communicators. These are stamped until this operation is
-        // complete, and that is not before the server has ended.
+        // The server is launched before the kernel. So if the kernel is refused, its server is
+        // already launched and learns of the refusal. SAFETY: the contexts belong to the
+        // communicators. The stamps keep the communicators alive until this operation is complete,
+        // and it is not complete before the server has ended.
         unsafe { table.launch_server(server, &contexts) }?;
         let launched = self.enqueue(table, call, &contexts, stream);
-        // Also for a refused kernel, because the server is running.
+        // The stream waits for the server even if the kernel was refused, because the server is
+        // running.
         let joined = table.record_event(event, &server.stream);
         let joined = joined.and_then(|()| table.wait_event(stream, event));
         launched.and(joined).map_err(|error| CallFailure { error, is_out: true, aborts: false })
@@ -191,15 +199,15 @@ impl KernelDriver {
             [] => Cow::from(&call.words),
             _ => contexts.iter().chain(&call.words).copied().collect(),
         };
-        // SAFETY: the stream is live; the words are those that the program takes, which was
-        // checked; all memory behind them is stamped.
+        // SAFETY: the stream is live. The words were checked to be those that the program takes.
+        // The stamps name all memory that the words point to.
         unsafe {
             table.launch_kernel(&self.kernel, call.blocks, stream.raw(), &words, &call.tiling)
         }
     }
 }
 
-/// A kernel that was dropped. It is free when its launches are complete.
+/// A dropped kernel. It can be unloaded when all its launches are complete.
 pub(super) struct RetiredKernel {
     pub(super) driver: Arc<KernelDriver>,
     pub(super) stamps: Arc<Stamps>,
@@ -215,7 +223,7 @@ impl Retire for RetiredKernel {
     }
 
     fn is_free(&mut self) -> bool {
-        // A helper may still be about to launch it.
+        // A helper that is about to launch the kernel holds another reference.
         Arc::get_mut(&mut self.driver).is_some() && are_complete(&mut self.stamps)
     }
 

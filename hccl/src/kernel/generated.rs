@@ -20,7 +20,7 @@ use super::value::Recordable;
 use super::{RecordError, Recorded, control, record as recorder};
 pub use crate::Result;
 
-/// The result of recording a kernel.
+/// The result of recording a kernel with tiling argument `T`.
 pub type RecordResult<T> = std::result::Result<Recorded<T>, RecordError>;
 
 /// Returns the place of the caller in the source.
@@ -29,7 +29,8 @@ pub fn here() -> &'static std::panic::Location<'static> {
     std::panic::Location::caller()
 }
 
-/// Records that the calling function, which stands under `#[kernel(inline)]`, has been called.
+/// Records the beginning of a call of the function `function`, which has `#[kernel(inline)]`. The
+/// call ends when the result is dropped.
 #[track_caller]
 pub fn call(function: &str, doc: &str) -> OpenCall {
     OpenCall::begin(function, doc, std::panic::Location::caller())
@@ -49,8 +50,8 @@ pub fn record<K: First>(
     Ok(Recorded::new(program))
 }
 
-/// Gives its name to a binding that can have one. This trait goes first, for it needs no more
-/// references than the call has.
+/// A binding that can have a name in the program. The compiler prefers this trait to [`Nameless`]:
+/// in the call `(&binding).__hccl_name(..)`, its method needs one reference less.
 pub trait Named {
     #[doc(hidden)]
     fn __hccl_name(&self, name: &str);
@@ -63,7 +64,7 @@ impl<T: Recordable> Named for T {
     }
 }
 
-/// Everything else that is bound in a kernel.
+/// A binding that cannot have a name. The call for it does nothing.
 pub trait Nameless {
     #[doc(hidden)]
     fn __hccl_name(&self, _: &str) {}
@@ -71,45 +72,48 @@ pub trait Nameless {
 
 impl<T: ?Sized> Nameless for &T {}
 
-/// The length of an array in a table. A length that a table has no room for makes a struct too
-/// large in any case.
+/// Returns the length of an array for a layout, at most `u32::MAX`. A longer array makes the struct
+/// too large in any case, so its exact length does not matter.
 pub const fn length(length: usize) -> u32 {
     if length > u32::MAX as usize { u32::MAX } else { length as u32 }
 }
 
-/// The type of a field or of an argument, of which nothing is known yet.
+/// The type of a field or of an argument, which may implement none of the traits that the generated
+/// code needs.
 ///
-/// The items for a type that fits are inherent, and the compiler takes those first. For any other
-/// type the items of [`Unfit`] apply. So the generated code compiles with any type, and one place
-/// can say that it does not fit.
+/// The items for a type that fits are inherent, and the compiler prefers inherent items. For any
+/// other type it takes the items of [`Unfit`]. So the generated code compiles with any type, and a
+/// single place reports that a type does not fit.
 #[derive(Debug)]
 pub struct Type<T: ?Sized>(PhantomData<T>);
 
 impl<T: FieldType + Symbolic> Type<T> {
-    /// Whether it can be in a tiling struct.
+    /// Whether the type can be in a tiling struct.
     pub const __HCCL_FITS: bool = true;
-    /// The type as data.
+    /// The type as an item of a [`Layout`].
     pub const __HCCL_ITEM: Item = T::ITEM;
 
-    /// Whether the fields of a struct lie in their ranges.
+    /// Checks that the fields of a struct are within their ranges.
     pub fn __hccl_check(value: &T) -> Result<()> {
         value.check_value()
     }
 }
 
 impl<T: Symbolic> Type<T> {
-    /// The symbols of a field of this type, by its name in C++.
+    /// Returns the symbols of a field of this type. `offset` is in bytes, and `name` is the name in
+    /// C++.
     pub fn __hccl_symbols(at: &At, offset: usize, name: &str) -> T::Symbols {
         T::symbols(&at.field(offset, name))
     }
 }
 
 impl<T: First> Type<T> {
-    /// Whether a kernel can have it for its first argument.
+    /// Whether the type can be the first argument of a kernel.
     pub const __HCCL_IS_FIRST: bool = true;
 }
 
-/// The items of [`Type`] for a type that does not fit. None of it is ever run.
+/// The items of [`Type`] for a type that does not fit. They never run, because a program with such
+/// a type does not compile.
 pub trait Unfit {
     #[doc(hidden)]
     const __HCCL_IS_FIRST: bool = false;
@@ -131,9 +135,9 @@ pub trait Unfit {
 
 impl<T: ?Sized> Unfit for Type<T> {}
 
-/// A type and its symbols, if it fits. The generated code gives a constant for `FITS` that the
-/// compiler refuses if the type does not fit; it then reports nothing more about code that depends
-/// on the constant.
+/// A type and, if it fits into a tiling struct, its symbols. The generated code passes a constant
+/// for `FITS`. If the type does not fit, the evaluation of the constant is a compile error. The
+/// compiler then reports no further errors in code that depends on the constant.
 pub trait If<const FITS: bool> {
     /// The type itself, even if it does not fit.
     type Itself;
@@ -146,14 +150,15 @@ impl<T: Symbolic> If<true> for T {
     type Symbols = T::Symbols;
 }
 
-/// The impl exists so that the compiler does not know which one is meant by a constant that it has
-/// refused.
+/// With two implementations, the compiler cannot choose one for a constant whose evaluation failed,
+/// and so reports no further errors.
 impl<T> If<false> for T {
     type Itself = T;
     type Symbols = ();
 }
 
-/// A type that a kernel has for its first argument, if it can be that: like [`If`].
+/// The type of the first argument of a kernel, with a stand-in for a type that cannot be one. It
+/// works like [`If`].
 pub trait FirstIf<const IS_FIRST: bool> {
     /// The type itself, or `Kernel<()>` if it cannot be the first argument.
     type Itself: First;
@@ -163,8 +168,8 @@ impl<T: First> FirstIf<true> for T {
     type Itself = T;
 }
 
-/// The impl exists so that the compiler does not know which one is meant by a constant that it has
-/// refused.
+/// With two implementations, the compiler cannot choose one for a constant whose evaluation failed,
+/// and so reports no further errors.
 impl<T> FirstIf<false> for T {
     type Itself = super::Kernel<()>;
 }

@@ -1,5 +1,5 @@
-//! Launching a recorded kernel on a device of the emulator. For an NPU
-//! [print](super::Recorded::ascend_c) the kernel instead, and for its mistakes alone
+//! The launch of a recorded kernel on a device of the emulator. For an NPU,
+//! [print](super::Recorded::ascend_c) the kernel instead. To find only its mistakes,
 //! [check](super::check) it.
 //!
 //! ```
@@ -43,16 +43,17 @@
 //! # }
 //! ```
 //!
-//! A launch is an operation of its stream like any other: it is ordered behind everything that uses
-//! the same buffers, and gives back a [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes
-//! a communicator for each of its groups. It needs the communication server, which begins with it,
-//! on a stream of its own; the launch is complete when both are.
+//! A launch is an operation of its stream like any other: it is ordered after all earlier
+//! operations that use the same buffers, and returns a [`Work`]. A kernel with an
+//! [`Hccl`](super::Hccl) client takes a communicator for each of its groups. Its communication
+//! server starts together with it, on a separate stream. The launch is complete when the kernel and
+//! the server are complete.
 //!
 //! # Parts of buffers
 //!
-//! A tensor may be a slice: element 0 of the kernel is its first element, and elements behind its
-//! last one are out of bounds. So launches on disjoint parts of one buffer do not wait for each
-//! other.
+//! A tensor may be a slice of a buffer. Element 0 in the kernel is the first element of the slice,
+//! and elements after its last one are out of bounds. So launches on disjoint parts of one buffer
+//! do not wait for each other.
 //!
 //! ```
 //! # use hccl::kernel::*;
@@ -98,8 +99,9 @@
 //! # On hardware
 //!
 //! A recorded kernel runs on the emulator. For an NPU it is [printed](super::Recorded::ascend_c)
-//! and compiled; CANN then wants it called as an operator (`aclnn...`), and does not support
-//! launching a fused kernel by hand, as is done here. This road is untried on hardware.
+//! and compiled. CANN supports calling it as an operator (`aclnn...`). CANN does not support
+//! launching a fused kernel by hand, as this module does, and such a launch is untested on
+//! hardware.
 
 #![forbid(unsafe_code)]
 
@@ -133,7 +135,7 @@ use crate::order::stamps::{AccessKind, Stamps};
 use crate::order::work::Work;
 use crate::record::member::RecordedName;
 
-/// The most blocks that `aclrtLaunchKernel...` takes.
+/// The maximum number of blocks that `aclrtLaunchKernel...` accepts.
 const MOST_BLOCKS: u32 = 65_535;
 
 /// A kernel on a device, made by [`Recorded::load`].
@@ -168,7 +170,7 @@ pub struct Loaded<T> {
     program: Arc<Program>,
     product: Option<Product>,
     driver: Option<Arc<KernelDriver>>,
-    /// The stamps of the launches in flight: each one reads the kernel.
+    /// The stamps of the launches in flight: each launch reads the kernel.
     stamps: Arc<Stamps>,
     looked: Looked,
     of: PhantomData<fn() -> T>,
@@ -182,18 +184,19 @@ impl<T> fmt::Debug for Loaded<T> {
 
 impl<T: TilingArgument> Recorded<T> {
     /// Loads the kernel onto a device (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`), and
-    /// with it the communication server if it has a client. Does not block.
+    /// also the communication server if the kernel has a client. Does not block.
     ///
     /// # Errors
     ///
-    /// The error of CANN: its own loader takes compiled kernels only.
+    /// The error of CANN, whose own loader accepts only compiled kernels: see
+    /// [`load_object`](Self::load_object).
     pub fn load(&self, device: &Device) -> Result<Loaded<T>> {
         Loaded::new(device, self.to_bytes(), self.program().clone())
     }
 }
 
 impl<T: TilingArgument> Loaded<T> {
-    /// `object` is the binary for the loader, and `program` describes it.
+    /// Loads a kernel. `object` is the binary for the loader, and `program` describes it.
     pub(super) fn new(device: &Device, object: Vec<u8>, program: Program) -> Result<Loaded<T>> {
         let driver = KernelDriver::load(device, &object, &program)?;
         let (device, program) = (device.clone(), Arc::new(program));
@@ -210,7 +213,7 @@ impl<T: TilingArgument> Loaded<T> {
         })
     }
 
-    /// Begins a launch of this many blocks, 1 to 65,535.
+    /// Begins a launch of `blocks` blocks, 1 to 65,535. [`submit`](Launch::submit) issues it.
     pub fn launch(&mut self, blocks: u32) -> Launch<'_, T> {
         Launch {
             kernel: self,
@@ -234,7 +237,7 @@ impl<T> Drop for Loaded<T> {
     }
 }
 
-/// A tensor that was given.
+/// A tensor that was passed to a launch.
 pub(super) struct GivenTensor<'a> {
     pub region: Region<'a>,
     number: Number,
@@ -242,8 +245,8 @@ pub(super) struct GivenTensor<'a> {
     output: bool,
 }
 
-/// A launch and its arguments: [`submit`](Self::submit) issues it. Tensors are given in the order
-/// of the kernel's arguments.
+/// A launch with its arguments, which [`submit`](Self::submit) issues. The tensors must be passed
+/// in the order of the kernel's arguments.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -271,7 +274,7 @@ pub struct Launch<'a, T> {
     kernel: &'a mut Loaded<T>,
     blocks: u32,
     tiling: Option<&'a [u8]>,
-    /// The reason why the launch is refused.
+    /// The error of the tiling struct, which `submit` returns.
     refused: Option<Error>,
     groups: SmallVec<[&'a mut Communicator; 2]>,
     given: SmallVec<[GivenTensor<'a>; 8]>,
@@ -286,8 +289,8 @@ impl<T> fmt::Debug for Launch<'_, T> {
 }
 
 impl<'a, T: TilingArgument> Launch<'a, T> {
-    /// Sets the tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) says if a
-    /// field is out of its range, or if the server could not read it.
+    /// Sets the tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) returns an
+    /// error if a field is out of its range, or if the server cannot read the struct.
     pub fn tiling(mut self, tiling: &'a T) -> Self
     where
         T: Tiling,
@@ -298,15 +301,15 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Adds the communicator of the next group, from group 0 on. It must be the one that the tiling
-    /// struct names.
+    /// Adds the communicator of the next group, from group 0 on. The name of the communicator must
+    /// be that in the tiling struct.
     pub fn group(mut self, communicator: &'a mut Communicator) -> Self {
         self.groups.push(communicator);
         self
     }
 
-    /// Adds the next argument, an input: a buffer, or a slice of one, from whose start the kernel
-    /// counts.
+    /// Adds the next argument, an input. It is a buffer or a slice of a buffer; element 0 in the
+    /// kernel is its first element.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
         self.given.push(GivenTensor {
             region: source.lend(),
@@ -317,8 +320,8 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Adds the next argument, an output: a buffer, or a slice of one, from whose start the kernel
-    /// counts.
+    /// Adds the next argument, an output. It is a buffer or a slice of a buffer; element 0 in the
+    /// kernel is its first element.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
         self.given.push(GivenTensor {
             region: destination.lend(),
@@ -329,31 +332,31 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Sets the memory for [`Kernel::workspace`](super::Kernel::workspace).
+    /// Sets the memory that [`Kernel::workspace`](super::Kernel::workspace) returns in the kernel.
     pub fn workspace(mut self, memory: impl Destination<u8> + LendMut<'a>) -> Self {
         self.workspace = Some(memory.lend());
         self
     }
 
-    /// Launches the kernel only if all its parts can be checked. Without this, [`Work::notes`] says
-    /// what was left out.
+    /// Makes [`submit`](Self::submit) return an error if not all parts of the kernel can be
+    /// checked. Without this, [`Work::notes`] names the parts that were not checked.
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Launches the kernel (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a
-    /// communicator comes from a helper thread, since CANN makes the links of its server there
-    /// (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and the [`Work`] tells any
-    /// error of that.
+    /// Launches the kernel (`aclrtLaunchKernelWithHostArgs`). Does not block. In the first launch
+    /// on a communicator, CANN makes the links of the communication server and waits for the other
+    /// ranks (`HcclAllocComResourceByTiling`). So a helper thread makes the calls of that launch
+    /// (see [`comm`](crate::comm)), and the [`Work`] reports their errors.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the arguments are not those of the kernel, [`Error::Tiling`] when
-    /// the tiling struct has a field out of its range or was not filled for this product's server,
-    /// and [`Error::WrongDevice`] when something is elsewhere; then nothing happens.
-    /// [`Error::Invalid`] also when the launch is [strict](Self::strict) and part of the kernel
-    /// cannot be checked. Errors in the sizes come from the [`Work`].
+    /// [`Error::Invalid`] if the arguments are not those of the kernel, or if the launch is
+    /// [strict](Self::strict) and a part of the kernel cannot be checked. [`Error::Tiling`] if the
+    /// tiling struct has a field out of its range or was not filled for the server of this product.
+    /// [`Error::WrongDevice`] if an argument, the kernel and the stream are not all on the same
+    /// device. After these errors nothing is launched. The [`Work`] reports wrong sizes of tensors.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         self.check()?;
         if let Some(refused) = self.refused.take() {
@@ -387,7 +390,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         };
         let members: SmallVec<[_; 2]> =
             groups.iter().map(|communicator| &*communicator.member).collect();
-        // In the record of the first group that has one.
+        // The tensors go into the record of the first communicator that has one.
         let record = members.iter().find_map(|&member| Some((member, member.record.as_ref()?)));
         let before = |given: &GivenTensor<'_>| match record {
             Some((_, record)) if !given.output => record.before(Some(given.region.clone()), stream),
@@ -419,10 +422,12 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         Ok(work)
     }
 
-    /// Returns the notes of the checker on the launch.
+    /// Returns the notes of the checker on the launch. Fails if the launch is strict and a part of
+    /// the kernel cannot be checked.
     fn look(&mut self) -> Result<Arc<[Finding]>> {
         let Launch { kernel, blocks, tiling, groups, given, workspace, strict, .. } = self;
-        // CANN's loader takes no recorded kernel, so there is none to check.
+        // The product is unknown only on CANN, whose loader takes no recorded kernels. So there is
+        // no kernel to check.
         let Some(product) = kernel.product else { return Ok(Arc::default()) };
         let groups: SmallVec<[_; 2]> =
             groups.iter().map(|group| (group.rank(), group.world_size())).collect();
@@ -442,18 +447,19 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
     }
 
-    /// Checks that the given arguments are those of the kernel.
+    /// Checks that the arguments are those that the kernel takes.
     fn check(&self) -> Result<()> {
         let Program { name, parameters, groups, workspace, .. } = &*self.kernel.program;
         let problem = |text: String| Err(invalid(format!("the kernel `{name}` {text}")));
         if self.blocks == 0 {
-            return problem("is launched with 0 blocks: one is the least".to_owned());
+            return problem("is launched with 0 blocks: launch at least one".to_owned());
         }
-        // Before its server is launched, which would wait for a kernel that CANN then refuses.
+        // This check is before the launch of the server, which would wait for a kernel that CANN
+        // then refuses.
         if self.blocks > MOST_BLOCKS {
             let blocks = self.blocks;
             return problem(format!(
-                "is launched with {blocks} blocks: {MOST_BLOCKS} are the most"
+                "is launched with {blocks} blocks: launch at most {MOST_BLOCKS}"
             ));
         }
         if T::TABLE.is_some() && self.tiling.is_none() {
@@ -465,7 +471,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
                 if *groups == 1 { "1 group".to_owned() } else { format!("{groups} groups") };
             let were = if given == 1 { "communicator was" } else { "communicators were" };
             return problem(format!(
-                "takes part in {groups}, and {given} {were} given: give one for each with `.group(&mut ..)`"
+                "takes part in {groups}, but {given} {were} given: give one for each with `.group(&mut ..)`"
             ));
         }
         if *workspace && self.workspace.is_none() {
@@ -475,7 +481,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
         if self.given.len() != parameters.len() {
             let (takes, given) = (parameters.len(), self.given.len());
-            return problem(format!("takes {takes} tensors, and {given} were given"));
+            return problem(format!("takes {takes} tensors, but {given} were given"));
         }
         for (parameter, given) in parameters.iter().zip(&self.given) {
             let kind = |output: bool| if output { "output" } else { "input" };
@@ -484,7 +490,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
                 let (other, other_of) = (kind(given.output), given.number);
                 let tensor = &parameter.name;
                 return problem(format!(
-                    "has an {what} `{tensor}` of {of}, and an {other} of {other_of} was given"
+                    "has an {what} `{tensor}` of {of}, but an {other} of {other_of} was given"
                 ));
             }
         }

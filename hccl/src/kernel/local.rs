@@ -1,4 +1,5 @@
-//! Memory of a vector core: queues, buffers, tensors, and copies in and out.
+//! The local memory of a vector core: its queues, buffers and tensors, and the copies between it
+//! and global memory.
 
 mod pieces;
 
@@ -20,7 +21,7 @@ use super::tensor::{Input, Output, number, rename};
 use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
 
-/// The direction in which the tensors of a [`Queue`] go (`TPosition`).
+/// The direction in which a [`Queue`] passes its tensors (`TPosition`).
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -54,13 +55,13 @@ pub enum Position {
     VecOut,
 }
 
-/// Buffers in local memory that pass from one unit of the core to the next (`TQue`), made by
-/// [`Kernel::queue`].
+/// A queue of buffers in local memory, which pass from one unit of the core to the next (`TQue`).
+/// Made by [`Kernel::queue`].
 ///
-/// Tensors go round: [`alloc`](Self::alloc) waits for a free one, the unit that fills it passes it
-/// on with [`enqueue`](Self::enqueue), the unit that uses it gets it with
-/// [`dequeue`](Self::dequeue) and gives it back with [`free`](Self::free). A tensor that was passed
-/// on is gone: using it again does not compile.
+/// Buffers circulate as tensors. [`alloc`](Self::alloc) waits for a free buffer. The unit that
+/// fills the tensor passes it on with [`enqueue`](Self::enqueue). The unit that uses the tensor
+/// gets it with [`dequeue`](Self::dequeue) and gives it back with [`free`](Self::free). `enqueue`
+/// and `free` consume the tensor, so a later use of it does not compile.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -74,9 +75,9 @@ pub enum Position {
 ///
 ///     let a = inputs.alloc();
 ///     k.copy_in(&a, x.at(start), 256);
-///     inputs.enqueue(a); // the copy goes on
+///     inputs.enqueue(a); // the copy may still be running
 ///
-///     let a = inputs.dequeue(); // it is done
+///     let a = inputs.dequeue(); // waits for the copy
 ///     let b = outputs.alloc();
 ///     k.muls(&b, &a, -1.0, 256);
 ///     inputs.free(a);
@@ -166,7 +167,8 @@ pub struct LocalTensor<E> {
     of: PhantomData<fn() -> E>,
 }
 
-/// A [`LocalTensor`] from some element on. Everything that takes a slice takes `&tensor` as well.
+/// The part of a [`LocalTensor`] from some element on. A call that takes a slice also takes a
+/// `&LocalTensor`.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -219,8 +221,8 @@ macro_rules! debug {
 debug!(Queue Scratch LocalTensor LocalSlice);
 
 impl<T> Kernel<T> {
-    /// Makes a queue of `buffers` buffers of `length` elements each (`InitBuffer`): 2 so that one
-    /// is filled while the other is used.
+    /// Makes a queue of `buffers` buffers, from 1 to 8, of `length` elements each (`InitBuffer`).
+    /// With 2 buffers, one can be filled while the other is used.
     #[track_caller]
     pub fn queue<E: Element>(
         self,
@@ -230,7 +232,7 @@ impl<T> Kernel<T> {
     ) -> Queue<E> {
         let length = length.count();
         let queue = record::with(self.recording, Location::caller(), |recorder| {
-            recorder.only_on(Core::Aiv, "passing tensors through a queue");
+            recorder.only_on(Core::Aiv, "a queue");
             if !(1..=8).contains(&buffers) {
                 recorder.mistake(format!("a queue has 1 to 8 buffers, not {buffers}"));
             }
@@ -250,14 +252,14 @@ impl<T> Kernel<T> {
         Queue { recording, queue, of: PhantomData }
     }
 
-    /// Makes a buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`).
-    /// Nothing here orders its uses by itself: if two units use it, [`wait_for`](Self::wait_for)
-    /// orders them, and a launch without that is refused.
+    /// Makes a buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). The
+    /// buffer does not order its uses. If two units use it, order them with
+    /// [`wait_for`](Self::wait_for): a launch is refused if they are not ordered.
     #[track_caller]
     pub fn scratch<E: Element>(self, length: impl Count) -> Scratch<E> {
         let length = length.count();
         let scratch = record::with(self.recording, Location::caller(), |recorder| {
-            recorder.only_on(Core::Aiv, "work in a buffer");
+            recorder.only_on(Core::Aiv, "a scratch buffer");
             let length = length.value(recorder);
             let scratch = ScratchId(recorder.program.scratches.len() as u32);
             let name = recorder.unique("scratch");
@@ -270,7 +272,8 @@ impl<T> Kernel<T> {
         Scratch { recording, scratch, of: PhantomData }
     }
 
-    /// Copies from global into local memory (`DataCopyPad`): `amount` elements, or [`Pieces`].
+    /// Copies from global to local memory (`DataCopyPad`). `amount` is a number of elements, or
+    /// [`Pieces`].
     #[track_caller]
     pub fn copy_in<E: Element>(
         self,
@@ -280,14 +283,15 @@ impl<T> Kernel<T> {
     ) {
         let (to, from, pieces) = (to.into(), from.into(), amount.pieces());
         record::with(self.recording, Location::caller(), |recorder| {
-            recorder.only_on(Core::Aiv, "copying into local memory");
+            recorder.only_on(Core::Aiv, "a copy into local memory");
             let (to, pieces) = (to.place(recorder), pieces.steps(recorder));
             let from = from.spot(recorder).place(recorder, number::<E>());
             recorder.step(Step::Copy(Move::In { to, from, pieces }));
         });
     }
 
-    /// Copies from local to global memory (`DataCopyPad`): `amount` elements, or [`Pieces`].
+    /// Copies from local to global memory (`DataCopyPad`). `amount` is a number of elements, or
+    /// [`Pieces`].
     #[track_caller]
     pub fn copy_out<E: Element>(
         self,
@@ -298,8 +302,9 @@ impl<T> Kernel<T> {
         self.out(to, from.into(), amount.pieces(), false, Location::caller());
     }
 
-    /// Adds elements to those in global memory (`DataCopyPad` after `SetAtomicAdd`), also while
-    /// other cores do. Types: `i8`, `i16`, `i32`, `f16`, `bf16`, `f32`.
+    /// Adds elements in local memory to elements in global memory (`DataCopyPad` after
+    /// `SetAtomicAdd`). Several cores may add to the same elements at the same time. `E` must be
+    /// `i8`, `i16`, `i32`, `f16`, `bf16` or `f32`.
     #[track_caller]
     pub fn copy_out_add<E: Element>(
         self,
@@ -319,7 +324,7 @@ impl<T> Kernel<T> {
         here: Caller,
     ) {
         record::with(self.recording, here, |recorder| {
-            recorder.only_on(Core::Aiv, "copying out of local memory");
+            recorder.only_on(Core::Aiv, "a copy out of local memory");
             if add && !matches!(E::DTYPE.name(), "i8" | "i16" | "i32" | "f16" | "bf16" | "f32") {
                 recorder.mistake(format!(
                     "a copy adds to i8, i16, i32, f16, bf16 or f32, not to {}",
@@ -333,7 +338,7 @@ impl<T> Kernel<T> {
     }
 }
 
-/// Declares a new name for a tensor in local memory.
+/// Declares a tensor in local memory, and records the step that yields it.
 fn tensor<E: Element>(
     recording: u64,
     here: Caller,
@@ -359,7 +364,7 @@ impl<E: Element> Queue<E> {
         tensor(self.recording, Location::caller(), |local| Buffer::Alloc(queue, local))
     }
 
-    /// Passes a filled tensor on (`EnQue`).
+    /// Passes a filled tensor on to the unit that dequeues it (`EnQue`).
     #[track_caller]
     pub fn enqueue(&self, tensor: LocalTensor<E>) {
         self.give(tensor, Buffer::Enqueue, Location::caller());
@@ -372,7 +377,7 @@ impl<E: Element> Queue<E> {
         tensor(self.recording, Location::caller(), |local| Buffer::Dequeue(queue, local))
     }
 
-    /// Gives a tensor back (`FreeTensor`).
+    /// Gives a tensor back, so that its buffer can be filled again (`FreeTensor`).
     #[track_caller]
     pub fn free(&self, tensor: LocalTensor<E>) {
         self.give(tensor, Buffer::Free, Location::caller());
@@ -395,7 +400,7 @@ impl<E: Element> Queue<E> {
 }
 
 impl<E: Element> Scratch<E> {
-    /// Returns the buffer as a tensor (`Get`). It is always the same memory.
+    /// Returns the buffer as a tensor (`Get`). Every call returns the same memory.
     #[track_caller]
     pub fn get(&self) -> LocalTensor<E> {
         let scratch = self.scratch;
@@ -404,8 +409,8 @@ impl<E: Element> Scratch<E> {
 }
 
 impl<E: Element> LocalTensor<E> {
-    /// Returns the tensor from an element on. A slice for vectors and copies must begin at a
-    /// multiple of 32 bytes.
+    /// Returns the part of the tensor from element `offset` on. A slice for the vector unit or for
+    /// a copy must begin at a multiple of 32 bytes.
     #[track_caller]
     pub fn at(&self, offset: impl Count) -> LocalSlice<E> {
         let offset = offset.count();
@@ -414,8 +419,8 @@ impl<E: Element> LocalTensor<E> {
         LocalSlice { offset, ..LocalSlice::from(self) }
     }
 
-    /// Reads one element (`GetValue`). [`Kernel::wait_for`] orders it after work of the vector unit
-    /// or a copy.
+    /// Reads one element (`GetValue`). The read does not wait for the vector unit or for a copy:
+    /// order it after them with [`Kernel::wait_for`].
     #[track_caller]
     pub fn get(&self, index: impl Count) -> Value<E>
     where
@@ -431,7 +436,8 @@ impl<E: Element> LocalTensor<E> {
         }))
     }
 
-    /// Writes one element (`SetValue`). [`Kernel::wait_for`] orders later uses after it.
+    /// Writes one element (`SetValue`). Other units do not wait for the write: order their later
+    /// uses after it with [`Kernel::wait_for`].
     #[track_caller]
     pub fn set(&self, index: impl Count, value: impl Into<Value<E>>)
     where
@@ -449,7 +455,8 @@ impl<E: Element> LocalTensor<E> {
 }
 
 impl<E: Element> LocalSlice<E> {
-    /// Returns the place in the program.
+    /// Returns the place of the slice in the program. Notes a mistake if the slice belongs to
+    /// another recording, or if its tensor was passed on or given back.
     pub(super) fn place(self, recorder: &mut KernelRecorder) -> Local {
         if self.recording != recorder.number {
             recorder.foreign();

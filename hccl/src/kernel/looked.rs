@@ -1,6 +1,7 @@
-//! The notes of the checker on a launch that it lets pass, kept for the next launch like it.
+//! A cache of the checker's notes on accepted launches. A later launch with the same numbers has
+//! the same notes.
 //!
-//! Errors are not told here: the backend that runs the kernel checks it too, and refuses it.
+//! Errors are not reported here: the backend that runs the kernel checks it too, and refuses it.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +15,7 @@ use ascend_program::flow::Launch;
 use super::check::is_cut;
 use crate::error::product::Product;
 
-/// The number of launches that are kept, of each kernel.
+/// The maximum number of launches of a kernel whose notes are kept.
 const MOST: usize = 8;
 
 /// The numbers of a launch that the checker needs.
@@ -24,16 +25,16 @@ pub(super) struct LaunchNumbers<'a> {
     pub tiling: &'a [u8],
     /// The rank and the number of ranks in each group.
     pub groups: &'a [(u32, u32)],
-    /// The bytes of each tensor.
+    /// The size of each tensor in bytes.
     pub sizes: &'a [u64],
     pub workspace: Option<u64>,
 }
 
-/// The notes on the launches of a kernel.
+/// The notes on the latest launches of a kernel.
 #[derive(Default)]
 pub(super) struct Looked {
     verdicts: VecDeque<Verdict>,
-    /// The notes that were told in `tracing`.
+    /// The texts of the notes that were already logged with `tracing`.
     told: BTreeSet<String>,
 }
 
@@ -59,7 +60,8 @@ impl Verdict {
 }
 
 impl Looked {
-    /// Returns the warnings and notes of this launch. A new one is told in `tracing`, too.
+    /// Returns the warnings and notes of the checker on this launch. The first time that a text
+    /// appears for this kernel, it is also logged with `tracing`.
     pub(super) fn look(
         &mut self,
         program: &Program,
@@ -103,13 +105,14 @@ impl Looked {
     }
 }
 
-/// Returns why a launch is refused that has to be checked in all its parts but was not.
+/// Returns the reason why a strict launch with these notes is refused, or `None` if all parts of
+/// the kernel were checked.
 pub(super) fn left_out(kernel: &str, notes: &[Finding]) -> Option<String> {
     let mut cut = notes.iter().filter(|note| is_cut(note)).peekable();
     cut.peek()?;
     let notes: Vec<String> = cut.map(Finding::to_string).collect();
     Some(format!(
-        "the kernel `{kernel}` was not checked in all its parts, and the launch is strict:\n{}",
+        "parts of the kernel `{kernel}` cannot be checked, and the launch is strict: change these parts, or launch without `.strict()`\n{}",
         notes.join("\n")
     ))
 }

@@ -1,4 +1,4 @@
-//! Products of matrices, done by the cube cores.
+//! Products of matrices, which the cube cores compute.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,8 +15,8 @@ use super::tensor::{Input, Matrix, Writes, number, rename};
 use super::value::Recordable;
 use crate::dtype::Element;
 
-/// A kind of product, made by [`Kernel::matmul`] (`MatmulImpl`): the types of `c = a * b + bias`,
-/// and which matrices are given as their transpose.
+/// A kind of matrix product `c = a * b + bias`, made by [`Kernel::matmul`] (`MatmulImpl`). It
+/// determines the types of the elements, and whether `a` and `b` are passed as their transposes.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -64,9 +64,9 @@ impl<A, B, C, Bias> Recordable for Matmul<A, B, C, Bias> {
 }
 
 impl<T> Kernel<T> {
-    /// Makes a kind of product: `c = a * b` of matrices of these types, divided as a `TCubeTiling`
-    /// of the tiling struct says. [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills
-    /// one.
+    /// Makes a kind of product `c = a * b` for matrices with elements of these types. `tiling` is a
+    /// `TCubeTiling` in the tiling struct, which determines the division of the product.
+    /// [`TCubeTiling::for_shape`](super::TCubeTiling::for_shape) fills it on the host.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -128,7 +128,7 @@ impl<T> Kernel<T> {
             };
             if !what.exists() {
                 recorder.mistake(format!(
-                    "no cube core multiplies {a} by {b} into {c}: it does f16 into f16, f32 or bf16, bf16 likewise, f32 into f32, and i8 into i32 or f16"
+                    "no cube core multiplies {a} by {b} into {c}: cube cores multiply f16 or bf16 into f16, f32 or bf16; f32 into f32; i8 into i32 or f16"
                 ));
             }
             recorder.program.matmuls.push(Declared { name, what });
@@ -138,7 +138,7 @@ impl<T> Kernel<T> {
     }
 }
 
-/// The rows, columns and depth of a product.
+/// The number of rows, the number of columns, and the depth of a product.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -175,19 +175,22 @@ impl<R: Count, C: Count, D: Count> Shape for (R, C, D) {
 }
 
 impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
-    /// Takes the left matrix as its transpose, depth by rows.
+    /// Declares that the left matrix is passed as its transpose, a matrix of depth by rows
+    /// elements.
     #[track_caller]
     pub fn transposed_a(self) -> Self {
         self.change(Location::caller(), |what| what.transposed_a = true)
     }
 
-    /// Takes the right matrix as its transpose, columns by depth.
+    /// Declares that the right matrix is passed as its transpose, a matrix of columns by depth
+    /// elements.
     #[track_caller]
     pub fn transposed_b(self) -> Self {
         self.change(Location::caller(), |what| what.transposed_b = true)
     }
 
-    /// Adds a row of elements of this type to each row: see [`multiply_add`](Self::multiply_add).
+    /// Declares that a row of elements of type `D` is added to each row of the product: see
+    /// [`multiply_add`](Self::multiply_add).
     #[track_caller]
     pub fn bias<D: Element>(self) -> Matmul<A, B, C, D> {
         let Matmul { recording, matmul, .. } =
@@ -204,10 +207,11 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
         self
     }
 
-    /// Computes a piece of a product on one core: `c = a * b`. `shape` is the rows and columns of
-    /// the piece, and the depth, of which no part is left out. Each matrix begins where the piece
-    /// does ([`Global::matrix`](super::Global::matrix)). A matrix that is given as its transpose
-    /// is, as it lies in memory, depth by rows or columns by depth.
+    /// Computes a piece of the product `c = a * b` on one core. `shape` gives the number of rows
+    /// and columns of the piece, and the whole depth of the product. Each matrix must begin at the
+    /// first element of the piece ([`Global::matrix`](super::Global::matrix)). In memory, an `a`
+    /// that is passed as its transpose is a matrix of depth by rows elements, and such a `b` is a
+    /// matrix of columns by depth elements.
     #[track_caller]
     pub fn multiply(
         &self,
@@ -221,8 +225,8 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
         self.step(a, b, c, None, shape.shape(), here);
     }
 
-    /// The same with `bias`, as many elements as `c` has columns, added to each row:
-    /// `c = a * b + bias`.
+    /// Computes a piece of `c = a * b + bias`, like [`multiply`](Self::multiply). `bias` has one
+    /// element for each column of the piece, and is added to each of its rows.
     #[track_caller]
     pub fn multiply_add(
         &self,
@@ -251,7 +255,7 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
             let declared = recorder.program.matmuls.get(self.matmul.0 as usize);
             if declared.is_some_and(|matmul| matmul.what.bias.is_some() != bias.is_some()) {
                 recorder.mistake(
-                    "a product with `bias::<D>()` is done by `multiply_add`, one without by `multiply`",
+                    "use `multiply_add` for a product with `bias::<D>()`, and `multiply` for a product without it",
                 );
             }
             let a_place = a.0.spot(recorder).place(recorder, number::<A>());

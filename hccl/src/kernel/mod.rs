@@ -1,11 +1,12 @@
 //! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they
-//! compute. Use one where data should be on its way while the cores compute. A collective by itself
-//! needs no kernel, and an algorithm for one is an [operator](mod@crate::operator).
+//! compute. Use a kernel if data should be transferred while the cores compute. A collective alone
+//! needs no kernel, and an algorithm for a collective is an [operator](mod@crate::operator).
 //!
-//! A function with [`#[kernel]`](macro@kernel) is run once to *record* a
-//! [`Program`](ascend_program::Program): a small form in which sizes, loops and branches are still
-//! symbols of a [tiling struct](tiling). The program is [launched](launch) on the emulator, which
-//! can draw a [timeline], and printed as [Ascend C](Recorded::ascend_c) for an NPU.
+//! A function with [`#[kernel]`](macro@kernel) runs once, to *record* a
+//! [`Program`](ascend_program::Program): a small form of the kernel in which sizes, loops and
+//! branches still depend on symbols, such as the fields of a [tiling struct](tiling). The program
+//! is [launched](launch) on the emulator, which can draw a [timeline]. For an NPU it is printed as
+//! [Ascend C](Recorded::ascend_c).
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -32,7 +33,7 @@
 //!         let tail = hccl.reduce_scatter(x.at(done), y.at(done), t.tail_len, Sum).stride(stride).commit_all();
 //!         hccl.wait_all(&tiles);
 //!         hccl.wait_all(&tail);
-//!         k.sync_all_aiv(); // a core that still waits would miss its result when core 0 finalises
+//!         k.sync_all_aiv(); // a core that still waits when core 0 finalises would miss its result
 //!         hccl.finalise();
 //!     });
 //! }
@@ -45,38 +46,41 @@
 //! # }
 //! ```
 //!
-//! # What is recorded
+//! # Recorded items
 //!
-//! * A [`Value`] is a scalar: a field of the tiling struct, the index of a core, or made of these.
-//!   A [`Variable`] is one that changes.
+//! * A [`Value`] is a scalar: a field of the tiling struct, the index of a core, or an expression
+//!   of other values. A [`Variable`] is a scalar that changes.
 //! * [`Kernel`] has the loops ([`range`](Kernel::range)), branches ([`when`](Kernel::when),
-//!   [`on_aiv`](Kernel::on_aiv)), vector arithmetic and synchronisation. Everything else is Rust
-//!   and happens while the kernel is recorded: constants, functions, generic parameters, a `for`
-//!   that writes its body down several times.
-//! * [`Input`] and [`Output`] are tensors in global memory, [`Queue`], [`Scratch`] and
-//!   [`LocalTensor`] belong to the memory of a vector core.
-//! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] a task that it has
-//!   prepared; the [tables](mod@prepare) show what each turn moves.
+//!   [`on_aiv`](Kernel::on_aiv)), vector arithmetic and synchronisation. All other code is plain
+//!   Rust and runs while the kernel is recorded: constants, functions, generic parameters, and
+//!   `for`, which records its body once for each iteration.
+//! * [`Input`] and [`Output`] are tensors in global memory. [`Queue`], [`Scratch`] and
+//!   [`LocalTensor`] are in the local memory of a vector core.
+//! * [`Hccl`] is the client that requests collectives, and [`Prepared`] is a task that the client
+//!   has prepared. The [tables](mod@prepare) show the elements that each turn moves.
 //! * [`Matmul`] is a product of matrices.
 //!
 //! # Units, errors, waiting
 //!
-//! Counts, offsets, strides and lengths are elements everywhere, also of queues and scratch
-//! buffers. The one exception is the start of a [`workspace`](Kernel::workspace), which is in
-//! bytes, because it has no type before. Each item names the call of Ascend C that it stands for.
+//! Counts, offsets, strides and lengths are in elements, also those of queues and scratch buffers.
+//! Two calls take bytes instead. [`workspace`](Kernel::workspace) takes the start of a workspace,
+//! which has no element type yet. [`all_to_all_v_write`](Hccl::all_to_all_v_write) takes the
+//! offsets and sizes of blocks. The documentation of each item names the corresponding call of
+//! Ascend C.
 //!
-//! A call in a kernel while it is recorded blocks nothing and returns no error: it notes a step
-//! with its line. "Waits", "blocks" and "is stopped" in its documentation are about the core that
-//! runs the kernel later. On the host [`load`](Recorded::load) and [`submit`](Launch::submit)
-//! return at once, and the [`Work`](crate::Work) of a launch tells its outcome.
+//! While a kernel is recorded, its calls never block and return no errors: each call records a step
+//! with its source line. "Waits", "blocks" and "is stopped" in the documentation of such a call
+//! describe the core that runs the kernel later. On the host, [`load`](Recorded::load) and
+//! [`submit`](Launch::submit) do not block, and the [`Work`](crate::Work) of a launch reports its
+//! outcome.
 //!
 //! # Mistakes
 //!
-//! Many mistakes do not compile: a client that prepares before it was configured, a commit of what
-//! is committed, a tensor that was passed on and used again, a client finalised in a loop. Mistakes
-//! on every product (a vector of bytes that is to be divided, 300 turns) are collected and come
-//! back from `record`, each with its line. Mistakes that depend on the product, on the numbers in
-//! the tiling struct or on the ranks are found at launch.
+//! Many mistakes do not compile: a client that prepares before it was configured, a commit of a
+//! task that is already committed, a use of a tensor that was passed on, a client that is finalised
+//! in a loop. Mistakes that exist on every product (a division of a vector of bytes, 300 turns) are
+//! collected. `record` returns all of them, each with its line. Mistakes that depend on the
+//! product, on the numbers in the tiling struct or on the ranks are found at launch.
 
 #[doc(hidden)]
 #[path = "generated.rs"]
@@ -104,7 +108,7 @@ pub mod value;
 mod vector;
 
 pub use crate::error::kernel::{Mistake, RecordError};
-/// A warning that a kernel means: see [`Kernel::allow`].
+/// A warning of the checker that a kernel can allow: see [`Kernel::allow`].
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -149,7 +153,7 @@ pub use control::{First, Kernel};
 /// #[repr(C)]
 /// struct Sizes { count: u64 }
 ///
-/// /// The part of a core, for any kernel with these sizes.
+/// /// Returns the start and the end of a core's part, for any kernel with these sizes.
 /// #[kernel(inline)]
 /// fn share(k: Kernel<Sizes>) -> (Value<u64>, Value<u64>) {
 ///     let each = k.tiling().count.div_ceil(k.block_count().cast::<u64>());
@@ -162,7 +166,7 @@ pub use control::{First, Kernel};
 ///     let (start, end) = share(k);
 ///     k.range(start..end, |i| {
 ///         y.set(i, i);
-///         y.clean(i); // others are to see it
+///         y.clean(i); // writes it to memory, where others see it
 ///     });
 /// }
 ///

@@ -1,5 +1,4 @@
-//! Kernels that come from elsewhere than a recording of this process: saved ones, and compiled
-//! ones.
+//! Loading of kernels that this process has not recorded: saved kernels and compiled kernels.
 
 use ascend_program::layout::Layout;
 use ascend_program::{DecodeError, Program};
@@ -10,14 +9,14 @@ use super::symbol::TilingArgument;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// The name of loading in errors.
+/// The name of the load operation in errors.
 const LOAD: &str = "load";
 
 impl<T: TilingArgument> Recorded<T> {
-    /// Loads a kernel that was saved, as [`to_bytes`](Self::to_bytes) gives it, instead of this
-    /// one: of an older build, or of another program. `self` says how it is launched. It must have
-    /// the same arguments, groups and layout of the tiling struct; its steps may differ. Does not
-    /// block.
+    /// Loads a saved kernel instead of this one. `saved` has the bytes that
+    /// [`to_bytes`](Self::to_bytes) returned, for example in an older build or in another program.
+    /// `self` defines how the kernel is launched: the saved kernel must have the same name,
+    /// arguments, groups and layout of the tiling struct. Its steps may differ. Does not block.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -57,13 +56,14 @@ impl<T: TilingArgument> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the bytes are no recorded kernel, or one with other arguments,
-    /// groups or another layout of the tiling struct; and the errors of [`load`](Self::load).
+    /// [`Error::Invalid`] if the bytes are not a recorded kernel, or if its name, arguments, groups
+    /// or layout of the tiling struct differ from those of `self`. Also the errors of
+    /// [`load`](Self::load).
     pub fn load_saved(&self, device: &Device, saved: &[u8]) -> Result<Loaded<T>> {
         let program = Program::from_bytes(saved).map_err(|error| {
             invalid(match error {
                 DecodeError::NoProgram => format!(
-                    "the bytes are no recorded kernel, and `{}` is to be loaded from them: a compiled one is loaded with `load_object`",
+                    "the bytes are not a recorded kernel, so `{}` cannot be loaded from them: load a compiled kernel with `load_object`",
                     self.program().name
                 ),
                 other => other.to_string(),
@@ -76,22 +76,24 @@ impl<T: TilingArgument> Recorded<T> {
     }
 
     /// Loads the object file of the kernel for an NPU (`aclrtBinaryLoadFromData`,
-    /// `aclrtBinaryGetFunction`), which `bisheng` made of [`ascend_c`](Self::ascend_c). `self` says
-    /// how it is launched. Does not block.
+    /// `aclrtBinaryGetFunction`). The compiler `bisheng` makes it from the source that
+    /// [`ascend_c`](Self::ascend_c) returns. `self` defines how the kernel is launched. Does not
+    /// block.
     ///
-    /// CANN does not support launching a fused kernel by hand, see [`launch`](super::launch); this
-    /// is untried on hardware. The emulator takes recorded kernels only, also here.
+    /// CANN does not support launching a fused kernel by hand (see [`launch`](super::launch)), and
+    /// this method is untested on hardware. The emulator loads only recorded kernels: if `object`
+    /// is one, this method does the same as [`load_saved`](Self::load_saved).
     ///
     /// # Safety
     ///
-    /// The object has a kernel of this name that takes these arguments, groups and tiling struct,
-    /// and touches nothing but what it is given. A compiled kernel says nothing about itself, so
-    /// none of that can be checked; compare [`LAYOUT_HASH`](super::Tiling::LAYOUT_HASH) where it is
-    /// built.
+    /// The object must contain a kernel with the name, arguments, groups and tiling struct of
+    /// `self`. The kernel must access no memory other than that of its arguments. A compiled kernel
+    /// does not describe itself, so this method can check none of that. Compare
+    /// [`LAYOUT_HASH`](super::Tiling::LAYOUT_HASH) when the kernel is built.
     ///
     /// # Errors
     ///
-    /// The error of CANN.
+    /// The error of CANN, or of [`load_saved`](Self::load_saved) for a recorded kernel.
     pub unsafe fn load_object(&self, device: &Device, object: &[u8]) -> Result<Loaded<T>> {
         if Program::is_one(object) {
             return self.load_saved(device, object);
@@ -100,11 +102,15 @@ impl<T: TilingArgument> Recorded<T> {
     }
 }
 
-/// Returns why a kernel cannot be launched as another one, if so.
+/// Returns the reason why the kernel `found` cannot be launched in place of `wanted`, or `None` if
+/// it can.
 fn differs(wanted: &Program, found: &Program) -> Option<String> {
     let name = &wanted.name;
     if found.name != *name {
-        return Some(format!("the saved kernel is `{}`, not `{name}`", found.name));
+        return Some(format!(
+            "the saved kernel is `{}`, not `{name}`: pass the bytes of a kernel of this name",
+            found.name
+        ));
     }
     let arguments = |of: &Program| -> Vec<String> {
         let argument = |of: &ascend_program::Parameter| {
@@ -117,14 +123,14 @@ fn differs(wanted: &Program, found: &Program) -> Option<String> {
     if mine != theirs {
         let list = |all: Vec<String>| if all.is_empty() { "none".into() } else { all.join(", ") };
         return Some(format!(
-            "the saved kernel `{name}` has other arguments\n  saved: {}\n  here:  {}",
+            "the saved kernel `{name}` has other arguments\n  saved: {}\n  here:  {}\nRecord it again, or declare the arguments that it was recorded with.",
             list(theirs),
             list(mine)
         ));
     }
     if wanted.groups != found.groups {
         return Some(format!(
-            "the saved kernel `{name}` takes part in {} groups, and here it is in {}",
+            "the saved kernel `{name}` takes part in {} groups, but here it takes part in {}: record it again",
             found.groups, wanted.groups
         ));
     }

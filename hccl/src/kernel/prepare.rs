@@ -1,12 +1,13 @@
-//! The prepares of a client: the operations, their turns, and the tasks that come of them. Use
-//! `commit_all` when the whole input is there, and `prepare` when the kernel makes it turn by turn.
+//! The operations that a client can prepare, the turns of an operation, and the tasks that result.
+//! End an operation with `commit_all` if its whole input is in memory, and with `prepare` if the
+//! kernel makes the input turn by turn.
 //!
 //! # Turns
 //!
-//! The server does a task in `repeat` turns, each the same operation on buffers that have moved on
-//! by `count` elements. From the start of one rank's block to the start of the next rank's there
-//! are `stride` elements; 0 means that the blocks touch. Four ranks, 300 elements for each, in
-//! turns of 128, 128 and 44:
+//! The server runs a task in `repeat` turns. Each turn is the same operation, `count` elements
+//! further on in the buffers. `stride` is the number of elements from the start of one rank's block
+//! to the start of the next rank's block; 0 means that the blocks touch. The table shows four ranks
+//! with 300 elements each, in turns of 128, 128 and 44:
 //!
 //! | `all_gather(x, y, 128).stride(300).repeat(2)` | from rank 0 | rank 1 | rank 2 | rank 3 |
 //! | --- | --- | --- | --- | --- |
@@ -15,19 +16,19 @@
 //! | **`all_gather(x.at(256), y.at(256), 44).stride(300)`** | | | | |
 //! | reads `x[256..300]`, writes | `y[256..300]` | `y[556..600]` | `y[856..900]` | `y[1156..1200]` |
 //!
-//! With `reduce_scatter` the table is read the other way: the elements that stand for rank `r` are
-//! read from each rank, and their sum is written to rank `r`. With `all_to_all` block `j` of rank
-//! `i` becomes block `i` of rank `j`, in both with the same stride. With more than one turn and no
-//! stride the blocks of different ranks would overlap. Each of these methods shows four ranks as a
-//! picture: [`all_gather`](Hccl::all_gather), [`reduce_scatter`](Hccl::reduce_scatter),
-//! [`all_reduce`](Hccl::all_reduce), [`all_to_all`](Hccl::all_to_all),
-//! [`all_to_all_v`](Hccl::all_to_all_v).
+//! A `reduce_scatter` works in the opposite direction. Each turn reads the elements for rank `r`
+//! from every rank, combines them, and writes the result to rank `r`. With `all_to_all`, block `j`
+//! of rank `i` becomes block `i` of rank `j`; both buffers have the same stride. If a task has
+//! several turns and no stride, the blocks of different ranks overlap. The documentation of each of
+//! these methods shows four ranks as a picture: [`all_gather`](Hccl::all_gather),
+//! [`reduce_scatter`](Hccl::reduce_scatter), [`all_reduce`](Hccl::all_reduce),
+//! [`all_to_all`](Hccl::all_to_all), [`all_to_all_v`](Hccl::all_to_all_v).
 //!
 //! # Turn by turn
 //!
-//! `commit_all` says that all of the input is there. A kernel that makes the input ends with
-//! `prepare`, and commits a turn when its input is ready. One that uses the result waits turn by
-//! turn:
+//! `commit_all` declares that the whole input is in memory. A kernel that makes the input itself
+//! ends the operation with `prepare`, and commits each turn when the input of the turn is ready. A
+//! kernel that uses the result waits for each turn:
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -44,7 +45,7 @@
 //!         let tiles = hccl.all_reduce(y, y, t.tile_len, Sum).repeat(t.tile_num).prepare();
 //!         k.range(..t.tile_num, |tile| {
 //!             let _mine = y.at(tile * t.tile_len); // compute this tile here
-//!             k.sync_all_aiv(); // the server reads what all cores have written
+//!             k.sync_all_aiv(); // the server reads the writes of all cores
 //!             hccl.commit(&tiles);
 //!         });
 //!         k.range(..t.tile_num, |tile| {
@@ -81,8 +82,8 @@ use super::tensor::{Input, Output, Spot, number};
 use super::value::Value;
 use crate::dtype::{Element, Reduce, ReduceKind, ReduceOp};
 
-/// An operation before it is prepared: [`prepare`](Self::prepare) or
-/// [`commit_all`](Self::commit_all) ends it.
+/// An operation that is not prepared yet. [`prepare`](Self::prepare),
+/// [`commit_all`](Self::commit_all) or, for a `BatchWrite`, [`write`](Self::write) prepares it.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -96,7 +97,7 @@ use crate::dtype::{Element, Reduce, ReduceKind, ReduceOp};
 ///     k.on_aiv(|| {
 ///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
 ///         let begun: prepare::Prepare<'_, _> = hccl.all_reduce(y, y, t.count, Sum);
-///         let task = begun.repeat(4).commit_all(); // of 4 times `count` elements
+///         let task = begun.repeat(4).commit_all(); // 4 turns of `count` elements
 ///         hccl.wait_all(&task);
 ///         k.sync_all_aiv();
 ///         hccl.finalise();
@@ -123,7 +124,7 @@ impl<S> fmt::Debug for Prepare<'_, S> {
     }
 }
 
-/// An operation without its stride.
+/// The parts of an operation, except for its stride and its number of turns.
 enum Parts {
     Same { kind: Same, send: Spot, recv: Spot, count: Counted, dtype: u32, number: Number },
     Whole(Operation),
@@ -148,10 +149,10 @@ fn reduction(kind: ReduceKind) -> Reduction {
 
 impl Hccl<Configured> {
     /// Combines `count` elements of all ranks; every rank gets the result (`AllReduce`). `send` and
-    /// `recv` may be the same.
+    /// `recv` may be the same memory.
     ///
-    /// Each turn begins `count` elements behind the one before, in both buffers. 300 elements on
-    /// four ranks, as 128, 128 and 44:
+    /// Each turn begins `count` elements after the turn before, in both buffers. The picture shows
+    /// 300 elements on four ranks, in turns of 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/all_reduce.svg")]
     #[track_caller]
@@ -166,11 +167,11 @@ impl Hccl<Configured> {
         self.same(kind, send.into(), recv, count.count(), Location::caller())
     }
 
-    /// Gives all ranks the `count` elements of each rank, one block after the other (`AllGather`).
+    /// Gives every rank the `count` elements of each rank, in the order of the ranks (`AllGather`).
     ///
-    /// With `t` turns before it, a turn reads `count` elements from `t * count` on, and those of
-    /// rank `r` go to `t * count + r * stride`. 300 elements of each of four ranks, as 128, 128 and
-    /// 44:
+    /// Turn `t`, counted from 0, reads `count` elements from element `t * count` on. It writes the
+    /// elements of rank `r` from element `t * count + r * stride` on. The picture shows four ranks
+    /// with 300 elements each, in turns of 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/all_gather.svg")]
     #[track_caller]
@@ -186,9 +187,10 @@ impl Hccl<Configured> {
     /// Combines the blocks of all ranks; rank `r` gets block `r`, with `count` elements
     /// (`ReduceScatter`).
     ///
-    /// With `t` turns before it, a turn reads the block that begins at `t * count + r * stride` on
-    /// each rank, and writes the result to `t * count` on rank `r`. Four ranks, 300 elements for
-    /// each, as 128, 128 and 44:
+    /// For each rank `r`, turn `t`, counted from 0, reads the block that begins at
+    /// `t * count + r * stride` on every rank. It writes the result to rank `r`, from element
+    /// `t * count` on. The picture shows four ranks with 300 elements each, in turns of 128, 128
+    /// and 44:
     ///
     #[doc = include_str!("prepare/reduce_scatter.svg")]
     #[track_caller]
@@ -206,8 +208,8 @@ impl Hccl<Configured> {
     /// Exchanges blocks between all ranks: block `j` of rank `i`, with `count` elements, becomes
     /// block `i` of rank `j` (`AlltoAll`).
     ///
-    /// With `t` turns before it, block `b` begins at `t * count + b * stride`, in both buffers.
-    /// Four ranks, 356 elements for each pair, as 128, 128 and 100:
+    /// In turn `t`, counted from 0, block `b` begins at `t * count + b * stride` in both buffers.
+    /// The picture shows four ranks with 356 elements for each pair, in turns of 128, 128 and 100:
     ///
     #[doc = include_str!("prepare/all_to_all.svg")]
     #[track_caller]
@@ -244,13 +246,13 @@ impl Hccl<Configured> {
         Prepare { hccl: self, parts, repeat, stride, here, of: PhantomData }
     }
 
-    /// Exchanges blocks of any length (`AlltoAllV`): `send_counts[j]` elements from
-    /// `send_displs[j]` on go to rank `j`, and `recv_counts[i]` elements of rank `i` go to where
-    /// `recv_displs[i]` says. Not on the A2. In the next turn each displacement has moved on by its
-    /// count.
+    /// Exchanges blocks of any length (`AlltoAllV`). The block for rank `j` has `send_counts[j]`
+    /// elements and begins at `send_displs[j]` in `send`. The block from rank `i` has
+    /// `recv_counts[i]` elements and is written to `recv_displs[i]` in `recv`. In each later turn,
+    /// every displacement is larger by its count. Not on the A2.
     ///
-    /// The numbers are an array of `u64` of the tiling struct, or an array of values; there must be
-    /// one for each rank.
+    /// All four lists are in elements. A list is an array of `u64` in the tiling struct, or an
+    /// array of values. It must have one number for each rank.
     ///
     /// | four ranks | sends | from | receives | to |
     /// | --- | --- | --- | --- | --- |
@@ -261,8 +263,8 @@ impl Hccl<Configured> {
     ///
     #[doc = include_str!("prepare/all_to_all_v.svg")]
     ///
-    /// With several turns the blocks need room for all of them. The same counts, twice as much room
-    /// for each block, two turns:
+    /// With several turns, each block needs room for all turns. The picture shows the same counts
+    /// in two turns, with twice as much room for each block:
     ///
     #[doc = include_str!("prepare/all_to_all_v_turns.svg")]
     #[track_caller]
@@ -294,13 +296,16 @@ impl Hccl<Configured> {
     /// Writes a block of bytes into the input window of each rank (`AlltoAllvWrite`), at a place
     /// that the sender chooses. Only on the Ascend 950, in one turn.
     ///
-    /// `sizes[r]` bytes from `offsets[r]` of `send` on go to byte `window` of the window of rank
-    /// `r`. Both are `u64`s in global memory, one for each rank, and are read when the turn runs.
-    /// For the own block, `local` counts instead of its size. When the turn is over, so are the
-    /// writes of all ranks. The window is the one that the context of the rank names
-    /// (`HcclAllocComResourceByTiling`); a kernel on the 950 cannot ask for it.
+    /// For each rank `r`, this writes `sizes[r]` bytes to the window of rank `r`. The bytes begin
+    /// at byte `offsets[r]` of `send`, and at byte `window` of the window. `offsets` and `sizes`
+    /// have one `u64` for each rank. They are in global memory and are read when the turn runs. For
+    /// the block that a rank sends to itself, `local` is the size in bytes, and `sizes[r]` is
+    /// ignored. When a turn is complete, the writes of all ranks are complete.
     ///
-    /// | two ranks, `window` 64 times the rank | sends | its window then has |
+    /// The context of the rank names the window (`HcclAllocComResourceByTiling`). A kernel on the
+    /// 950 cannot query the window.
+    ///
+    /// | two ranks, `window` is 64 times the rank | sends | its window then has |
     /// | --- | --- | --- |
     /// | rank 0: `offsets` 0 8, `sizes` 0 16, `local` 8 | `x[0..8]` to itself, `x[8..24]` to rank 1 | 0: `x[0..8]` of rank 0, 64: `x[0..24]` of rank 1 |
     /// | rank 1: `offsets` 0 24, `sizes` 24 0, `local` 4 | `x[0..24]` to rank 0, `x[24..28]` to itself | 0: `x[8..24]` of rank 0, 64: `x[24..28]` of rank 1 |
@@ -350,15 +355,17 @@ impl Hccl<Configured> {
         self.begin(parts, here)
     }
 
-    /// Writes to other ranks, as `count` items in global memory say (`BatchWrite`): on the A2 of 32
-    /// bytes each, on the A3 of 64. `queue` is 0 on the A2. The items must be in memory:
-    /// [`clean`](super::Global::clean) those that were written element by element.
+    /// Writes to other ranks, as described by `count` items in global memory (`BatchWrite`). An
+    /// item has 32 bytes on the A2 and 64 bytes on the A3. `queue` must be 0 on the A2. The items
+    /// must be in memory: [`clean`](super::Global::clean) items that were written element by
+    /// element.
     ///
-    /// On the A3 the host may give each core queues (`queue_num` and `comm_block_num` of the
-    /// tiling). Then every core that has some writes into its own, `wait` returns at once, and
-    /// every one of them finalises the client; nothing else can be prepared with it.
+    /// On the A3 the host may give each core queues of its own (`queue_num` and `comm_block_num` of
+    /// the tiling). Then each core that has queues writes into them, and `wait` returns at once.
+    /// Each of these cores must finalise the client, and the client can prepare no other operation.
     ///
-    /// It goes into the queue at once, so end it with [`write`](Prepare::write).
+    /// The items enter the queue at once, without a commit, so end the operation with
+    /// [`write`](Prepare::write).
     #[track_caller]
     pub fn batch_write<E: Element>(
         &self,
@@ -378,8 +385,9 @@ impl Hccl<Configured> {
 }
 
 impl Prepare<'_, Strided> {
-    /// Sets the elements from the start of the block of one rank to that of the next. Unless told,
-    /// blocks touch, which with several turns makes them overlap.
+    /// Sets the number of elements from the start of one rank's block to the start of the next
+    /// rank's block. Without this call the blocks touch. If there are several turns, they then
+    /// overlap.
     pub fn stride(mut self, elements: impl Count) -> Self {
         self.stride = elements.count();
         self
@@ -387,7 +395,7 @@ impl Prepare<'_, Strided> {
 }
 
 impl<S: Turns> Prepare<'_, S> {
-    /// Sets the number of turns, 1 to 255; one unless told.
+    /// Sets the number of turns, 1 to 255. The default is 1.
     pub fn repeat(mut self, turns: impl Count) -> Self {
         self.repeat = turns.count();
         self
@@ -395,19 +403,19 @@ impl<S: Turns> Prepare<'_, S> {
 }
 
 impl<S: Commits> Prepare<'_, S> {
-    /// Prepares it. Nothing moves before a turn is [committed](Hccl::commit).
+    /// Prepares the operation. The server moves no data before a turn is [committed](Hccl::commit).
     pub fn prepare(self) -> Prepared<Open> {
         self.end(false)
     }
 
-    /// Prepares it and commits all turns at once: the input is there.
+    /// Prepares the operation and commits all its turns at once. The whole input must be in memory.
     pub fn commit_all(self) -> Prepared<Committed> {
         self.end(true)
     }
 }
 
 impl Prepare<'_, Written> {
-    /// Prepares it, which is all there is to do.
+    /// Prepares the operation. It needs no commit.
     pub fn write(self) -> Prepared<Committed> {
         self.end(true)
     }
@@ -417,7 +425,8 @@ impl<S> Prepare<'_, S> {
     fn end<Q>(mut self, commit: bool) -> Prepared<Q> {
         let (parts, hccl) = (self.parts.take(), self.hccl);
         let ended = parts.and_then(|parts| {
-            // The line of the operation says more than the line of its end.
+            // The step gets the line of the operation, which is more useful than the line at which
+            // the operation ends.
             hccl.with(self.here, |recorder| {
                 let operation = parts.operation(recorder, self.stride);
                 let task = TaskId(recorder.program.tasks.len() as u32);
@@ -451,7 +460,8 @@ impl<S> Prepare<'_, S> {
     }
 }
 
-/// An operation that is not ended is a mistake: it looks as if something was prepared.
+/// Notes a mistake if the operation is dropped before it is prepared. The kernel would then not run
+/// it, although the code looks as if it did.
 impl<S> Drop for Prepare<'_, S> {
     fn drop(&mut self) {
         if self.parts.is_some() && !std::thread::panicking() {

@@ -1,4 +1,4 @@
-//! A task that a client has prepared, and whether its turns are still to be committed.
+//! A task that a client has prepared. Its type says whether the kernel must still commit its turns.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use super::record::NamedKind;
 use super::tensor::rename;
 use super::value::{Recordable, Value};
 
-/// A task whose turns are to be committed, one by one.
+/// The state of a [`Prepared`] task whose turns the kernel commits one by one.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -25,7 +25,7 @@ use super::value::{Recordable, Value};
 ///         let hccl = k.hccl(0).init().configure(&t.all_reduce);
 ///         let task: Prepared<Open> = hccl.all_reduce(y, y, t.count, Sum).prepare();
 ///         // ... compute `y` ...
-///         hccl.commit(&task); // now it may begin
+///         hccl.commit(&task); // now the server may begin
 ///         hccl.wait_all(&task);
 ///         k.sync_all_aiv();
 ///         hccl.finalise();
@@ -39,7 +39,7 @@ use super::value::{Recordable, Value};
 #[derive(Debug)]
 pub enum Open {}
 
-/// A task all of whose turns were committed when it was prepared.
+/// The state of a [`Prepared`] task whose turns were all committed when it was prepared.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -66,10 +66,11 @@ pub enum Open {}
 #[derive(Debug)]
 pub enum Committed {}
 
-/// A task that a client has prepared (`HcclHandle`), by
-/// [`prepare`](super::prepare::Prepare::prepare) or
-/// [`commit_all`](super::prepare::Prepare::commit_all). [`Hccl::commit`](super::Hccl::commit)
-/// commits its turns, and [`Hccl::wait`](super::Hccl::wait) waits for them.
+/// A task that a client has prepared (`HcclHandle`), made by
+/// [`prepare`](super::prepare::Prepare::prepare),
+/// [`commit_all`](super::prepare::Prepare::commit_all) or
+/// [`write`](super::prepare::Prepare::write). [`Hccl::commit`](super::Hccl::commit) commits its
+/// turns, and [`Hccl::wait`](super::Hccl::wait) waits for them.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -105,7 +106,7 @@ impl<Q> Prepared<Q> {
         Prepared { recording, task, turns, of: PhantomData }
     }
 
-    /// Returns the number of its turns.
+    /// Returns the number of turns of the task.
     pub fn turns(&self) -> Value<u64> {
         self.turns
     }

@@ -1,12 +1,13 @@
-//! The recorder: handles in a kernel write into it while the kernel runs once.
+//! The recorder. A kernel runs once while it is recorded, and the calls on its handles write steps
+//! into the recorder.
 //!
-//! A recorder belongs to its thread. Handles carry the number of their recording, so that a handle
-//! which outlived its kernel is a mistake with a line and not a wrong program. User code never runs
-//! while the recorder is borrowed.
+//! A recorder belongs to its thread. Each handle carries the number of its recording. So the use of
+//! a handle after the end of its kernel is a mistake with a line, and does not lead to a wrong
+//! program. User code never runs while the recorder is borrowed.
 //!
-//! Values are first collected in an arena of their own, and go into the program when a step uses
-//! them. So an unused value leaves no trace, and a value that has a name inside of a block is put
-//! together again when it is used outside.
+//! Values are first collected in an arena, and are added to the program when a step uses them. So
+//! the program has no unused values. If a value was added with a name inside a block and is used
+//! again outside that block, it is added once more.
 
 mod names;
 
@@ -26,11 +27,11 @@ use ascend_program::{
 
 use crate::error::kernel::{Mistake, RecordError};
 
-/// A value in the arena.
+/// The index of a value in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id(pub u32);
 
-/// The number of a value, and its recording.
+/// A value of a recording: the number of the recording, and the index of the value in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValueHandle {
     pub recording: u64,
@@ -42,11 +43,12 @@ impl ValueHandle {
     pub const NONE: ValueHandle = ValueHandle { recording: 0, id: Id(0) };
 }
 
-/// A place in the source.
+/// The place of a call in the source of a kernel.
 pub(super) type Caller = &'static Location<'static>;
 
-/// An expression with more parts than this, or nested deeper, is put into a variable: each use of a
-/// value in a program computes the parts again, and a program has limits to it.
+/// An expression with this many parts or with this depth is put into a variable. Each use of a
+/// value in a program computes its parts again, and [`Program::validate`] limits the parts and the
+/// depth.
 const LARGEST: u32 = 1000;
 const DEEPEST: u32 = 100;
 
@@ -54,47 +56,51 @@ const DEEPEST: u32 = 100;
 pub(super) struct KernelRecorder {
     pub number: u64,
     pub program: Program,
-    /// The cores that the current block is for, if it is not for all.
+    /// The kind of core that runs the current block; `None` if all cores of the kernel run it.
     pub core: Option<Core>,
-    /// The clients that were initialised, and whether they are finalised.
+    /// The groups that have a client.
     pub groups: HashSet<u32>,
-    /// Whether the kernel holds each tensor in local memory.
+    /// Whether the kernel still holds each tensor in local memory: a tensor that was enqueued or
+    /// freed is no longer held.
     pub held: Vec<bool>,
     arena: Vec<Expression>,
-    /// The open blocks: the current one is the last, the ones around it come before.
+    /// The open blocks, from the outermost block to the current one.
     open: Vec<BlockId>,
-    /// The innermost call that is open; 0: none.
+    /// The number of the innermost open call, or 0 if no call is open.
     call: u32,
     /// The block in which each variable is declared.
     homes: Vec<BlockId>,
     names: HashSet<String>,
     named: HashSet<(NamedKind, u32)>,
     mistakes: Vec<Mistake>,
-    /// Whether the waits that the kernel lacks are inserted at the end.
+    /// Whether missing waits between units are inserted at the end of the recording.
     pub inserts_waits: bool,
     here: Caller,
 }
 
 struct Expression {
-    /// The expression. The values that it is made of are numbers in the arena.
+    /// The expression. Its operands are indices in the arena.
     of: Of,
     number: Number,
-    /// The number of numbers and operators in it, each as often as it appears.
+    /// The number of operands and operators in the expression. A part that is used several times
+    /// counts each time.
     size: u32,
-    /// The depth of its nesting.
+    /// The depth to which the expression is nested.
     depth: u32,
-    /// Its number in the program, and the block outside of which it means nothing.
+    /// The number of the value in the program, and the block in which that number is valid. `None`
+    /// if the value is not in the program yet.
     made: Option<(ValueId, BlockId)>,
 }
 
 thread_local! {
-    /// The kernels being recorded. One that records another while it runs waits below it.
+    /// The kernels being recorded on this thread. If a kernel records another kernel, the recorder
+    /// of the inner kernel is after that of the outer one.
     static STACK: RefCell<Vec<KernelRecorder>> = const { RefCell::new(Vec::new()) };
 }
 
 static RECORDINGS: AtomicU64 = AtomicU64::new(1);
 
-/// Takes a recorder away when the kernel panics.
+/// A guard that removes a recorder if its kernel panics.
 struct Running(u64);
 
 impl Drop for Running {
@@ -103,7 +109,8 @@ impl Drop for Running {
     }
 }
 
-/// Runs a kernel with a recorder in place. The kernel gets the recording's number.
+/// Records a kernel: runs it once with a new recorder and returns the program. The kernel gets the
+/// number of the recording.
 pub(super) fn record(
     name: &str,
     mix: Mix,
@@ -121,18 +128,19 @@ pub(super) fn record(
     drop(running);
     match recorder {
         Some(recorder) => recorder.finish(),
-        // Nobody else takes it.
+        // Not reached: no other code removes the recorder before `running` is dropped.
         None => Err(RecordError::new(name, vec![Mistake::new("the recording was lost", here)])),
     }
 }
 
-/// Returns the recording that goes on in this thread, as handles see it.
+/// Returns the number of the recording that is current on this thread, if there is one.
 pub(super) fn current() -> Option<u64> {
     STACK.with_borrow(|stack| stack.last().map(|recorder| recorder.number))
 }
 
-/// Runs a closure with a recording, if that is the one that goes on. A handle of another one is a
-/// mistake in this.
+/// Runs a closure with the current recorder if `recording` is its number. Otherwise the call used a
+/// handle of another recording: notes this mistake and returns `None`. Also returns `None` if
+/// nothing is being recorded.
 pub(super) fn with<R>(
     recording: u64,
     here: Caller,
@@ -149,10 +157,12 @@ pub(super) fn with<R>(
     })
 }
 
-/// An open call of a function, while the kernel is recorded. The call ends when this is dropped.
+/// An open call of a function in a kernel that is being recorded. The call ends when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct OpenCall {
-    /// The recording, and the call around this one; none where nothing is recorded.
+    /// The number of the recording and the number of the enclosing call; `None` if nothing is being
+    /// recorded.
     of: Option<(u64, u32)>,
 }
 
@@ -174,7 +184,8 @@ impl Drop for OpenCall {
     }
 }
 
-/// Adds a new value to the recording that goes on.
+/// Adds a new value to the current recording. Returns [`ValueHandle::NONE`] if that is not
+/// `recording`.
 pub(super) fn fresh(
     recording: u64,
     here: Caller,
@@ -187,7 +198,7 @@ pub(super) fn fresh(
     .unwrap_or(ValueHandle::NONE)
 }
 
-/// Adds a constant to the recording that goes on.
+/// Adds a constant to the current recording. Returns [`ValueHandle::NONE`] if there is none.
 pub(super) fn constant(bits: u64, number: Number) -> ValueHandle {
     STACK.with_borrow_mut(|stack| match stack.last_mut() {
         Some(recorder) => recorder.handle(Of::Constant(bits), number),
@@ -256,7 +267,7 @@ impl KernelRecorder {
     pub fn mistake(&mut self, text: impl Into<String>) {
         let calls = self.program.path(Source { call: self.call, ..Source::default() });
         let mistake = Mistake::new(text, self.here).within(calls);
-        // A helper that is called often gets its mistake noted once.
+        // A mistake in a helper function is noted once, however often the helper is called.
         if !self.mistakes.iter().any(|known| known.is_like(&mistake)) {
             self.mistakes.push(mistake);
         }
@@ -266,11 +277,11 @@ impl KernelRecorder {
     pub fn foreign(&mut self) {
         let name = self.program.name.clone();
         self.mistake(format!(
-            "something that belongs to another recording is used in `{name}`: make it anew in the kernel, which runs once for each recording"
+            "`{name}` uses something that belongs to another recording: make it in the kernel, which runs once for each recording"
         ));
     }
 
-    /// Returns the line that is being recorded.
+    /// Returns the place in the source that is being recorded.
     fn source(&mut self) -> Source {
         let (file, line, column) = (self.here.file(), self.here.line(), self.here.column());
         let known = self.program.files.iter().position(|known| known == file);
@@ -281,7 +292,8 @@ impl KernelRecorder {
         Source { file: file as u32, line, column, call: self.call }
     }
 
-    /// Begins a call of a function. Returns the call around it, for its end.
+    /// Begins a call of a function. Returns the number of the enclosing call, which the end of this
+    /// call restores.
     fn begin_call(&mut self, function: &str, doc: &str) -> u32 {
         let around = self.call;
         let from = self.source();
@@ -303,7 +315,7 @@ impl KernelRecorder {
         self.open.last().copied().unwrap_or(BlockId(0))
     }
 
-    /// Begins a block inside of the current one.
+    /// Begins a block inside the current one.
     pub fn begin(&mut self) -> BlockId {
         let block = BlockId(self.program.blocks.len() as u32);
         self.program.blocks.push(Vec::new());
@@ -313,13 +325,14 @@ impl KernelRecorder {
 
     /// Ends the current block.
     pub fn end(&mut self, block: BlockId) {
-        // Blocks end in the order of the calls in the kernel, so it is the last.
+        // Blocks are nested like the closures of the kernel, so the block that ends is the last.
         if self.open.last() == Some(&block) {
             self.open.pop();
         }
     }
 
-    /// Adds a value to the arena.
+    /// Adds a value to the arena and returns its index. Folds constants, and puts a large
+    /// expression into a variable.
     pub fn push(&mut self, of: Of, number: Number) -> Id {
         if let Some(known) = self.folded(&of, number) {
             return known;
@@ -347,8 +360,8 @@ impl KernelRecorder {
         self.push(Of::Variable(variable), number)
     }
 
-    /// Folds what needs no kernel: sums, differences and products of whole constants without a
-    /// name, and nothing added to something.
+    /// Folds expressions that the kernel need not compute: sums, differences and products of
+    /// integer constants without a name, and additions of 0.
     fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
         use Number::*;
         let Of::Binary(operator, a, b) = of else { return None };
@@ -378,7 +391,8 @@ impl KernelRecorder {
         ValueHandle { recording: self.number, id: self.push(of, number) }
     }
 
-    /// Returns the value of a handle; nothing in particular if it is of another recording.
+    /// Returns the index of a handle's value. If the handle belongs to another recording, notes a
+    /// mistake and returns a constant 0.
     pub fn own(&mut self, handle: ValueHandle, number: Number) -> Id {
         if handle.recording == self.number {
             return handle.id;
@@ -392,7 +406,7 @@ impl KernelRecorder {
         self.arena[id.0 as usize].number
     }
 
-    /// Returns the number that a value is known to be.
+    /// Returns the bits of a value if it is a constant.
     pub fn known(&self, id: Id) -> Option<u64> {
         match self.arena[id.0 as usize].of {
             Of::Constant(bits) => Some(bits),
@@ -400,7 +414,8 @@ impl KernelRecorder {
         }
     }
 
-    /// Returns a value in the program, for a step of the current block.
+    /// Returns the number of a value in the program, for a step of the current block. Adds the
+    /// value to the program if that is necessary.
     pub fn value(&mut self, id: Id) -> ValueId {
         self.make(id).0
     }
@@ -417,7 +432,7 @@ impl KernelRecorder {
         let mut inner = |recorder: &mut Self, part: &mut ValueId| {
             let (made, of) = recorder.make(Id(part.0));
             *part = made;
-            // Both blocks are open, so one lies in the other, and the inner one has the greater
+            // Both blocks are open, so one is inside the other, and the inner one has the greater
             // number.
             within = within.max(of);
         };
@@ -440,7 +455,7 @@ impl KernelRecorder {
                 if !self.open.contains(&home) {
                     let name = self.program.variables[variable.0 as usize].name.clone();
                     self.mistake(format!(
-                        "`{name}` is used after the loop or branch that it comes from: carry it out of there in a `k.variable(..)`"
+                        "`{name}` is used after the loop or branch that declares it: store it in a `k.variable(..)` that is declared before"
                     ));
                     within = self.block();
                 }
@@ -453,7 +468,7 @@ impl KernelRecorder {
         (made, within)
     }
 
-    /// Declares a scalar that changes, in the current block.
+    /// Declares a variable in the current block. Makes its name unique.
     pub fn variable(&mut self, name: &str, number: Number) -> VariableId {
         let variable = VariableId(self.program.variables.len() as u32);
         let name = self.unique(name);

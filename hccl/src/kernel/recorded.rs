@@ -1,4 +1,4 @@
-//! The result of recording: a program, or everything that is wrong with the kernel.
+//! The result of recording a kernel: a program, or all mistakes in the kernel.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,8 +10,8 @@ use crate::error::kernel::{Mistake, RecordError};
 
 /// A recorded kernel with tiling argument `T`.
 ///
-/// The `record` that `#[kernel]` generates makes it. It is all that checking, running and printing
-/// need: the Rust function is not called again.
+/// The function `record`, which `#[kernel]` generates, returns it. Checking, running and printing
+/// the kernel need only this value, and do not call the Rust function again.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -41,13 +41,13 @@ impl<T> Recorded<T> {
         Recorded { program, of: PhantomData }
     }
 
-    /// Returns the form that the checker, the emulator and the printer read.
+    /// Returns the recorded program, which the checker, the emulator and the printer read.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Returns the binary that a loader takes (`aclrtBinaryLoadFromData`): the program with a magic
-    /// in front.
+    /// Returns the kernel as a binary for a loader (`aclrtBinaryLoadFromData`): a magic number and
+    /// the encoded program.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.program.to_bytes()
     }
@@ -57,15 +57,17 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// The constructs that Ascend C has no words for, with the line of the kernel.
+    /// A [`RecordError`] for constructs that Ascend C cannot express, with their lines in the
+    /// kernel.
     pub fn ascend_c(&self) -> Result<String, RecordError> {
         ascend_program::ascend_c::kernel(&self.program).map_err(|text| self.refused(text))
     }
 
-    /// Returns the operator project around the kernel, as paths and texts: the kernel and the
-    /// header of its tiling struct, on the host the prototype, the tiling function and their
-    /// registration, and what CMake needs to build a package of them. On hardware this is the road
-    /// that CANN supports for a kernel that communicates.
+    /// Returns an operator project for the kernel, as a path and a text for each file. The files
+    /// for the device are the kernel and the header of its tiling struct. The files for the host
+    /// have the prototype, the tiling function and their registration. The remaining files are
+    /// those with which CMake builds a package. On hardware, CANN supports a kernel that
+    /// communicates only as such a project.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -92,21 +94,22 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`ascend_c`](Self::ascend_c), and a [`Project`] whose tiling does not have as many
-    /// bytes as the struct or whose names a build cannot have.
+    /// The errors of [`ascend_c`](Self::ascend_c). Also an error if the tiling of the [`Project`]
+    /// does not have the size of the tiling struct, or if its names are not valid in a build.
     pub fn project(&self, project: &Project) -> Result<Vec<(String, String)>, RecordError> {
         let files = ascend_program::ascend_c::project(&self.program, project);
         files.map_err(|text| self.refused(text))
     }
 
-    /// The error for what the printer refuses; the text has the line.
+    /// Makes the error for a construct that the printer refuses. `text` contains the line of the
+    /// construct.
     fn refused(&self, text: String) -> RecordError {
         let mistake = Mistake::placed(text);
         RecordError::new(&self.program.name, vec![mistake])
     }
 }
 
-/// The program, a line for each step with its line in the source.
+/// Prints the program: a line for each step, with the line of the step in the source.
 impl<T> fmt::Display for Recorded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.program.fmt(f)

@@ -1,6 +1,6 @@
-//! A tiling struct as a kernel sees it: each number a symbol. Use these types in signatures of
-//! helper functions. A kernel itself gets them from [`Kernel::tiling`](super::Kernel::tiling) and
-//! need not name them.
+//! The fields of a tiling struct as a kernel sees them: each number is a symbol. Use these types in
+//! the signatures of helper functions. A kernel itself gets them from
+//! [`Kernel::tiling`](super::Kernel::tiling) and need not name them.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -14,7 +14,8 @@ use super::record::{self, KernelRecorder};
 use super::tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
 use super::value::{Scalar, Value};
 
-/// The type of a field of a tiling struct, as a kernel sees it. `#[derive(Tiling)]` implements it.
+/// A type that a field of a tiling struct can have, with the symbols that a kernel sees for it.
+/// `#[derive(Tiling)]` implements this trait.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -37,17 +38,17 @@ use super::value::{Scalar, Value};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tiling struct",
-    label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",
+    label = "a field is a number, a `bool`, or a struct with `#[derive(Tiling)]`",
     note = "a struct of your own needs `#[derive(Tiling)]` and `#[repr(C)]` as well",
     note = "numbers are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
-    note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
+    note = "store an enum as its number, a `u32`; write an array as `[T; N]`, not as a type alias"
 )]
 pub trait Symbolic {
-    /// The symbols: a [`Value`] for a number, [`Values`] for an array of numbers, a struct of these
-    /// for a struct.
+    /// The symbols of a field of this type: a [`Value`] for a number, [`Values`] for an array of
+    /// numbers, and a struct of symbols for a struct.
     type Symbols: Clone;
 
-    /// The symbols of an array.
+    /// The symbols of an array whose elements have this type.
     #[doc(hidden)]
     type Array<const N: usize>: Clone;
 
@@ -58,7 +59,8 @@ pub trait Symbolic {
     fn array<const N: usize>(at: &At) -> Self::Array<N>;
 }
 
-/// The type of a kernel's tiling argument: a struct with `#[derive(Tiling)]`, or nothing, `()`.
+/// The type of a kernel's tiling argument: a struct with `#[derive(Tiling)]`, or `()` for a kernel
+/// without one.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -79,14 +81,14 @@ pub trait Symbolic {
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not what a kernel takes its sizes from",
-    note = "it is a struct with `#[derive(Tiling)]`; a kernel without one is a `Kernel` without parameter"
+    message = "`{Self}` cannot be the tiling struct of a kernel",
+    note = "use a struct with `#[derive(Tiling)]`; a kernel without a tiling struct takes a plain `Kernel`"
 )]
 pub trait TilingArgument: 'static {
-    /// The table of the struct.
+    /// The layout of the struct; `None` for `()`.
     #[doc(hidden)]
     const TABLE: Option<&'static Layout>;
-    /// The symbols of its fields.
+    /// The symbols of the fields of the struct.
     type Symbols: Clone;
     #[doc(hidden)]
     fn fields(recording: u64) -> Self::Symbols;
@@ -114,7 +116,7 @@ impl<T: Tiling + Symbolic> TilingArgument for T {
     }
 }
 
-/// A place in the struct.
+/// A place in the tiling struct of a recording.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct At {
@@ -124,7 +126,8 @@ pub struct At {
 }
 
 impl At {
-    /// Returns the place of a field of the struct here, by its name in C++.
+    /// Returns the place of a field of the struct at this place. `offset` is the offset of the
+    /// field in that struct in bytes, and `name` is its name in C++.
     pub fn field(&self, offset: usize, name: &str) -> At {
         let path = match self.path.is_empty() {
             true => name.to_owned(),
@@ -133,7 +136,8 @@ impl At {
         At { recording: self.recording, offset: self.offset + offset as u32, path }
     }
 
-    /// Returns the place of an element of the array here.
+    /// Returns the place of an element of the array at this place. `size` is the size of an element
+    /// in bytes.
     fn element(&self, index: usize, size: usize) -> At {
         let path = format!("{}[{index}]", self.path);
         At { recording: self.recording, offset: self.offset + (index * size) as u32, path }
@@ -190,8 +194,8 @@ pub struct Values<T: Scalar, const N: usize> {
 }
 
 impl<T: Scalar, const N: usize> Values<T, N> {
-    /// Returns the element with this number. A kernel that runs with a number beyond the array is
-    /// stopped with an error.
+    /// Returns the element with this index. If the index is not below `N` when the kernel runs, the
+    /// kernel is stopped with an error.
     #[track_caller]
     pub fn at(&self, index: impl Count) -> Value<T> {
         let (recording, here) = (self.at.recording, Location::caller());
@@ -214,7 +218,7 @@ impl<T: Scalar, const N: usize> Values<T, N> {
         N
     }
 
-    /// Whether there is none.
+    /// Whether the array has no elements.
     pub const fn is_empty(&self) -> bool {
         N == 0
     }
@@ -239,7 +243,8 @@ pub fn structs<T: Symbolic, const N: usize>(at: &At) -> [T::Symbols; N] {
     std::array::from_fn(|index| T::symbols(&at.element(index, size_of::<T>())))
 }
 
-/// An `Mc2InitTiling` in the tiling struct. Clients find it by themselves.
+/// The symbol of an [`Mc2InitTiling`] in the tiling struct. A kernel does not pass it to a client,
+/// because a client finds the struct by itself.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -280,7 +285,8 @@ impl Symbolic for Mc2InitTiling {
     }
 }
 
-/// An [`Mc2CcTiling`] in the tiling struct, for [`Hccl::configure`](super::Hccl::configure).
+/// The symbol of an [`Mc2CcTiling`] in the tiling struct.
+/// [`Hccl::configure`](super::Hccl::configure) takes it.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -311,8 +317,8 @@ pub struct CcMember {
 }
 
 impl CcMember {
-    /// Returns its offset from the `Mc2InitTiling`, which is at the start of the struct, and its
-    /// path.
+    /// Returns the offset of the member in bytes from the `Mc2InitTiling`, which is at the start of
+    /// the struct, and the path of the member in C++.
     pub(super) fn place(&self) -> (u32, String) {
         (self.at.offset, self.at.path.clone())
     }
@@ -335,8 +341,8 @@ impl<const BYTES: usize> Symbolic for Mc2CcTiling<BYTES> {
     }
 }
 
-/// A [`TCubeTiling`] in the tiling struct, for [`Kernel::matmul`](super::Kernel::matmul), and its
-/// numbers.
+/// The symbols of a [`TCubeTiling`] in the tiling struct. [`Kernel::matmul`](super::Kernel::matmul)
+/// takes them.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -364,27 +370,27 @@ impl<const BYTES: usize> Symbolic for Mc2CcTiling<BYTES> {
 #[derive(Clone, Debug)]
 pub struct CubeMember {
     at: At,
-    /// `M`: rows of the product.
+    /// `M`: the number of rows of the product.
     pub m: Value<i32>,
-    /// `N`: columns of the product.
+    /// `N`: the number of columns of the product.
     pub n: Value<i32>,
-    /// `Ka`: columns of the left matrix.
+    /// `Ka`: the number of columns of the left matrix.
     pub ka: Value<i32>,
-    /// `Kb`: rows of the right matrix.
+    /// `Kb`: the number of rows of the right matrix.
     pub kb: Value<i32>,
-    /// `usedCoreNum`: cores that take part.
+    /// `usedCoreNum`: the number of cores that take part.
     pub used_core_num: Value<i32>,
-    /// `singleCoreM`: rows of one core.
+    /// `singleCoreM`: the number of rows that one core computes.
     pub single_core_m: Value<i32>,
-    /// `singleCoreN`: columns of one core.
+    /// `singleCoreN`: the number of columns that one core computes.
     pub single_core_n: Value<i32>,
-    /// `singleCoreK`: depth of one core.
+    /// `singleCoreK`: the depth that one core computes.
     pub single_core_k: Value<i32>,
-    /// `baseM`: rows of one block.
+    /// `baseM`: the number of rows of a base block.
     pub base_m: Value<i32>,
-    /// `baseN`: columns of one block.
+    /// `baseN`: the number of columns of a base block.
     pub base_n: Value<i32>,
-    /// `baseK`: depth of one block.
+    /// `baseK`: the depth of a base block.
     pub base_k: Value<i32>,
 }
 
@@ -404,7 +410,7 @@ impl Symbolic for TCubeTiling {
 
     fn symbols(at: &At) -> CubeMember {
         let field = |offset: usize| {
-            // Looked up in the table, which has the names in C++.
+            // The layout has the names in C++.
             let named = TCubeTiling::LAYOUT.fields().iter().find(|f| f.offset as usize == offset);
             i32::symbols(&at.field(offset, named.map_or("", |field| &field.name)))
         };
@@ -429,8 +435,8 @@ impl Symbolic for TCubeTiling {
     }
 }
 
-/// One number for each rank, as `AlltoAllV` takes them: an array of `u64` of the tiling struct, or
-/// a [`Value`] each.
+/// One number for each rank, as `AlltoAllV` takes them: an array of `u64` in the tiling struct, or
+/// an array of [`Value`]s.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -443,8 +449,8 @@ impl Symbolic for TCubeTiling {
 ///     let t = k.tiling();
 ///     k.on_aiv(|| {
 ///         let hccl = k.hccl(0).init().configure(&t.exchange);
-///         let blocks = [0, 64, 128, 192].map(|start| k.value::<u64>(start)); // a `Value` each
-///         let sent = (&t.counts, &t.starts); // arrays of the tiling struct
+///         let blocks = [0, 64, 128, 192].map(|start| k.value::<u64>(start)); // `Value`s
+///         let sent = (&t.counts, &t.starts); // arrays in the tiling struct
 ///         let task = hccl.all_to_all_v(x, sent, y, (&t.counts, blocks)).commit_all();
 ///         hccl.wait(&task);
 ///         k.sync_all_aiv();
@@ -458,14 +464,14 @@ impl Symbolic for TCubeTiling {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not one number for each rank",
-    note = "pass an array of `u64` of the tiling struct, `&t.send_counts`, or an array of `Value<u64>`"
+    note = "pass an array of `u64` in the tiling struct, `&t.send_counts`, or an array of `Value<u64>`"
 )]
 pub trait PerRankCounts {
     #[doc(hidden)]
     fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank;
 }
 
-/// The recorder, for counts.
+/// The recorder in a public wrapper, so that [`PerRankCounts`] can be a public trait.
 #[doc(hidden)]
 pub struct CountRecorder<'a>(pub(super) &'a mut KernelRecorder);
 

@@ -1,4 +1,4 @@
-//! Synchronisation: which unit of a core, and which core, waits for which.
+//! Synchronisation between the units of a core, and between cores.
 
 use std::panic::Location;
 
@@ -8,7 +8,7 @@ use ascend_program::step::{Mode as Between, Pipe as Unit, Step, Sync};
 use super::control::Kernel;
 use super::record::{self, Caller, KernelRecorder};
 
-/// A unit of a core, which runs beside the others (`pipe_t`).
+/// A unit of a core (`pipe_t`). The units of a core run in parallel.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -19,7 +19,7 @@ use super::record::{self, Caller, KernelRecorder};
 ///     k.copy_in(&a, x, 64);
 ///     k.wait_for(Pipe::Vector, Pipe::In); // the vector unit waits for the copy in
 ///     k.muls(&a, &a, 2.0, 64);
-///     k.wait_for(Pipe::Out, Pipe::Vector); // and the copy out for the vector unit
+///     k.wait_for(Pipe::Out, Pipe::Vector); // the copy out waits for the vector unit
 ///     k.copy_out(y, &a, 64);
 /// }
 /// # fn main() -> hccl::Result<()> {
@@ -30,17 +30,17 @@ use super::record::{self, Caller, KernelRecorder};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pipe {
-    /// Scalars (`PIPE_S`).
+    /// The scalar unit (`PIPE_S`).
     Scalar,
-    /// Vectors (`PIPE_V`).
+    /// The vector unit (`PIPE_V`).
     Vector,
-    /// Copies into local memory (`PIPE_MTE2`).
+    /// The unit for copies into local memory (`PIPE_MTE2`).
     In,
-    /// Copies out of local memory (`PIPE_MTE3`).
+    /// The unit for copies out of local memory (`PIPE_MTE3`).
     Out,
-    /// Results of the cube unit on their way to global memory (`PIPE_FIX`).
+    /// The unit for copies of the cube unit's results to global memory (`PIPE_FIX`).
     Fix,
-    /// All of them (`PIPE_ALL`).
+    /// All units (`PIPE_ALL`).
     All,
 }
 
@@ -57,7 +57,7 @@ impl Pipe {
     }
 }
 
-/// The cores that a flag is for (the mode of `CrossCoreSetFlag`).
+/// The cores that a flag synchronises (the mode of `CrossCoreSetFlag`).
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -83,11 +83,12 @@ impl Pipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// All cores of one kind release each other (0).
+    /// All cores of one kind release each other (mode 0).
     Kind,
-    /// The two vector cores of a block release each other (1).
+    /// The two vector cores of a block release each other (mode 1).
     Pair,
-    /// The cube core of a block releases its vector cores, or all of these release it (2).
+    /// The cube core of a block releases all vector cores of the block, or they together release
+    /// the cube core (mode 2).
     Block,
 }
 
@@ -96,7 +97,7 @@ impl KernelRecorder {
         let mix = self.program.mix;
         if !mix.synchronises() {
             self.mistake(format!(
-                "`{call}` needs cores that can synchronise, and those of {} cannot: take `mix = \"aiv_1_0\"` or `mix = \"aic_1_0\"`, which start the same cores",
+                "`{call}` needs cores that can synchronise, but those of {} cannot: use `mix = \"aiv_1_0\"` or `mix = \"aic_1_0\"`, which start the same cores",
                 mix.ascend_c()
             ));
         }
@@ -104,39 +105,42 @@ impl KernelRecorder {
 }
 
 impl<T> Kernel<T> {
-    /// Lets a unit begin later work only when its earlier work is finished (`PipeBarrier`).
+    /// Makes a unit finish its earlier work before it begins later work (`PipeBarrier`).
     #[track_caller]
     pub fn pipe_barrier(self, pipe: Pipe) {
         record::with(self.recording, Location::caller(), |recorder| {
             if pipe == Pipe::Scalar {
-                recorder.mistake("`PipeBarrier` is not for PIPE_S, which does one thing after the other by itself");
+                recorder.mistake("`PipeBarrier` is not for PIPE_S, which executes in order by itself: leave this call out");
             }
             recorder.step(Step::Sync(Sync::Pipe(pipe.unit())));
         });
     }
 
-    /// Lets `unit` wait until `other` has done what it was given so far (`SetFlag` and `WaitFlag`):
-    /// for scratch buffers and single elements. Tensors that go through a queue need none of this.
+    /// Makes `unit` wait until `other` has finished its earlier work (`SetFlag` and `WaitFlag`).
+    /// Uses of scratch buffers and of single elements need this; a queue orders the uses of its
+    /// tensors by itself.
     #[track_caller]
     pub fn wait_for(self, unit: Pipe, other: Pipe) {
         record::with(self.recording, Location::caller(), |recorder| {
             if unit == other || unit == Pipe::All || other == Pipe::All {
-                recorder.mistake("one unit waits for another one; `pipe_barrier` is for one by itself, or for all");
+                recorder.mistake("`wait_for` takes two different units: use `pipe_barrier` for a single unit or for all units");
             }
             recorder.step(Step::Sync(Sync::Units(other.unit(), unit.unit())));
         });
     }
 
-    /// Leaves the waits between the units of a core to the recorder, in all of this kernel,
-    /// wherever this is called in it.
+    /// Makes the recorder insert the waits between the units of a core. This applies to the whole
+    /// kernel, wherever in the kernel it is called.
     ///
-    /// Before each step its unit waits for the units that may have used the same tensor or
-    /// argument, if one of them writes, unless the kernel itself, or a queue, has seen to that. In
-    /// the printed source each inserted wait has a comment that begins with "inserted" and says
-    /// why. The recorder knows no numbers, so it may insert a wait between two uses that never
-    /// meet. It takes two arguments for two memories, and copies of one unit to an argument to go
-    /// to different places. The check of the launch, which has the numbers, finds where that is
-    /// wrong. Waits between cores are not inserted.
+    /// Before a step, its unit waits for each unit that may have used the same tensor or argument,
+    /// if one of the two uses is a write. No wait is inserted if the kernel itself or a queue
+    /// already orders the uses. In the printed source, each inserted wait has a comment that begins
+    /// with "inserted" and gives the reason.
+    ///
+    /// The recorder does not have the values of symbols, so it may insert a wait between two uses
+    /// that never overlap. It assumes that two arguments are different memory, and that copies of
+    /// one unit to an argument go to different places. The check at launch has the values, and
+    /// finds the cases in which these assumptions are wrong. Waits between cores are not inserted.
     ///
     /// ```
     /// # use hccl::kernel::*;
@@ -162,18 +166,18 @@ impl<T> Kernel<T> {
         record::with(self.recording, Location::caller(), |recorder| recorder.inserts_waits = true);
     }
 
-    /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` is 8, 9 or
-    /// 10: the libraries of CANN use the others.
+    /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` should be 8,
+    /// 9 or 10, because CANN's libraries use the other flags.
     ///
-    /// Every core that takes part must get here, also one without work. Cores wait for the flag in
-    /// [`cross_core_wait_flag`](Self::cross_core_wait_flag).
+    /// Every core that takes part must make this call, even a core without work. Cores wait for the
+    /// flag in [`cross_core_wait_flag`](Self::cross_core_wait_flag).
     #[track_caller]
     pub fn cross_core_set_flag(self, mode: Mode, pipe: Pipe, flag: u16) {
         record::with(self.recording, Location::caller(), |recorder| {
             recorder.cores_meet("CrossCoreSetFlag");
             if matches!(pipe, Pipe::Scalar | Pipe::All) {
                 recorder.mistake(
-                    "`CrossCoreSetFlag` follows one unit, and not PIPE_S: PIPE_FIX after a matrix product, PIPE_MTE3 after copies out",
+                    "`CrossCoreSetFlag` follows the work of a single unit other than PIPE_S: use PIPE_FIX after a matrix product, PIPE_MTE3 after copies out",
                 );
             }
             recorder.flag(flag);
@@ -196,12 +200,12 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Lets all cube cores wait for each other: a flag that all raise and wait for. `flag` is 8, 9
-    /// or 10.
+    /// Makes all cube cores wait for each other: each core raises `flag`, then waits until all cube
+    /// cores have raised it. `flag` should be 8, 9 or 10.
     #[track_caller]
     pub fn sync_all_aic(self, flag: u16) {
         record::with(self.recording, Location::caller(), |recorder| {
-            recorder.only_on(Core::Aic, "the meeting of cube cores");
+            recorder.only_on(Core::Aic, "`sync_all_aic`");
             recorder.cores_meet("CrossCoreSetFlag");
             recorder.flag(flag);
             let (mode, pipe) = (Between::Kind, Unit::Fix);
@@ -210,18 +214,18 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Lets all vector cores wait for each other (`SyncAll<true>`).
+    /// Makes all vector cores wait for each other (`SyncAll<true>`).
     #[track_caller]
     pub fn sync_all_aiv(self) {
         let here = Location::caller();
         record::with(self.recording, here, |recorder| {
-            recorder.only_on(Core::Aiv, "the meeting of vector cores");
+            recorder.only_on(Core::Aiv, "`sync_all_aiv`");
         });
         self.sync(true, here);
     }
 
-    /// Lets all cores wait for each other (`SyncAll<false>`). In a kernel with both kinds, both
-    /// have to come here.
+    /// Makes all cores wait for each other (`SyncAll<false>`). In a kernel with cube and vector
+    /// cores, both kinds must make this call.
     #[track_caller]
     pub fn sync_all(self) {
         self.sync(false, Location::caller());

@@ -54,7 +54,8 @@ pub enum Reads {}
 #[derive(Debug, Clone, Copy)]
 pub enum Writes {}
 
-/// A tensor in global memory that a kernel reads: an argument, from some element on.
+/// A tensor in global memory that a kernel reads: an argument, or the part of an argument from some
+/// element on.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -73,8 +74,8 @@ pub enum Writes {}
 /// ```
 pub type Input<E> = Global<E, Reads>;
 
-/// A tensor in global memory that a kernel writes, and may read: an argument, a workspace or a
-/// window, from some element on.
+/// A tensor in global memory that a kernel writes and may read: an argument, a workspace or a
+/// window, or the part of one from some element on.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -84,7 +85,7 @@ pub type Input<E> = Global<E, Reads>;
 ///     let core = k.block_index().cast::<u64>();
 ///     let mine: Output<f32> = y.at(core * 16); // each core has 16 elements
 ///     mine.set(0, x.get(core * 16));
-///     mine.clean(0); // others are to see it
+///     mine.clean(0); // writes it to memory, where others see it
 /// }
 /// # fn main() -> hccl::Result<()> {
 /// # own::record()?;
@@ -93,8 +94,8 @@ pub type Input<E> = Global<E, Reads>;
 /// ```
 pub type Output<E> = Global<E, Writes>;
 
-/// A place in global memory with elements behind it (`GlobalTensor`). [`Input`] and [`Output`] are
-/// the two kinds.
+/// A tensor in global memory: the elements from some place on (`GlobalTensor`). [`Input`] and
+/// [`Output`] are its two kinds.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -121,11 +122,11 @@ pub struct Global<E, A> {
     of: PhantomData<fn() -> (E, A)>,
 }
 
-/// A place, with its values in the arena.
+/// A place in global memory. Its offset and its base refer to values in the arena.
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     base: Root,
-    /// The offset in elements from there, if there is any.
+    /// The offset from the base in elements; `None` if it is 0.
     offset: Option<Id>,
 }
 
@@ -152,7 +153,7 @@ impl<E: Element, A> fmt::Debug for Global<E, A> {
     }
 }
 
-/// Returns the type of elements in a program.
+/// Returns the number type that stands for an element type in a program.
 pub(super) fn number<E: Element>() -> Number {
     match E::DTYPE {
         DType::I8 => Number::I8,
@@ -175,8 +176,9 @@ impl<E: Element, A> Global<E, A> {
         Global { recording, spot: Spot { base, offset: None }, of: PhantomData }
     }
 
-    /// Returns the tensor from an element on; `offset` counts elements from here. In Ascend C it is
-    /// `tensor[offset]`, or an address with the offset in bytes added to it.
+    /// Returns the part of the tensor from an element on. `offset` is the number of elements from
+    /// the start of this tensor. In Ascend C the part is `tensor[offset]`, or an address to which
+    /// the offset in bytes is added.
     #[track_caller]
     pub fn at(self, offset: impl Count) -> Self {
         let offset = offset.count();
@@ -197,8 +199,9 @@ impl<E: Element, A> Global<E, A> {
         Global { spot: moved.unwrap_or(self.spot), ..self }
     }
 
-    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). Writes of
-    /// another core, the server or another device are seen only after [`clean`](Self::clean).
+    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). The core sees
+    /// writes of another core, of the server or of another device only after
+    /// [`clean`](Self::clean).
     #[track_caller]
     pub fn get(self, index: impl Count) -> Value<E>
     where
@@ -214,9 +217,10 @@ impl<E: Element, A> Global<E, A> {
         }))
     }
 
-    /// Writes the line of 64 bytes that an element lies in to memory, if this core has changed it,
-    /// and drops it from the cache of the core (`DataCacheCleanAndInvalid`). Call it before reading
-    /// what others have written, and after writing what others are to read.
+    /// Cleans the cache line of an element, which has 64 bytes (`DataCacheCleanAndInvalid`). If
+    /// this core has changed the line, it is written to memory. Then it is dropped from the cache
+    /// of the core. Call this before reading elements that others have written, and after writing
+    /// elements that others will read.
     #[track_caller]
     pub fn clean(self, index: impl Count) {
         let here = Location::caller();
@@ -227,17 +231,19 @@ impl<E: Element, A> Global<E, A> {
         });
     }
 
-    /// Returns a matrix that begins here, with this many elements from a row to the next.
+    /// Returns a matrix that begins at the first element of this tensor. `pitch` is the number of
+    /// elements from the start of a row to the start of the next row.
     pub fn matrix(self, pitch: impl Count) -> Matrix<E, A> {
         Matrix { tensor: self, pitch: pitch.count() }
     }
 
-    /// Returns the same tensor, to be read only.
+    /// Returns the same tensor as an [`Input`], which can only be read.
     pub fn as_input(self) -> Input<E> {
         Global { recording: self.recording, spot: self.spot, of: PhantomData }
     }
 
-    /// Returns the place, for a step.
+    /// Returns the place of the tensor, for a step. Notes a mistake if the tensor belongs to
+    /// another recording.
     pub(super) fn spot(self, recorder: &mut KernelRecorder) -> Spot {
         if self.recording != recorder.number {
             recorder.foreign();
@@ -248,8 +254,8 @@ impl<E: Element, A> Global<E, A> {
 }
 
 impl<E: Element, A> Recordable for Global<E, A> {
-    /// Only a workspace gets a name here: an argument has the name of the parameter, and a window
-    /// is asked for where it is used.
+    /// Names a workspace. Other tensors get no name here: an argument has the name of its
+    /// parameter, and the program queries a window wherever it uses the window.
     #[track_caller]
     fn name(&self, name: &str) {
         let Spot { base: Root::Workspace(from), offset: None } = self.spot else { return };
@@ -262,8 +268,9 @@ impl<E: Element, A> Recordable for Global<E, A> {
 }
 
 impl<E: Element> Output<E> {
-    /// Writes one element, through the cache of the core (`GlobalTensor::SetValue`): others see it
-    /// after [`clean`](Self::clean). No other core may write the same 64 bytes meanwhile.
+    /// Writes one element, through the cache of the core (`GlobalTensor::SetValue`). Other cores,
+    /// the server and other devices see it only after [`clean`](Self::clean). Until then, no other
+    /// core may write to the same line of 64 bytes.
     #[track_caller]
     pub fn set(self, index: impl Count, value: impl Into<Value<E>>)
     where
@@ -288,7 +295,8 @@ impl<E: Element> Output<E> {
         Global::new(recording, Root::Workspace(byte.unwrap_or(Id(0))))
     }
 
-    /// Returns a window of a rank.
+    /// Returns a window of a rank: the input window if `input` is set, and otherwise the output
+    /// window.
     pub(super) fn window(
         recording: u64,
         client: ClientId,
@@ -321,7 +329,7 @@ impl Spot {
         let offset = match (self.base, self.offset) {
             (Root::Parameter(_), Some(offset)) => offset,
             (Root::Parameter(_), None) => recorder.push(Of::Constant(0), Number::U64),
-            // The other bases count bytes.
+            // From other bases, offsets are in bytes.
             (base, offset) => {
                 let bytes = offset.map(|offset| {
                     let offset = widen(recorder, offset);
@@ -353,7 +361,7 @@ impl Spot {
     }
 }
 
-/// A matrix in global memory, row by row, made by [`Global::matrix`].
+/// A matrix in global memory, stored row by row. Made by [`Global::matrix`].
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -417,7 +425,7 @@ impl<E: Element, A> fmt::Debug for Matrix<E, A> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a kernel",
-    note = "behind the `Kernel<..>` come tensors, all `Input<E>` and then all `Output<E>`; numbers go into the tiling struct"
+    note = "after the `Kernel<..>`, a kernel takes all `Input<E>` and then all `Output<E>`; put numbers into the tiling struct"
 )]
 pub trait Argument {
     #[doc(hidden)]
@@ -450,7 +458,7 @@ impl<E: Element> Argument for Output<E> {
     }
 }
 
-/// Gives a declared thing its name.
+/// Sets the name of an item that the program declares.
 pub(super) fn rename(recording: u64, here: Caller, kind: NamedKind, at: u32, name: &str) {
     named(recording, here, |recorder| recorder.name(kind, at, name));
 }

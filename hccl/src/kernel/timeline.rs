@@ -1,6 +1,6 @@
 //! Timelines: records of the cores, the communication servers and the links during launches, and of
-//! the threads of operators. Use one to see where a kernel or an operator waits. For the calls of
-//! the host use [`trace`](crate::trace).
+//! the threads of operators. Use a timeline to see where a kernel or an operator waits. For the
+//! calls of the host use [`trace`](crate::trace).
 //!
 //! ```
 //! use hccl::Runtime;
@@ -33,30 +33,31 @@
 //! # }
 //! ```
 //!
-//! # What is in it
+//! # Contents
 //!
-//! Each device has a row for its kernels, one for each core that ran a block, and one for its
-//! communication server. A launch beside another one on the same device has rows of its own, and so
-//! has a communicator beside another one, with a number behind their names. Then each link between
-//! two ranks has one.
+//! Each device has a row for its kernels, a row for each core that ran a block, and a row for its
+//! communication server. If launches on a device overlap in time, further launches have rows of
+//! their own, with a number after their names. The same holds for communicators. Each link between
+//! two ranks has a row after those of the devices.
 //!
 //! | row | what it has |
 //! |---|---|
 //! | `kernel` | each launch, with its blocks, and why it failed if it did |
-//! | `AIC 0`, `AIV 0`, ... | each block: where it ran, its products of matrices, and what it waited for: a turn of a task, a flag, all cores, the server at the end; marks where it prepared or committed |
-//! | `server` | each turn, in two parts: until the last rank has come to it, and while data moves. A gap: nothing is committed |
-//! | `0 → 1` | each turn for which rank 1 needs data of rank 0, with the bytes. Of an all-reduce that is all that rank 0 gives, whatever an algorithm would send |
+//! | `AIC 0`, `AIV 0`, ... | each block: the times at which it ran, its products of matrices, and its waits (for a turn of a task, a flag, all cores, or the end of the server); a mark for each prepare and commit |
+//! | `server` | each turn, in two parts: the wait for the last rank, and the movement of data. In a gap, no turn is committed |
+//! | `0 → 1` | each turn for which rank 1 needs data of rank 0, with the number of bytes. In an all-reduce, rank 1 needs all data of rank 0, whatever an algorithm would send |
 //!
-//! The trace has all of it, with the lines of the kernel; the picture leaves out rows beyond 24
-//! cores a device, 16 devices and 56 links.
+//! The trace contains all of this, with the source lines of the kernel. The picture shows at most
+//! 24 cores per device, 16 devices and 56 links.
 //!
 //! # Operators
 //!
-//! The [operators](crate::operator) that run meanwhile are in it too. Each device has a row for its
-//! main thread and for each of the others (numbered from 0, as they were acquired), with every
-//! copy, record and wait. An arrow leads from each record to the wait that took it. (What an
-//! operator *would* do in a model is [drawn](crate::operator::Recorded::timeline) without running
-//! it.)
+//! A timeline also contains the [operators](crate::operator) that run during the recording. Each
+//! device has a row for its main thread and a row for each other thread, with every copy, record
+//! and wait. The other threads are numbered from 0, in the order in which they were acquired. An
+//! arrow leads from each record to the wait that consumed it.
+//! ([`Recorded::timeline`](crate::operator::Recorded::timeline) draws the steps of an operator in a
+//! model, without running the operator.)
 //!
 //! ```
 //! use hccl::operator::Operator;
@@ -90,7 +91,7 @@
 //! let timeline = recording.finish()?;
 //! assert!(timeline.svg().contains("main thread"));
 //! assert!(timeline.trace().contains("\"name\":\"0 → 1\""));
-//! // Two notifies: "ready" and "left". Each begins in one rank and ends in the other.
+//! // Two notifies, "ready" and "left": the arrow of each begins in one rank and ends in the other.
 //! let count = |what: &str| timeline.trace().matches(what).count();
 //! assert_eq!([count("\"ph\":\"s\""), count("\"ph\":\"f\"")], [2, 2]);
 //! assert_eq!(count("\"cat\":\"between ranks\""), 4);
@@ -125,16 +126,17 @@
 //! # }
 //! ```
 //!
-//! # What its times mean
+//! # Meaning of the times
 //!
-//! Times are real time on this machine, of the emulator. Emulated cores are interpreters: those of
-//! a launch run one after the other until they wait, on threads that they share with everything
-//! else. Data moves by copies in memory when all ranks are there, so a link has no speed of its
-//! own, and all links of a turn begin together. So a timeline shows what a kernel does in which
-//! order, which core waits for which and why, and what lies beside what. *How long* something takes
-//! says nothing about an NPU.
+//! The times are real times of the emulator on this machine. Emulated cores are interpreters. The
+//! cores of a launch run one after another until they wait, on threads that they share with all
+//! other work. Data moves by copies in memory once all ranks have arrived. So a link has no speed
+//! of its own, and all links of a turn begin at the same time. A timeline shows the order of a
+//! kernel's work, which core waits for which and why, and which work overlaps. The durations say
+//! nothing about an NPU.
 //!
-//! Recording costs a little time for each wait and each turn. Without it nothing is written down.
+//! Recording costs a little time for each wait and each turn. Without a recording, nothing is
+//! stored.
 
 #![forbid(unsafe_code)]
 
@@ -151,8 +153,8 @@ use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
-/// A recording that goes on, made by [`Runtime::record_timeline`]. A drop ends it without a
-/// timeline.
+/// A running recording, made by [`Runtime::record_timeline`]. Dropping it ends the recording
+/// without a timeline.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -176,15 +178,15 @@ use crate::runtime::Runtime;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "what is recorded comes from `.finish()`"]
+#[must_use = "`.finish()` returns the timeline"]
 #[derive(Debug)]
 pub struct Recording {
     runtime: Runtime,
-    /// The timeline, after the end.
+    /// The timeline, once the recording has ended.
     ended: Mutex<Option<Timeline>>,
 }
 
-/// A recorded timeline. See the [module](self) for what is in it and what its times mean.
+/// A recorded timeline. The [module](self) describes its contents and the meaning of its times.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -216,15 +218,16 @@ pub struct Timeline {
 }
 
 impl Runtime {
-    /// Begins to record what kernels and operators do on all devices of this runtime, until
-    /// [`Recording::finish`]. Never blocks. It uses the optional entries `ascendExtTimelineRecord`
-    /// and `ascendExtTimeline`; see [`kernel::timeline`](crate::kernel::timeline).
+    /// Begins a recording of the kernels and operators on all devices of this runtime, which
+    /// [`Recording::finish`] ends. Never blocks. It uses the optional entries
+    /// `ascendExtTimelineRecord` and `ascendExtTimeline`; see
+    /// [`kernel::timeline`](crate::kernel::timeline).
     ///
     /// # Errors
     ///
-    /// [`Error::MissingSymbol`] on a backend that records none, such as CANN, whose own profiler
-    /// does that. The error of the emulator when the runtime records already: one recording at a
-    /// time.
+    /// [`Error::MissingSymbol`] on a backend that records no timelines, such as CANN, which has a
+    /// profiler of its own. The error of the emulator if this runtime already has a recording,
+    /// because only one can run at a time.
     pub fn record_timeline(&self) -> Result<Recording> {
         self.table().record_timeline(self.block(), true)?;
         Ok(Recording { runtime: self.clone(), ended: Mutex::new(None) })
@@ -232,8 +235,8 @@ impl Runtime {
 }
 
 impl Recording {
-    /// Ends the recording and returns the timeline. Launches that have ended by now are in it; wait
-    /// for those that matter. Never blocks.
+    /// Ends the recording and returns the timeline. It contains only launches that have ended, so
+    /// wait for the launches first. Never blocks.
     ///
     /// # Errors
     ///
@@ -247,17 +250,18 @@ impl Recording {
     /// are in the timeline, so wait for them first.
     ///
     /// Every rank of the communicator must call this. It issues two all-gathers, and a broadcast
-    /// for each process, which needs device memory for its record (some hundred bytes for an
-    /// entry). It blocks until the last rank has called it.
+    /// for each process. A broadcast needs device memory for the record of the process: some
+    /// hundred bytes for each entry. The call blocks until the last rank has made it.
     ///
     /// # Errors
     ///
     /// The errors of [`all_gather`](Communicator::all_gather) and
     /// [`broadcast`](Communicator::broadcast), and errors of the backend. As after any failed
-    /// collective, the other ranks learn of it when this rank drops its communicator.
+    /// collective, the other ranks are notified when this rank drops its communicator.
     pub fn gather(&self, comm: &mut Communicator, stream: &Stream) -> Result<Timeline> {
         let (device, ranks) = (comm.device().clone(), comm.world_size() as usize);
-        // A recording must not end before the last rank is here, since ranks of a process share it.
+        // The ranks of a process share a recording, so it must not end before the last rank has
+        // made this call.
         let here = device.upload(&[1_u8], stream)?;
         comm.all_gather(&here, device.alloc::<u8>(ranks)?, stream)?.1.wait()?;
         let text = self.end()?.to_text().into_bytes();
@@ -298,43 +302,43 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if lock_std(&self.ended).is_none() {
-            // A failure means that the recording has ended, and then there is nothing to do.
+            // An error means that the recording has already ended, so it can be ignored.
             let _ = self.runtime.table().record_timeline(self.runtime.block(), false);
         }
     }
 }
 
 impl Timeline {
-    /// Returns a picture: the text of an SVG file. The text of a bar, with its place in the kernel,
-    /// shows when the pointer rests on it.
+    /// Returns the timeline as a picture: the text of an SVG file. If the pointer rests on a bar, a
+    /// tooltip shows its text and its place in the kernel.
     pub fn svg(&self) -> String {
         ascend_timeline::picture(&self.records)
     }
 
-    /// Returns the same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file
-    /// in Chrome's trace event format.
+    /// Returns the timeline with every detail, for <https://ui.perfetto.dev>. This is the text of a
+    /// JSON file in Chrome's trace event format.
     pub fn trace(&self) -> String {
         ascend_timeline::trace(&self.records)
     }
 
-    /// Joins timelines of several runtimes or processes. A recording that is in several of them
-    /// counts once. Never blocks.
+    /// Joins timelines of several runtimes or processes. A recording that is in several of the
+    /// timelines appears once in the result. Never blocks.
     pub fn join(timelines: impl IntoIterator<Item = Timeline>) -> Timeline {
         let records = timelines.into_iter().map(|timeline| timeline.records);
         Timeline { records: Records::join(records) }
     }
 
-    /// Returns a text for [`from_text`](Timeline::from_text) in another process. Only needed if the
-    /// ranks cannot [gather](Recording::gather).
+    /// Returns the timeline as a text, which [`from_text`](Timeline::from_text) reads in another
+    /// process. Use it only if the ranks cannot call [`gather`](Recording::gather).
     pub fn to_text(&self) -> String {
         self.records.to_text()
     }
 
-    /// Reads a text of [`to_text`](Timeline::to_text).
+    /// Reads a timeline from a text of [`to_text`](Timeline::to_text).
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the text is something else, damaged, or of another version.
+    /// [`Error::Invalid`] if the text is no timeline, is damaged, or has another version.
     pub fn from_text(text: &str) -> Result<Timeline> {
         match Records::from_text(text) {
             Ok(records) => Ok(Timeline { records }),

@@ -1,6 +1,6 @@
-//! Scalars that stay symbols: the numbers that a kernel computes with. Use a [`Value`] for a number
-//! that is known when the kernel runs, and a number of Rust for one that is known when it is
-//! recorded.
+//! The scalars of a kernel, which are symbols while the kernel is recorded. Use a [`Value`] for a
+//! number that is known only when the kernel runs. Use a number of Rust if it is already known when
+//! the kernel is recorded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,8 +18,8 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that a kernel can compute with: the integers, the floating point types and `bool`. The
-/// list is Ascend C's.
+/// A type that a kernel can compute with: an integer type, a floating point type or `bool`. The
+/// list is that of Ascend C.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -44,19 +44,20 @@ pub(super) mod sealed {
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a kernel does not compute with `{Self}`",
-    note = "it has i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16, hccl::bf16 and bool"
+    message = "a kernel cannot compute with `{Self}`",
+    note = "it can compute with i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16, hccl::bf16 and bool"
 )]
 pub trait Scalar: sealed::Sealed + Copy + 'static {
-    /// The type as a value.
+    /// This type as a value of [`Number`].
     const NUMBER: Number;
 
-    /// The bits in a program: integers extended to 64 bits, floating point numbers as an `f64`.
+    /// Returns the bits of this number in a program: those of an integer that is extended to 64
+    /// bits, or those of an `f64` for a floating point number.
     #[doc(hidden)]
     fn bits(self) -> u64;
 }
 
-/// A number with `+ - * / %`, that is every [`Scalar`] except `bool`.
+/// A type with the operators `+ - * / %`: every [`Scalar`] except `bool`.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -85,7 +86,7 @@ pub trait Scalar: sealed::Sealed + Copy + 'static {
 )]
 pub trait Arithmetic: Scalar {}
 
-/// An integer.
+/// An integer type, for counts, offsets and bounds of loops.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -109,7 +110,7 @@ pub trait Arithmetic: Scalar {}
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not count anything",
+    message = "`{Self}` is not an integer type",
     note = "counts, offsets and bounds of loops are integers"
 )]
 pub trait Whole: Arithmetic {}
@@ -146,12 +147,12 @@ scalars! {
 
 /// A scalar of a kernel: a symbol while the kernel is recorded, a number when it runs.
 ///
-/// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Unsigned
-/// integers wrap, as in C++. A signed integer that leaves its type is an error of the launch, since
-/// C++ leaves its value open. Comparisons are methods, because their result is a symbol too. Types
-/// are not mixed: [`cast`](Self::cast) converts.
+/// It is `Copy` and has the operators of its type. One of the two operands may be a number of Rust.
+/// Unsigned integers wrap, as in C++. If a signed integer overflows, the launch fails, because the
+/// result is undefined in C++. Comparisons are methods, because their result is a symbol too.
+/// Operands must have the same type; [`cast`](Self::cast) converts.
 ///
-/// A value never changes after it came about. A number that changes lives in a [`Variable`].
+/// A value never changes. Use a [`Variable`] for a number that changes.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -192,7 +193,7 @@ impl<T: Scalar> fmt::Debug for Value<T> {
 }
 
 impl<T: Scalar> From<T> for Value<T> {
-    /// A constant of the kernel that is being recorded.
+    /// Makes a constant of the kernel that is being recorded.
     fn from(number: T) -> Self {
         Value::new(record::constant(number.bits(), T::NUMBER))
     }
@@ -203,8 +204,8 @@ impl<T: Scalar> Value<T> {
         Value { handle, of: PhantomData }
     }
 
-    /// Converts the value, `static_cast` in C++: integers wrap, a floating point number that does
-    /// not fit into an integer is the nearest that does.
+    /// Converts the value to another type (`static_cast` in C++). Integers wrap. A floating point
+    /// number that does not fit into an integer type becomes the nearest value of that type.
     #[track_caller]
     pub fn cast<U: Scalar>(self) -> Value<U> {
         if T::NUMBER == U::NUMBER {
@@ -218,7 +219,8 @@ impl<T: Scalar> Value<T> {
 
     fn binary<U: Scalar>(self, operator: Binary, other: Value<T>, here: Caller) -> Value<U> {
         let (a, b) = (self.handle, other.handle);
-        // Either side may be of a dead recording; the other one then says so.
+        // One operand may be `NONE`, a value of no recording. The recording of the other operand
+        // then notes the mistake.
         let recording = if a == ValueHandle::NONE { b.recording } else { a.recording };
         Value::new(record::fresh(recording, here, |recorder| {
             let a = recorder.own(a, T::NUMBER);
@@ -227,13 +229,13 @@ impl<T: Scalar> Value<T> {
         }))
     }
 
-    /// `self == other`.
+    /// Returns whether `self == other`.
     #[track_caller]
     pub fn eq(self, other: impl Into<Value<T>>) -> Value<bool> {
         self.binary(Binary::Equal, other.into(), Location::caller())
     }
 
-    /// `self != other`.
+    /// Returns whether `self != other`.
     #[track_caller]
     pub fn ne(self, other: impl Into<Value<T>>) -> Value<bool> {
         self.binary(Binary::NotEqual, other.into(), Location::caller())
@@ -241,37 +243,37 @@ impl<T: Scalar> Value<T> {
 }
 
 impl<T: Arithmetic> Value<T> {
-    /// `self < other`.
+    /// Returns whether `self < other`.
     #[track_caller]
     pub fn lt(self, other: impl Into<Value<T>>) -> Value<bool> {
         self.binary(Binary::Less, other.into(), Location::caller())
     }
 
-    /// `self <= other`.
+    /// Returns whether `self <= other`.
     #[track_caller]
     pub fn le(self, other: impl Into<Value<T>>) -> Value<bool> {
         self.binary(Binary::LessEqual, other.into(), Location::caller())
     }
 
-    /// `self > other`.
+    /// Returns whether `self > other`.
     #[track_caller]
     pub fn gt(self, other: impl Into<Value<T>>) -> Value<bool> {
         self.binary(Binary::Greater, other.into(), Location::caller())
     }
 
-    /// `self >= other`.
+    /// Returns whether `self >= other`.
     #[track_caller]
     pub fn ge(self, other: impl Into<Value<T>>) -> Value<bool> {
         self.binary(Binary::GreaterEqual, other.into(), Location::caller())
     }
 
-    /// Returns the smaller one.
+    /// Returns the smaller of the two values.
     #[track_caller]
     pub fn min(self, other: impl Into<Value<T>>) -> Value<T> {
         self.binary(Binary::Min, other.into(), Location::caller())
     }
 
-    /// Returns the greater one.
+    /// Returns the greater of the two values.
     #[track_caller]
     pub fn max(self, other: impl Into<Value<T>>) -> Value<T> {
         self.binary(Binary::Max, other.into(), Location::caller())
@@ -279,8 +281,9 @@ impl<T: Arithmetic> Value<T> {
 }
 
 impl<T: Whole> Value<T> {
-    /// Returns the number of pieces of length `piece` that cover this length. Neither may be
-    /// negative, and their sum must fit into the type.
+    /// Returns the number of pieces of length `piece` that cover a length of `self`: the quotient,
+    /// rounded up. Both numbers must be at least 0, `piece` must not be 0, and their sum must fit
+    /// into the type.
     #[track_caller]
     pub fn div_ceil(self, piece: impl Into<Value<T>>) -> Value<T> {
         let (piece, here) = (piece.into(), Location::caller());
@@ -291,7 +294,7 @@ impl<T: Whole> Value<T> {
 }
 
 impl Value<bool> {
-    /// Returns the first if this is true, else the second.
+    /// Returns `yes` if this value is true, and `no` otherwise.
     #[track_caller]
     pub fn select<T: Scalar>(self, yes: impl Into<Value<T>>, no: impl Into<Value<T>>) -> Value<T> {
         let (yes, no) = (yes.into(), no.into());
@@ -406,7 +409,8 @@ pub struct Variable<T: Scalar> {
 }
 
 impl<T: Scalar> Variable<T> {
-    /// Returns the present value. A later set does not change the value that this gives.
+    /// Returns the current value of the variable. A later [`set`](Self::set) does not change the
+    /// returned value.
     #[track_caller]
     pub fn get(&self) -> Value<T> {
         Value::new(record::fresh(self.recording, Location::caller(), |recorder| {
@@ -418,7 +422,7 @@ impl<T: Scalar> Variable<T> {
         }))
     }
 
-    /// Sets another value.
+    /// Sets the variable to a value.
     #[track_caller]
     pub fn set(&mut self, value: impl Into<Value<T>>) {
         let value = value.into();
@@ -430,7 +434,7 @@ impl<T: Scalar> Variable<T> {
         });
     }
 
-    /// Notes a mistake unless the variable is still there.
+    /// Notes a mistake if the variable is used outside the loop or branch in which it was declared.
     fn checked(&self, recorder: &mut KernelRecorder) {
         let now = recorder.push(Of::Variable(self.variable), T::NUMBER);
         recorder.value(now);
@@ -452,7 +456,8 @@ impl<T: Arithmetic, V: Into<Value<T>>> AddAssign<V> for Variable<T> {
     }
 }
 
-/// A type whose values take a name from the `let` that they are bound by.
+/// A type whose values get a name in the program: that of the variable in the `let` that binds
+/// them.
 #[doc(hidden)]
 pub trait Recordable {
     fn name(&self, name: &str);
@@ -476,8 +481,9 @@ impl<T: Scalar> Recordable for Variable<T> {
     }
 }
 
-/// Gives a name, if this recording goes on. To bind a foreign value to a name is no mistake; to use
-/// it is.
+/// Calls `name` with the recorder if `recording` is the current recording. Otherwise it does
+/// nothing: a `let` that binds a value of another recording is not a mistake. Only a use of the
+/// value is a mistake.
 pub(super) fn named(recording: u64, here: Caller, name: impl FnOnce(&mut KernelRecorder)) {
     if record::current() == Some(recording) {
         record::with(recording, here, name);

@@ -1,7 +1,7 @@
-//! Arithmetic of the vector unit. All counts are elements; all operands lie in local memory.
+//! Arithmetic of the vector unit. All counts are in elements, and all operands are in local memory.
 //!
-//! Products compute with different types (the A2 and A3 have no arithmetic for `bf16`), which is
-//! checked at launch. A type that no product computes with is a mistake when the kernel is
+//! Products support different types. The A2 and the A3, for example, have no arithmetic for `bf16`.
+//! The launch checks this. A type that no product supports is a mistake when the kernel is
 //! recorded.
 
 use std::panic::Location;
@@ -43,17 +43,18 @@ use crate::dtype::Element;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Round {
-    /// No rounding is needed, as from `f16` to `f32` (`CAST_NONE`).
+    /// Does not round, for a conversion that needs no rounding, such as `f16` to `f32`
+    /// (`CAST_NONE`).
     None,
-    /// To the nearest, ties to even (`CAST_RINT`).
+    /// Rounds to the nearest, ties to even (`CAST_RINT`).
     Nearest,
-    /// Downwards (`CAST_FLOOR`).
+    /// Rounds downwards (`CAST_FLOOR`).
     Floor,
-    /// Upwards (`CAST_CEIL`).
+    /// Rounds upwards (`CAST_CEIL`).
     Ceil,
-    /// To the nearest, ties away from zero (`CAST_ROUND`).
+    /// Rounds to the nearest, ties away from zero (`CAST_ROUND`).
     Away,
-    /// Towards zero (`CAST_TRUNC`).
+    /// Rounds towards zero (`CAST_TRUNC`).
     Truncate,
 }
 
@@ -66,32 +67,32 @@ enum Fold {
 
 use Number::*;
 
-/// The types that at least one product adds.
+/// The types for which at least one product has `Add`, `Sub`, `Max` and `Min`.
 const ADDED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
-/// The types that at least one product multiplies.
+/// The types for which at least one product has `Mul`.
 const MULTIPLIED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, Bf16, F32];
-/// The types that at least one product divides.
+/// The types for which at least one product has `Div`.
 const DIVIDED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
-/// The types that at least one product combines with one number.
+/// The types for which at least one product has `Adds`, `Muls`, `Maxs` and `Mins`.
 const SCALED: &[Number] = &[I16, I32, I64, F16, Bf16, F32];
-/// The types that at least one product has roots and powers of.
+/// The types for which at least one product has `Exp` and `Sqrt`.
 const REAL: &[Number] = &[F16, F32];
-/// The types that at least one product cuts at zero.
+/// The types for which at least one product has `Relu`.
 const CUT: &[Number] = &[I32, I64, F16, F32];
-/// The types that at least one product adds up.
+/// The types for which at least one product has `ReduceSum`.
 const SUMMED: &[Number] = &[I32, I64, U32, U64, F16, F32];
-/// The types that at least one product has the greatest of.
+/// The types for which at least one product has `ReduceMax`.
 const COMPARED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
-/// The types that at least one product fills with.
+/// The types for which at least one product has `Duplicate`.
 const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
 
-/// Notes a mistake unless this is on vector cores and some product takes the type.
+/// Notes a mistake if no vector core runs the current block, or if no product supports the type.
 fn takes<E: Element>(recorder: &mut KernelRecorder, call: &str, types: &[Number]) {
     recorder.only_on(Core::Aiv, &format!("`{call}`"));
     if !types.contains(&number::<E>()) {
         let types: Vec<String> = types.iter().map(Number::to_string).collect();
         recorder.mistake(format!(
-            "`{call}` does not take {}: on every product it takes some of {}",
+            "no product has `{call}` for {}: use one of {}, as the product allows",
             number::<E>(),
             types.join(", ")
         ));
@@ -123,17 +124,17 @@ macro_rules! binaries {
 }
 
 binaries! {
-    /// `to[i] = a[i] + b[i]` (`Add`).
+    /// Computes `to[i] = a[i] + b[i]` (`Add`).
     add Add ADDED;
-    /// `to[i] = a[i] - b[i]` (`Sub`).
+    /// Computes `to[i] = a[i] - b[i]` (`Sub`).
     sub Sub ADDED;
-    /// `to[i] = a[i] * b[i]` (`Mul`).
+    /// Computes `to[i] = a[i] * b[i]` (`Mul`).
     mul Mul MULTIPLIED;
-    /// `to[i] = a[i] / b[i]` (`Div`).
+    /// Computes `to[i] = a[i] / b[i]` (`Div`).
     div Div DIVIDED;
-    /// The greater of `a[i]` and `b[i]` (`Max`).
+    /// Sets `to[i]` to the greater of `a[i]` and `b[i]` (`Max`).
     max Max ADDED;
-    /// The smaller of `a[i]` and `b[i]` (`Min`).
+    /// Sets `to[i]` to the smaller of `a[i]` and `b[i]` (`Min`).
     min Min ADDED;
 }
 
@@ -164,13 +165,13 @@ macro_rules! scalars {
 }
 
 scalars! {
-    /// `to[i] = a[i] + scalar` (`Adds`).
+    /// Computes `to[i] = a[i] + scalar` (`Adds`).
     adds "Adds" Add;
-    /// `to[i] = a[i] * scalar` (`Muls`).
+    /// Computes `to[i] = a[i] * scalar` (`Muls`).
     muls "Muls" Mul;
-    /// The greater of `a[i]` and `scalar` (`Maxs`).
+    /// Sets `to[i]` to the greater of `a[i]` and `scalar` (`Maxs`).
     maxs "Maxs" Max;
-    /// The smaller of `a[i]` and `scalar` (`Mins`).
+    /// Sets `to[i]` to the smaller of `a[i]` and `scalar` (`Mins`).
     mins "Mins" Min;
 }
 
@@ -198,16 +199,16 @@ macro_rules! unaries {
 }
 
 unaries! {
-    /// `to[i] = a[i]` where that is positive, else 0 (`Relu`).
+    /// Sets `to[i]` to `a[i]` if that is positive, and to 0 otherwise (`Relu`).
     relu Relu CUT;
-    /// The exponential of each element (`Exp`).
+    /// Sets `to[i]` to the exponential of `a[i]` (`Exp`).
     exp Exp REAL;
-    /// The square root of each element (`Sqrt`).
+    /// Sets `to[i]` to the square root of `a[i]` (`Sqrt`).
     sqrt Sqrt REAL;
 }
 
 impl<T> Kernel<T> {
-    /// `to[i] = value` (`Duplicate`).
+    /// Sets `to[i]` to `value` (`Duplicate`).
     #[track_caller]
     pub fn fill<E: Element + Scalar>(
         self,
@@ -225,8 +226,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `to[i] = from[i]` in another type (`Cast`). The pairs of types and the ways of rounding
-    /// differ between products.
+    /// Sets `to[i]` to `from[i]`, converted to another type (`Cast`). Products support different
+    /// pairs of types and different roundings.
     #[track_caller]
     pub fn cast<E: Element, F: Element>(
         self,
@@ -252,8 +253,8 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// Sets `to[0]` to the sum of all elements (`ReduceSum`). A `work` as long as `from` is always
-    /// enough.
+    /// Sets `to[0]` to the sum of the `count` elements of `from` (`ReduceSum`). `work` holds
+    /// intermediate results; it is always large enough if it is as long as `from`.
     #[track_caller]
     pub fn reduce_sum<E: Element>(
         self,
@@ -266,8 +267,8 @@ impl<T> Kernel<T> {
         self.fold(Fold::Sum, places, count.count(), Location::caller());
     }
 
-    /// Sets `to[0]` to the greatest element (`ReduceMax`). A `work` as long as `from` is always
-    /// enough.
+    /// Sets `to[0]` to the greatest of the `count` elements of `from` (`ReduceMax`). `work` holds
+    /// intermediate results; it is always large enough if it is as long as `from`.
     #[track_caller]
     pub fn reduce_max<E: Element>(
         self,

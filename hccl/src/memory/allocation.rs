@@ -1,8 +1,8 @@
-//! An allocation: a [block](super::block) of device or pinned memory with an owner, and its
-//! regions, which operations are given.
+//! Allocations: a [block](super::block) of device or pinned memory with an owner, and regions of
+//! it, which are passed to operations.
 //!
-//! Dropped while operations use it, the block goes to the list of its device, or of the pool, and
-//! is freed when they are complete.
+//! When an allocation is dropped, its block goes to a list of the device or of the pool. The block
+//! is freed when the operations that use it are complete.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -21,17 +21,17 @@ use crate::order::stamps::{AccessKind, Conflicts};
 use crate::order::unseen::Unseen;
 use crate::runtime::Runtime;
 
-/// Where an allocation is, and so who frees it.
+/// The place of an allocation, which decides where it is freed.
 enum Backing {
     Device(Device),
     Pinned(Runtime),
-    /// Somebody else's device memory: never freed here.
+    /// Device memory of other code, which is never freed here.
     Foreign(Device),
     /// Memory of the program, which this device has registered.
     Registered(Device),
 }
 
-/// An allocation with an owner. Dropped, its block goes to the list of where it is.
+/// The owner of an allocation. Its drop adds the block to the list of the device or of the pool.
 pub(crate) struct Owned {
     block: ManuallyDrop<Box<Block>>,
     backing: Backing,
@@ -42,18 +42,18 @@ impl Owned {
         Owned { block: ManuallyDrop::new(block), backing }
     }
 
-    /// Some of its bytes.
+    /// Returns the region of these bytes.
     #[inline]
     pub(crate) fn region(&self, range: Range<usize>) -> Region<'_> {
         Region { allocation: self, range }
     }
 
-    /// The host is about to read or write these bytes of pinned memory itself.
+    /// Notifies the backend that the host is about to read or write these bytes of pinned memory.
     #[inline]
     pub(super) fn host_touches(&self, range: &Range<usize>, write: bool) {
         let touched = match (&self.backing, self.registration()) {
             (Backing::Pinned(_), _) => range.clone(),
-            // The rest is nothing to the backend.
+            // The backend does not track the bytes outside the registered pages.
             (Backing::Registered(_), Some(registration)) => registration.within_pages(range),
             _ => return,
         };
@@ -63,8 +63,8 @@ impl Owned {
         }
     }
 
-    /// As [`host_waits`](Self::host_waits). Then returns a failure that nobody has seen: of what
-    /// has written the bytes, or of what came before that.
+    /// Waits as [`host_waits`](Self::host_waits) does. Then returns a failure as
+    /// [`take_unseen`](Self::take_unseen) does.
     pub(super) fn host_accesses(
         &self,
         range: &Range<usize>,
@@ -75,15 +75,15 @@ impl Owned {
         self.take_unseen(range)
     }
 
-    /// Returns a failure that nobody has seen of the operations that have written these bytes, or
-    /// of those before them.
+    /// Searches the operations that have written these bytes, and operations before these, for a
+    /// failure that nobody has seen. Returns the failure.
     pub(super) fn take_unseen(&self, range: &Range<usize>) -> Result<()> {
         let mut unseen = self.stamps.unseen(range).into_iter();
         unseen.try_for_each(|(slot, number)| slot.take_unseen(number, Unseen::Any))
     }
 
-    /// The host is about to access these bytes of pinned memory. Waits until no device writes them,
-    /// and for a write until none reads them either, up to the runtime's deadline.
+    /// Prepares an access of the host to these bytes of pinned memory. Blocks until no device
+    /// writes them, and for a write also until no device reads them, up to the runtime's deadline.
     pub(super) fn host_waits(
         &self,
         range: &Range<usize>,
@@ -101,7 +101,7 @@ impl Owned {
         Ok(())
     }
 
-    /// Tells the backend of a touch of pinned memory, by its address.
+    /// Returns a function that notifies the backend of an access to pinned memory, by its address.
     fn touching(&self) -> impl Fn(*mut c_void, usize, bool) {
         |first, bytes, write| self.runtime().host_touches(first, bytes, write)
     }
@@ -115,7 +115,7 @@ impl Owned {
         }
     }
 
-    /// Device memory. When the device is full, waits for what was dropped before it gives up.
+    /// Allocates device memory. If the device is full, waits for dropped memory before it fails.
     pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
         device.reap_if_due();
         let pointer = device.malloc(bytes)?;
@@ -125,8 +125,8 @@ impl Owned {
         ))
     }
 
-    /// A pinned block of at least so many bytes, from the pool of the runtime when it has one.
-    /// Contents are unspecified.
+    /// Returns a pinned block of at least `bytes` bytes, from the pool of the runtime if the pool
+    /// has one. Its contents are unspecified.
     pub(super) fn pinned(device: &Device, bytes: usize) -> Result<Owned> {
         let runtime = device.runtime();
         let pool = runtime.pool();
@@ -153,12 +153,12 @@ impl Owned {
         Ok(Owned::new(block, Backing::Pinned(runtime.clone())))
     }
 
-    /// Memory of the program, registered.
+    /// Registers memory of the program.
     ///
     /// # Safety
-    /// The memory stays where it is and initialised, and is valid to read (and to write, if
-    /// anything is to be written), until its owner is dropped or [given back](Self::unregister).
-    /// Nobody else writes it until then (or reads it, if anything is to be written).
+    /// Until its owner is dropped or [given back](Self::unregister), the memory stays where it is,
+    /// stays initialised, and is valid for reads. Nobody else writes it until then. If a device is
+    /// to write the memory, it is also valid for writes, and nobody else reads it until then.
     pub(super) unsafe fn registered(
         device: &Device,
         pointer: *mut c_void,
@@ -166,7 +166,7 @@ impl Owned {
     ) -> Result<Owned> {
         device.reap_if_due();
         let _bound = device.bind()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the same contract.
         let registration = unsafe { Registration::new(device.table(), pointer, bytes) }?;
         let block = Block::new(pointer, bytes, BlockOrigin::Registered(Box::new(registration)));
         Ok(Owned::new(block, Backing::Registered(device.clone())))
@@ -179,8 +179,9 @@ impl Owned {
         }
     }
 
-    /// Ends a registration, for a caller that has seen that no device uses the memory any more, as
-    /// by [`host_waits`](Self::host_waits). Returns its owner. After an error it goes on.
+    /// Ends a registration and returns the owner of the memory. The caller has made sure that no
+    /// device uses the memory any more, for example with [`host_waits`](Self::host_waits). After an
+    /// error the memory stays registered.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub(super) fn unregister(mut self) -> Result<Option<Box<dyn Any + Send>>, (Error, Owned)> {
         let closed = self.close_registration();
@@ -198,14 +199,14 @@ impl Owned {
         Ok(registration.take_owner())
     }
 
-    /// Leaves registered memory registered, which no device uses any more, and forgets of it.
+    /// Forgets registered memory, which no device uses any more, and leaves its pages registered.
     pub(super) fn abandon(mut self) {
         if let Some(registration) = self.block.registration_mut() {
             registration.abandon();
         }
     }
 
-    /// Memory of somebody else.
+    /// Wraps device memory of other code.
     pub(super) fn foreign(device: &Device, pointer: *mut c_void, bytes: usize) -> Owned {
         Owned::new(
             Block::new(pointer, bytes, BlockOrigin::Device),
@@ -230,24 +231,24 @@ impl Drop for Owned {
             Backing::Device(device) => device.state().retired.push(block),
             Backing::Registered(device) => {
                 device.state().retired.push(block);
-                // The memory is the program's, which may need it.
+                // The memory belongs to the program, which may need it soon.
                 device.reap_in_drop();
             }
             Backing::Pinned(runtime) => runtime.pool().retire(block),
             Backing::Foreign(_) => {}
         }
-        // The device goes after the push: it may be the last handle of the runtime, which then
-        // frees its lists.
+        // `backing` is dropped after the push. It may be the last handle of the runtime, whose drop
+        // frees the lists.
     }
 }
 
 impl Device {
-    /// Allocates memory of the device. If too little is left, waits for dropped memory: until there
-    /// is enough, no dropped memory is in use, another rank has failed, or the runtime's deadline
-    /// has passed.
+    /// Allocates memory of the device. If too little is free, waits for dropped memory. The wait
+    /// ends when enough is free, when no dropped memory is in use any more, when another rank has
+    /// failed, or when the runtime's deadline has passed.
     fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
-        /// The longest wait for one operation that still uses dropped memory. Another one may
-        /// complete first, so the loop looks at all of them after each slice.
+        /// The longest wait for one operation that still uses dropped memory. Another operation may
+        /// complete first, so the loop checks all of them after each slice.
         const SLICE: Duration = Duration::from_millis(20);
         let _bound = self.bind()?;
         let mut patience = Patience::new(self.runtime().deadline());
@@ -259,23 +260,23 @@ impl Device {
                 other => return other,
             }
             let is_over = |unfinished: &Conflicts| {
-                // Another thread may have freed some since.
+                // If the number has changed, another thread has freed memory meanwhile.
                 unfinished.is_empty() && self.state().freed() == freed
             };
             let mut unfinished = self.reap_and_look();
             if is_over(&unfinished) {
-                // Frees blocks that became complete just before that look.
+                // Frees blocks that became complete after the first call had checked them.
                 unfinished = self.reap_and_look();
             }
             if is_over(&unfinished) || cut_short.is_some() {
-                // For example that another rank has failed; that what was dropped is still in use
-                // is no answer.
+                // `cut_short` is, for example, the failure of another rank. This explains more than
+                // an out-of-memory error.
                 return Err(cut_short.unwrap_or_else(|| self.out_of_memory(bytes)));
             }
             match unfinished.wait_a_little(&mut patience, SLICE, "freeing memory") {
                 Err(late) if late.is_timeout() => return Err(self.out_of_memory(bytes)),
-                // Where the backend cannot end the operation, it uses its memory until it is
-                // complete.
+                // If the backend cannot end an aborted operation, the operation uses its memory
+                // until it is complete.
                 Err(Error::Aborted { .. }) => std::thread::sleep(SLICE.min(patience.left())),
                 Err(error) => cut_short = Some(error),
                 Ok(()) => {}
@@ -291,9 +292,9 @@ impl Device {
     }
 }
 
-/// Bytes of `len` elements.
+/// Returns the number of bytes of `len` elements.
 pub(crate) fn size_in_bytes<T>(len: usize) -> Result<usize> {
-    // Like a slice of Rust: not more than isize::MAX bytes.
+    // At most isize::MAX bytes, as for a slice of Rust.
     len.checked_mul(size_of::<T>())
         .filter(|&bytes| isize::try_from(bytes).is_ok())
         .ok_or(Error::TooLarge { elements: len, element: size_of::<T>() })
@@ -301,11 +302,11 @@ pub(crate) fn size_in_bytes<T>(len: usize) -> Result<usize> {
 
 fn is_out_of_memory(error: &crate::Error) -> bool {
     use crate::error::Code;
-    // Bad alloc, memory allocation, device out of memory.
+    // The codes for bad alloc, memory allocation, and device out of memory.
     matches!(error.code(), Some(Code::Acl(200_000 | 207_001 | 207_018)))
 }
 
-/// Some bytes of an allocation: what an operation is given.
+/// A range of bytes of an allocation, which is passed to operations.
 #[derive(Clone)]
 pub struct Region<'a> {
     allocation: &'a Owned,
@@ -313,13 +314,14 @@ pub struct Region<'a> {
 }
 
 impl<'a> Region<'a> {
-    /// The address of the first byte.
+    /// Returns the address of the first byte.
     #[inline]
     pub(crate) fn pointer(&self) -> *mut c_void {
         self.allocation.pointer().wrapping_byte_add(self.range.start)
     }
 
-    /// Where a device reaches the byte `at`, and how many bytes from there on lie in one piece.
+    /// Returns the address at which a device accesses byte `at`, and the number of contiguous bytes
+    /// from there on.
     #[inline]
     pub(super) fn piece(&self, at: usize) -> (*mut c_void, usize) {
         let left = self.bytes() - at;
@@ -332,7 +334,8 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// An operation is about to be issued by which a device reads the bytes.
+    /// Prepares the bytes for an operation by which a device reads them. Called before the
+    /// operation is issued.
     #[inline]
     pub(super) fn before_device_reads(&self) {
         if let Some(registration) = self.allocation.registration() {
@@ -340,7 +343,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// An operation has been enqueued by which a device writes the bytes.
+    /// Notes that a device writes the bytes. Called when the operation has been enqueued.
     #[inline]
     pub(super) fn device_writes(&self) {
         if let Some(registration) = self.allocation.registration() {
@@ -348,32 +351,33 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.range.end - self.range.start
     }
 
-    /// Whether it may share bytes with what the borrow checker takes for something else.
+    /// Whether it is memory of other code, which may overlap other buffers without the borrow
+    /// checker seeing it.
     #[inline]
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.allocation.backing, Backing::Foreign(_))
     }
 
-    /// Some of its bytes, relative to its start. They must lie inside.
+    /// Returns a part of the region. `range` is in bytes relative to its start and must lie inside.
     #[inline]
     pub(crate) fn part(&self, range: Range<usize>) -> Region<'a> {
         let start = self.range.start;
         Region { allocation: self.allocation, range: start + range.start..start + range.end }
     }
 
-    /// For an operation that reads it; `what` is the argument's name.
+    /// Returns the touch for an operation that reads the region. `what` is the argument's name.
     #[inline]
     pub(crate) fn read(&self, what: &'static str) -> Touch<'a> {
         self.touch(AccessKind::Read, what)
     }
 
-    /// For an operation that writes it.
+    /// Returns the touch for an operation that writes the region. `what` is the argument's name.
     #[inline]
     pub(crate) fn write(&self, what: &'static str) -> Touch<'a> {
         self.touch(AccessKind::Write, what)
@@ -390,7 +394,7 @@ impl<'a> Region<'a> {
         Touch { stamps, range: self.range.clone(), access, place, what }
     }
 
-    /// How many bytes two regions share.
+    /// Returns the number of bytes that two regions share.
     #[inline]
     pub(crate) fn overlap(&self, other: &Region<'_>) -> usize {
         let (a, b) = (self.pointer().addr(), other.pointer().addr());

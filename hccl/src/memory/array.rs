@@ -1,4 +1,4 @@
-//! Arrays of the `ndarray` crate, in and out.
+//! Copies of arrays of the `ndarray` crate to a device and back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::order::work::Work;
 
 impl Device {
-    /// A buffer with a copy of an array in row-major order, whatever its layout.
+    /// Allocates a buffer and copies an array to it, in row-major order whatever the layout of the
+    /// array. When the call returns, the array has been read; the buffer is written later.
     pub fn upload_array<T, S, D>(
         &self,
         array: &ArrayBase<S, D>,
@@ -31,7 +32,7 @@ impl Device {
     }
 }
 
-/// Copies an array to as many elements of a device, in row-major order.
+/// Copies an array to device memory of the same number of elements, in row-major order.
 fn upload<T, S, D>(
     destination: &Region<'_>,
     array: &ArrayBase<S, D>,
@@ -56,8 +57,9 @@ where
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// Copies an array, in row-major order whatever its layout, to the buffer, which has as many
-    /// elements. The array is copied when the call returns, the buffer is written later.
+    /// Copies an array to the buffer, which must have the same number of elements, in row-major
+    /// order whatever the layout of the array. When the call returns, the array has been read; the
+    /// buffer is written later.
     pub fn upload_array<S, D>(&mut self, array: &ArrayBase<S, D>, stream: &Stream) -> Result<Work>
     where
         S: Data<Elem = T>,
@@ -66,7 +68,7 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().upload_array(array, stream)
     }
 
-    /// Copies to the host: a future that gives an array of this shape, which must have as many
+    /// Copies to the host. Returns a future of an array of this shape, which must have as many
     /// elements as the buffer.
     ///
     /// ```
@@ -88,8 +90,8 @@ impl<T: Element> DeviceBuffer<T> {
 }
 
 impl<T: Element> DeviceSlice<'_, T> {
-    /// Copies to the host, into an array of this shape. As
-    /// [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array).
+    /// Copies the slice to the host, into an array of this shape, as
+    /// [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array) does.
     pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
     where
         Sh: ShapeBuilder,
@@ -99,8 +101,8 @@ impl<T: Element> DeviceSlice<'_, T> {
 }
 
 impl<T: Element> DeviceSliceMut<'_, T> {
-    /// Copies an array to the slice, which has as many elements. As
-    /// [`DeviceBuffer::upload_array`](super::DeviceBuffer::upload_array).
+    /// Copies an array to the slice, which must have the same number of elements, as
+    /// [`DeviceBuffer::upload_array`](super::DeviceBuffer::upload_array) does.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -126,8 +128,8 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     }
 }
 
-/// A copy to the host that has been enqueued and becomes an array: a future, with
-/// [`wait`](Self::wait).
+/// A copy to the host that has been enqueued and becomes an array. It is a future of the array;
+/// code that is not asynchronous calls [`wait`](Self::wait).
 ///
 /// ```
 /// # let runtime = hccl::Runtime::emulator(1)?;
@@ -169,7 +171,7 @@ impl<T: Element, D: Dimension> DownloadArray<T, D> {
         Self { download, shape }
     }
 
-    /// Waits for the data, up to the runtime's deadline.
+    /// Blocks until the copy is complete, up to the runtime's deadline, and returns the array.
     pub fn wait(self) -> Result<Array<T, D>> {
         shaped(self.shape, self.download.wait()?)
     }

@@ -1,11 +1,12 @@
-//! A piece of device or pinned memory and its stamps, and the list where it waits until nothing
-//! uses it any more.
+//! A block of device or pinned memory with its stamps, and the list in which it waits until no
+//! operation uses it any more.
 //!
-//! The memory is given back only when its stamps are complete. `aclrtFree` itself waits for nobody,
-//! and a drop must not wait, so the memory of a dropped [allocation](super::allocation) goes to a
-//! list (the node is in the block itself: nothing is allocated) and is freed at the next operation
-//! or allocation, or before out-of-memory is reported. A block does not keep its runtime alive; the
-//! stream that it is in use by does, and whoever completes that stream looks at the list again.
+//! The memory is freed only when its stamps are complete. `aclrtFree` itself does not wait, and a
+//! drop must not wait. So the memory of a dropped [allocation](super::allocation) goes to a list.
+//! The next operation or allocation frees it, at the latest before out-of-memory is reported. The
+//! list node is in the block itself, so that a drop allocates nothing. A block does not keep its
+//! runtime alive, but a stream that uses the block does. When that stream has completed, the list
+//! is checked again.
 
 use std::ffi::c_void;
 use std::iter;
@@ -20,38 +21,38 @@ use crate::error::{Error, Result};
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
 use crate::sync::lock;
 
-/// See the [module](self).
+/// A block of memory with its stamps; see the [module](self).
 pub(crate) struct Block {
     pointer: *mut c_void,
     bytes: usize,
-    /// Shared with the graphs that use the memory: while there is one, it is not freed.
+    /// The stamps, shared with the graphs that use the memory. While there is such a graph, the
+    /// memory is not freed.
     pub(super) stamps: Arc<Stamps>,
     origin: BlockOrigin,
     next: Option<Box<Block>>,
 }
 
-/// Where a block comes from, and so how it is given back.
+/// The origin of a block, which decides how it is freed.
 pub(super) enum BlockOrigin {
     Device,
     Pinned,
-    /// Memory of the program.
+    /// Registered memory of the program.
     Registered(Box<Registration>),
 }
 
-// SAFETY: the pointer is only a number here. The memory behind it is reached through operations on
-// streams, which CANN takes from any thread, or by the host after the stamps say that no device
-// uses it.
+// SAFETY: the pointer is only a number here. The memory is accessed by operations on streams, which
+// CANN accepts from any thread, or by the host after the stamps show that no device uses it.
 unsafe impl Send for Block {}
-// SAFETY: as above; the stamps have their own lock.
+// SAFETY: the same argument as for `Send`. The stamps have their own lock.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Memory that was just allocated, or is somebody else's.
+    /// Returns a block for memory that was just allocated or that belongs to other code.
     pub(super) fn new(pointer: *mut c_void, bytes: usize, origin: BlockOrigin) -> Box<Self> {
         Box::new(Block { pointer, bytes, stamps: Arc::new(Stamps::new()), origin, next: None })
     }
 
-    /// Fresh pinned memory. Some context of the runtime must be current.
+    /// Allocates fresh pinned memory. Some context of the runtime must be current.
     pub(super) fn pinned(table: &Table, bytes: usize) -> Result<Box<Self>> {
         Ok(Self::new(table.malloc_host(bytes)?, bytes, BlockOrigin::Pinned))
     }
@@ -65,12 +66,12 @@ impl Block {
         self.bytes
     }
 
-    /// Its whole range of bytes.
+    /// Returns the range of all bytes of the block.
     pub(crate) fn all(&self) -> Range<usize> {
         0..self.bytes
     }
 
-    /// How memory of the program is registered.
+    /// Returns the registration, if the block is memory of the program.
     #[inline]
     pub(super) fn registration(&self) -> Option<&Registration> {
         match &self.origin {
@@ -86,17 +87,19 @@ impl Block {
         }
     }
 
-    /// Whether nothing uses it any more, and no graph will. Never blocks.
+    /// Whether no operation uses the block any more and no graph will. Never blocks.
     pub(crate) fn is_complete(&mut self) -> bool {
         are_complete(&mut self.stamps)
     }
 
-    /// The operations that still write these bytes, and with `reads` those that read them too.
+    /// Returns the operations that still write these bytes, and with `reads` also those that still
+    /// read them.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
         self.stamps.unfinished(range, reads)
     }
 
-    /// Gives the memory back. It must be complete, and some context of the runtime be current.
+    /// Frees the memory. Its stamps must be complete, and some context of the runtime must be
+    /// current.
     pub(crate) fn free(self: Box<Self>, table: &Table) {
         if let Err((_, error)) = self.try_free(table) {
             tracing::warn!("memory could not be freed: {error}");
@@ -104,8 +107,8 @@ impl Block {
     }
 
     fn try_free(mut self: Box<Self>, table: &Table) -> Result<(), (Box<Self>, Error)> {
-        // SAFETY: the block is moved in, so it is freed once; the caller has seen that its stamps
-        // are complete, and whoever could make new ones had to borrow it.
+        // SAFETY: the block is moved in, so it is freed once. The caller has checked that its
+        // stamps are complete, and new stamps would need a borrow of the block.
         let result = unsafe {
             match &mut self.origin {
                 BlockOrigin::Device => table.free(self.pointer),
@@ -121,7 +124,7 @@ impl Block {
 #[derive(Default)]
 pub(crate) struct RetireList {
     any: AtomicBool,
-    /// How many were freed.
+    /// The number of blocks that were freed.
     freed: AtomicUsize,
     head: Mutex<Option<Box<Block>>>,
 }
@@ -131,7 +134,7 @@ impl RetireList {
         self.freed.load(Acquire)
     }
 
-    /// The operations that use a block that is in use.
+    /// Returns the operations that use the first block that is still in use.
     pub(crate) fn unfinished(&self) -> Conflicts {
         let head = lock(&self.head);
         let blocks = iter::successors(head.as_deref(), |block| block.next.as_deref());
@@ -151,8 +154,8 @@ impl RetireList {
         self.any.store(true, Release);
     }
 
-    /// Takes all of them. Not yet taken ones are leaked, not freed, when the iterator is dropped
-    /// early.
+    /// Takes all blocks. If the iterator is dropped early, the memory of the remaining blocks is
+    /// leaked.
     pub(crate) fn drain(&self) -> impl Iterator<Item = Box<Block>> + use<> {
         let mut next = {
             let mut head = lock(&self.head);
@@ -166,15 +169,16 @@ impl RetireList {
         })
     }
 
-    /// Frees those that are complete, and says how many are left.
+    /// Frees the complete blocks, and returns the number of blocks that are left.
     pub(crate) fn free_complete(&self, table: &Table) -> usize {
         let mut left = 0;
         for mut block in self.drain() {
             if !block.is_complete() {
                 self.push(block);
             } else if let Err((block, error)) = block.try_free(table) {
-                // For example inside a host function, where CANN refuses to free. Later, then.
-                tracing::debug!("not freed yet: {error}");
+                // CANN refuses to free memory inside a host function, for example. A later call
+                // tries again.
+                tracing::debug!("memory could not be freed yet: {error}");
                 self.push(block);
             } else {
                 self.freed.fetch_add(1, Release);
@@ -188,7 +192,7 @@ impl RetireList {
 
 impl Drop for RetireList {
     fn drop(&mut self) {
-        // Not recursively: the list may be long.
+        // One by one, because a recursive drop of a long list could overflow the stack.
         self.drain().for_each(drop);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of a device.
+//! Buffers: typed memory of a device.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -31,7 +31,7 @@ use crate::order::work::Work;
 #[derive(Debug)]
 pub enum Init {}
 
-/// The state of a buffer fresh from [`Device::alloc`]: it can be written, not read.
+/// The state of a buffer fresh from [`Device::alloc`]: it can be written, but not read.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -78,13 +78,13 @@ pub struct DeviceBuffer<T: Element, S = Init> {
 
 impl<T: Element> DeviceBuffer<T, Uninit> {
     pub(crate) fn alloc(device: &Device, len: usize) -> Result<Self> {
-        // CANN allocates no less than a byte; an empty buffer has an address all the same, which
-        // CANN asks for.
+        // CANN cannot allocate zero bytes, but it requires an address even for an empty buffer. So
+        // an empty buffer gets one byte.
         let memory = Owned::device(device, size_in_bytes::<T>(len)?.max(1))?;
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
 
-    /// It has been handed to an operation that writes all of it.
+    /// Returns the buffer as written. It was passed to an operation that writes all of it.
     pub(super) fn written(self) -> DeviceBuffer<T> {
         let Self { memory, len, device, .. } = self;
         DeviceBuffer { memory, len, device, marker: PhantomData }
@@ -92,25 +92,27 @@ impl<T: Element> DeviceBuffer<T, Uninit> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// Copies from the host; `data` must have the buffer's length. `data` is copied when the call
-    /// returns, the buffer is written later (`aclrtMemcpyAsync`).
+    /// Copies `data`, which must have the length of the buffer, from the host to the buffer
+    /// (`aclrtMemcpyAsync`). When the call returns, `data` has been read; the buffer is written
+    /// later.
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
         self.whole_mut().upload(data, stream)
     }
 
-    /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is
-    /// refused, the future says so. It also tells a failure that nobody has seen of what came
-    /// before the copy, so that it never gives bytes that a failed operation should have written.
+    /// Copies to the host. Returns a future of a `Vec`. The copy is enqueued now; if that is
+    /// refused, the future returns the error. The future also returns a failure of an earlier
+    /// operation that nobody has seen. So it never returns bytes that a failed operation should
+    /// have written.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         self.whole().to_vec(stream)
     }
 
-    /// Copies to the host, into a slice of the same length: a future, with
-    /// [`wait`](DownloadInto::wait).
+    /// Copies to the host, into a slice of the same length. Returns a future; code that is not
+    /// asynchronous calls [`wait`](DownloadInto::wait).
     ///
-    /// The copy is enqueued now; if that is refused, the future says so. The device writes to a
-    /// pinned block of the runtime, and the data moves to `destination` when the future is awaited,
-    /// so a future that is dropped or forgotten leaves `destination` as it was.
+    /// The copy is enqueued now; if that is refused, the future returns the error. The device
+    /// writes to a pinned block of the runtime. The data is copied to `destination` when the future
+    /// is awaited. So a future that is dropped or forgotten leaves `destination` unchanged.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -132,7 +134,7 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole().download_into(destination, stream)
     }
 
-    /// Copies from another buffer or slice of the same device; lengths must be equal
+    /// Copies from another buffer or slice of the same device and of the same length
     /// (`aclrtMemcpyAsync`).
     #[inline]
     pub fn copy_from<S: StreamState>(
@@ -161,17 +163,20 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().copy_from_host(host, stream)
     }
 
-    /// Elements `range`, to read. A range that is not inside is an error.
+    /// Returns the elements in `range`, for reading. Fails if the range does not lie inside the
+    /// buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
         Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range)?))
     }
 
-    /// Elements `range`, to write. A range that is not inside is an error.
+    /// Returns the elements in `range`, for writing. Fails if the range does not lie inside the
+    /// buffer.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
         Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range)?))
     }
 
-    /// Two parts to write: the first `mid` elements and the rest.
+    /// Splits the buffer, for writing, into the first `mid` elements and the rest. Fails if `mid`
+    /// is greater than the length.
     pub fn split_at_mut(
         &mut self,
         mid: usize,
@@ -179,29 +184,29 @@ impl<T: Element> DeviceBuffer<T> {
         self.slice_mut(..)?.split_at_mut(mid)
     }
 
-    /// Memory of somebody else, for example of a training framework. It is never freed here. For
-    /// memory of the host see [`HostMemory`](super::HostMemory).
+    /// Wraps device memory of other code, for example of a training framework. This crate never
+    /// frees it. For memory of the host, see [`HostMemory`](super::HostMemory).
     ///
     /// # Safety
-    /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays
-    /// allocated until every operation that was given the buffer is complete, and every
-    /// [`Graph`](crate::Graph) that captured one is dropped; nobody else uses it meanwhile (or is
-    /// ordered with those operations by events).
+    /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. The memory stays
+    /// allocated until every operation that uses the buffer is complete, and until every
+    /// [`Graph`](crate::Graph) that captured such an operation is dropped. Meanwhile no other code
+    /// uses the memory, unless events order its operations with those of this crate.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a null pointer with elements, and one that is not aligned for them;
-    /// an error for more bytes than any memory has.
+    /// [`Error::Invalid`] if the pointer is null but `len` is not 0, or if the pointer is not
+    /// aligned for `T`. [`Error::TooLarge`] if the elements have more than `isize::MAX` bytes.
     pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
         let wrong = match pointer {
             _ if len == 0 => None,
             pointer if pointer.is_null() => {
-                Some(format!("the pointer is null, for {len} elements"))
+                Some(format!("the pointer is null, but len is {len}"))
             }
             pointer if !pointer.cast::<T>().is_aligned() => {
                 let align = align_of::<T>();
-                Some(format!("the pointer {pointer:p} is no multiple of {align}, as elements need"))
+                Some(format!("pointer {pointer:p} is no multiple of {align}, the type's alignment"))
             }
             _ => None,
         };
@@ -213,12 +218,12 @@ impl<T: Element> DeviceBuffer<T> {
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
 
-    /// Its parts.
+    /// Splits the buffer into its parts.
     pub(super) fn into_parts(self) -> (Owned, usize, Device) {
         (self.memory, self.len, self.device)
     }
 
-    /// Memory that holds so many elements of the type.
+    /// Makes a buffer of memory that holds `len` elements of type `T`.
     pub(super) fn from_parts(memory: Owned, len: usize, device: Device) -> Self {
         Self { memory, len, device, marker: PhantomData }
     }
@@ -233,7 +238,8 @@ impl<T: Element> DeviceBuffer<T> {
 }
 
 impl<T: Element, S> DeviceBuffer<T, S> {
-    /// Length in elements. May be 0: an empty buffer takes part in operations like any other.
+    /// Returns the length in elements. It may be 0: an empty buffer can be used in operations like
+    /// any other buffer.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -245,7 +251,7 @@ impl<T: Element, S> DeviceBuffer<T, S> {
         self.len == 0
     }
 
-    /// The device whose memory it is.
+    /// Returns the device that has the memory.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -255,28 +261,29 @@ impl<T: Element, S> DeviceBuffer<T, S> {
         self.memory.region(0..self.len * size_of::<T>())
     }
 
-    /// The device address, for foreign code. Reading it is safe, using it is not: operations that
-    /// this crate does not know of are not waited for.
+    /// Returns the device address, for foreign code. Getting the address is safe, but using it is
+    /// not: this crate does not wait for operations that other code enqueues.
     pub fn as_ptr(&self) -> *mut c_void {
         self.memory.pointer()
     }
 }
 
 impl Device {
-    /// Memory for `len` elements. Its contents are unspecified (`aclrtMalloc`). Blocks only when
-    /// the device is full of memory that was dropped while in use.
+    /// Allocates memory for `len` elements, with unspecified contents (`aclrtMalloc`). Blocks only
+    /// if the device is full and dropped memory is still in use.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T, Uninit>> {
         DeviceBuffer::alloc(self, len)
     }
 
-    /// A buffer of `len` zeros.
+    /// Allocates a buffer of `len` elements and sets them to zero on `stream`.
     pub fn zeros<T: Element>(&self, len: usize, stream: &Stream) -> Result<DeviceBuffer<T>> {
         let buffer = self.alloc::<T>(len)?;
         transfer::fill_zero(&buffer.region(), stream)?;
         Ok(buffer.written())
     }
 
-    /// A buffer with a copy of `data`, which is copied when the call returns.
+    /// Allocates a buffer and copies `data` to it on `stream`. When the call returns, `data` has
+    /// been read; the buffer is written later.
     pub fn upload<T: Element>(&self, data: &[T], stream: &Stream) -> Result<DeviceBuffer<T>> {
         let buffer = self.alloc::<T>(data.len())?;
         transfer::upload(&buffer.region(), data, stream)?;

@@ -1,4 +1,4 @@
-//! Device memory on its way to a `Vec` or a slice.
+//! Downloads: copies of device memory to a `Vec` or a slice.
 
 #![forbid(unsafe_code)]
 
@@ -15,11 +15,12 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::order::work::Work;
 
-/// A copy to the host that has been enqueued: a future, and [`wait`](Self::wait) for code that is
-/// not asynchronous.
+/// A copy to the host that has been enqueued. It is a future of the data; code that is not
+/// asynchronous calls [`wait`](Self::wait).
 ///
-/// The device writes to a pinned block of the runtime; the data moves to a `Vec` when the download
-/// is awaited. Dropping it gives the block back when the device is done with it.
+/// The device writes to a pinned block of the runtime. The data is copied to a `Vec` when the
+/// download is awaited. If you drop the download, the runtime reuses the block when the device has
+/// finished the copy.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -40,12 +41,12 @@ pub struct Download<T: Element> {
     marker: PhantomData<fn() -> T>,
 }
 
-/// A copy to the caller's slice that has been enqueued: a future, and [`wait`](Self::wait) for code
-/// that is not asynchronous. See
+/// A copy to the caller's slice that has been enqueued. It is a future; code that is not
+/// asynchronous calls [`wait`](Self::wait). See
 /// [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into).
 ///
-/// The device writes to a pinned block of the runtime; the data moves to the slice when the
-/// download is awaited. After an error the slice is as it was.
+/// The device writes to a pinned block of the runtime. The data is copied to the slice when the
+/// download is awaited. After an error the slice is unchanged.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -68,7 +69,7 @@ pub struct DownloadInto<'d, T: Element> {
 /// A pinned block that a device writes to.
 struct Landing {
     operation: &'static str,
-    /// `Err(None)` when the outcome has been taken.
+    /// The copy and its block. `Err(None)` after the outcome has been taken.
     state: Result<(Work, Owned), Option<Error>>,
 }
 
@@ -83,12 +84,13 @@ impl<T: Element> Download<T> {
         Self { landing: Landing::new("to_vec", Err(error)), len: 0, marker: PhantomData }
     }
 
-    /// Waits for the data, up to the runtime's deadline.
+    /// Blocks until the copy is complete, up to the runtime's deadline, and returns the data.
     pub fn wait(self) -> Result<Vec<T>> {
         Ok(transfer::read_block(&self.landing.wait()?, self.len))
     }
 
-    /// Waits for the data, up to `limit`. After a timeout the download is gone.
+    /// Waits as [`wait`](Self::wait) does, but for at most `limit`. After a timeout the data is
+    /// lost.
     pub fn wait_timeout(self, limit: Duration) -> Result<Vec<T>> {
         Ok(transfer::read_block(&self.landing.wait_timeout(limit)?, self.len))
     }
@@ -108,14 +110,15 @@ impl<'d, T: Element> DownloadInto<'d, T> {
         Self { landing: Landing::new(operation, begun), destination }
     }
 
-    /// Waits for the data, up to the runtime's deadline.
+    /// Blocks until the copy is complete, up to the runtime's deadline, and writes the data to the
+    /// slice.
     pub fn wait(self) -> Result<()> {
         transfer::read_block_into(&self.landing.wait()?, self.destination);
         Ok(())
     }
 
-    /// Waits for the data, up to `limit`. After a timeout the download is gone, and the slice is as
-    /// it was.
+    /// Waits as [`wait`](Self::wait) does, but for at most `limit`. After a timeout the data is
+    /// lost, and the slice is unchanged.
     pub fn wait_timeout(self, limit: Duration) -> Result<()> {
         transfer::read_block_into(&self.landing.wait_timeout(limit)?, self.destination);
         Ok(())
@@ -150,7 +153,7 @@ impl Landing {
         self.state.as_ref().map_or(true, |(work, _)| work.is_done())
     }
 
-    /// The block, when the device has written it.
+    /// Returns the block when the device has written it.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Owned>> {
         let outcome = match &mut self.state {
             Ok((work, _)) => ready!(Pin::new(&mut *work).poll(cx)).and_then(|()| work.host_reads()),

@@ -1,4 +1,4 @@
-//! Memory whose element type is known at run time only.
+//! Device memory whose element type is known only at run time.
 
 #![forbid(unsafe_code)]
 
@@ -12,11 +12,13 @@ use crate::device::{Device, Stream};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 
-/// Elements in the memory of one device, of a type that is a value: what a file or a message says.
+/// Elements in the memory of one device, whose type is known only at run time, for example from a
+/// file or a message.
 ///
-/// [`Communicator::dynamic`](crate::Communicator::dynamic) has the collectives for it. Copies go by
-/// its [bytes](Self::bytes), or by its elements once their type is known ([`typed`](Self::typed)).
-/// A [`DeviceBuffer`] becomes one with [`From`], and [`into_typed`](Self::into_typed) leads back.
+/// [`Communicator::dynamic`](crate::Communicator::dynamic) has the collectives for it. Copy it as
+/// [bytes](Self::bytes), or as elements once their type is known ([`typed`](Self::typed)). [`From`]
+/// converts a [`DeviceBuffer`] to a `DynBuffer`, and [`into_typed`](Self::into_typed) converts it
+/// back.
 ///
 /// ```
 /// use hccl::DynBuffer;
@@ -59,7 +61,7 @@ pub struct DynBuffer {
 pub struct DynSlice<'a> {
     allocation: &'a Owned,
     dtype: DType,
-    /// In elements of the allocation.
+    /// The range in elements of the allocation.
     range: Range<usize>,
 }
 
@@ -80,12 +82,13 @@ pub struct DynSlice<'a> {
 pub struct DynSliceMut<'a> {
     allocation: &'a Owned,
     dtype: DType,
-    /// In elements of the allocation.
+    /// The range in elements of the allocation.
     range: Range<usize>,
 }
 
 impl Device {
-    /// A buffer of `len` elements of a type that is known at run time only, all bytes zero.
+    /// Allocates a buffer of `len` elements of type `dtype`, and sets all its bytes to zero on
+    /// `stream`.
     pub fn dynamic_zeros(&self, dtype: DType, len: usize, stream: &Stream) -> Result<DynBuffer> {
         let bytes = len.checked_mul(dtype.size());
         let bytes = bytes.ok_or(Error::TooLarge { elements: len, element: dtype.size() })?;
@@ -95,18 +98,18 @@ impl Device {
 }
 
 impl DynBuffer {
-    /// The elements, to read, when `T` is their type; else [`Error::WrongType`].
+    /// Returns the elements, for reading. Fails with [`Error::WrongType`] if `T` is not their type.
     pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'_, T>> {
         DynSlice::from(self).typed()
     }
 
-    /// The elements, to write, when `T` is their type; else [`Error::WrongType`].
+    /// Returns the elements, for writing. Fails with [`Error::WrongType`] if `T` is not their type.
     pub fn typed_mut<T: Element>(&mut self) -> Result<DeviceSliceMut<'_, T>> {
         DynSliceMut::from(self).typed_as("typed_mut")
     }
 
-    /// The buffer with a type, when `T` is that of its elements. Otherwise it comes back with the
-    /// error.
+    /// Returns the buffer with the element type `T`. If its elements have another type, the buffer
+    /// is returned with the error.
     #[allow(clippy::result_large_err, reason = "the buffer comes back, and it is called seldom")]
     pub fn into_typed<T: Element>(self) -> Result<DeviceBuffer<T>, GivenBack<Self>> {
         match check_type::<T>("into_typed", self.dtype) {
@@ -137,12 +140,12 @@ impl DynBuffer {
         DynSliceMut::from(self).into_bytes()
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -152,7 +155,7 @@ impl DynBuffer {
         self.len == 0
     }
 
-    /// The device whose memory it is.
+    /// Returns the device that has the memory.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -167,29 +170,29 @@ fn check_type<T: Element>(operation: &'static str, found: DType) -> Result<()> {
 }
 
 impl<'a> DynSlice<'a> {
-    /// The elements, when `T` is their type; else [`Error::WrongType`].
+    /// Returns the elements, for reading. Fails with [`Error::WrongType`] if `T` is not their type.
     pub fn typed<T: Element>(&self) -> Result<DeviceSlice<'a, T>> {
         check_type::<T>("typed", self.dtype)?;
         Ok(DeviceSlice::new(self.allocation, self.range.clone()))
     }
 
-    /// Their bytes.
+    /// Returns the bytes of the elements, for reading.
     pub fn bytes(&self) -> DeviceSlice<'a, u8> {
         DeviceSlice::new(self.allocation, in_bytes(&self.range, self.dtype))
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
+    /// range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'a>> {
         Ok(DynSlice { range: part(&self.range, range)?, ..*self })
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -205,7 +208,7 @@ impl<'a> DynSlice<'a> {
 }
 
 impl<'a> DynSliceMut<'a> {
-    /// The elements, when `T` is their type; else [`Error::WrongType`].
+    /// Returns the elements, for writing. Fails with [`Error::WrongType`] if `T` is not their type.
     pub fn into_typed<T: Element>(self) -> Result<DeviceSliceMut<'a, T>> {
         self.typed_as("into_typed")
     }
@@ -215,28 +218,28 @@ impl<'a> DynSliceMut<'a> {
         Ok(DeviceSliceMut::new(self.allocation, self.range))
     }
 
-    /// Their bytes.
+    /// Returns the bytes of the elements, for writing.
     pub fn into_bytes(self) -> DeviceSliceMut<'a, u8> {
         DeviceSliceMut::new(self.allocation, in_bytes(&self.range, self.dtype))
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
+    /// range does not lie inside the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
         DynSliceMut::from(self).into_slice_mut(range)
     }
 
-    /// The same elements, to read, while `self` is borrowed.
+    /// Returns the same elements for reading, while `self` is borrowed.
     pub fn as_slice(&self) -> DynSlice<'_> {
         DynSlice { allocation: self.allocation, dtype: self.dtype, range: self.range.clone() }
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -255,7 +258,8 @@ impl<'a> DynSliceMut<'a> {
     }
 }
 
-/// Elements of an allocation, which lie inside it, in bytes.
+/// Converts a range of elements to a range of bytes. The range lies inside an allocation, so the
+/// product does not overflow.
 fn in_bytes(range: &Range<usize>, dtype: DType) -> Range<usize> {
     range.start * dtype.size()..range.end * dtype.size()
 }

@@ -12,12 +12,13 @@ use crate::runtime::Runtime;
 
 /// Elements in pinned host memory. The devices of a runtime copy to and from it directly.
 ///
-/// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them;
-/// [`as_slice`](Self::as_slice) and [`as_mut_slice`](Self::as_mut_slice) wait for that.
-/// [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) borrow a part of the buffer: a wait
-/// for one part does not wait for the others. If streams of two devices use the buffer at once, the
-/// call of the second operation blocks until the first one is complete, because events do not work
-/// across devices.
+/// The host sees the elements as a slice when no device writes them, and as a mutable slice when no
+/// device reads them either. [`as_slice`](Self::as_slice) and [`as_mut_slice`](Self::as_mut_slice)
+/// block until then. [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) borrow a part of the
+/// buffer. A wait for one part does not wait for operations on the other parts.
+///
+/// If streams of two devices use the buffer at the same time, the call of the second operation
+/// blocks until the first operation is complete, because events do not work across devices.
 ///
 /// ```
 /// # fn main() -> hccl::Result<()> {
@@ -38,20 +39,21 @@ pub struct HostBuffer<T: Element> {
 }
 
 impl<T: Element> HostBuffer<T> {
-    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
-    /// is an error. When a copy to them, or what came before it, has failed and nobody has seen
-    /// that, it is that error.
+    /// Returns the elements. Blocks until no device writes them, and returns an error if that takes
+    /// longer than the runtime's deadline. If a copy to the elements, or an operation before that
+    /// copy, has failed and nobody has seen the failure, returns the failure.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.whole().as_slice()
     }
 
-    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's
-    /// deadline.
+    /// Returns the elements for writing. Blocks until no device reads or writes them, up to the
+    /// runtime's deadline.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.whole_mut().into_mut_slice()
     }
 
-    /// Elements `range`, to copy from or to read. A range that is not inside is an error.
+    /// Returns the elements in `range`, to copy from or to read. Fails if the range does not lie
+    /// inside the buffer.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -72,12 +74,14 @@ impl<T: Element> HostBuffer<T> {
         self.whole().slice(range)
     }
 
-    /// Elements `range`, to copy to or to write. A range that is not inside is an error.
+    /// Returns the elements in `range`, to copy to or to write. Fails if the range does not lie
+    /// inside the buffer.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
         self.whole_mut().into_slice_mut(range)
     }
 
-    /// Two parts to write: the first `mid` elements and the rest.
+    /// Splits the buffer, for writing, into the first `mid` elements and the rest. Fails if `mid`
+    /// is greater than the length.
     pub fn split_at_mut(
         &mut self,
         mid: usize,
@@ -85,7 +89,7 @@ impl<T: Element> HostBuffer<T> {
         self.whole_mut().split_at_mut(mid)
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -119,7 +123,7 @@ impl<T: Element> HostBuffer<T> {
 }
 
 impl Runtime {
-    /// Pinned host memory for `len` elements, filled with zeros (`aclrtMallocHost`).
+    /// Allocates pinned host memory for `len` elements and fills it with zeros (`aclrtMallocHost`).
     pub fn host_buffer<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
         HostBuffer::new(self, len)
     }

@@ -1,4 +1,4 @@
-//! Parts of pinned memory, and what a copy can read from and write to on the host.
+//! Slices of pinned memory, and the traits of host memory that a copy can read or write.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,13 +28,13 @@ use crate::error::{Error, Result};
 /// ```
 pub struct HostSlice<'a, T: Element> {
     allocation: &'a Owned,
-    /// In elements of the allocation.
+    /// The range in elements of the allocation.
     range: Range<usize>,
     marker: PhantomData<&'a T>,
 }
 
-/// Some elements of a [`HostBuffer`], to copy to or to write. Disjoint ones may be used at the
-/// same time, and do not wait for one another: the host reads one while a device writes the other.
+/// Some elements of a [`HostBuffer`], to copy to or to write. Disjoint slices may be used at the
+/// same time and do not wait for one another: the host can read one while a device writes another.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -52,14 +52,14 @@ pub struct HostSlice<'a, T: Element> {
 /// ```
 pub struct HostSliceMut<'a, T: Element> {
     allocation: &'a Owned,
-    /// In elements of the allocation.
+    /// The range in elements of the allocation.
     range: Range<usize>,
     marker: PhantomData<&'a mut T>,
 }
 
 impl<'a, T: Element> HostSlice<'a, T> {
-    /// The elements. Waits until no device writes them, up to the runtime's deadline. As
-    /// [`HostBuffer::as_slice`].
+    /// Returns the elements. Blocks until no device writes them, up to the runtime's deadline, as
+    /// [`HostBuffer::as_slice`] does.
     pub fn as_slice(&self) -> Result<&'a [T]> {
         let range = bytes::<T>(&self.range);
         self.allocation.host_accesses(&range, false, "as_slice")?;
@@ -70,13 +70,13 @@ impl<'a, T: Element> HostSlice<'a, T> {
         Ok(unsafe { std::slice::from_raw_parts(first.cast(), self.len()) })
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
+    /// range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'a, T>> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -102,31 +102,34 @@ impl<T: Element> Clone for HostSlice<'_, T> {
 }
 
 impl<'a, T: Element> HostSliceMut<'a, T> {
-    /// The elements, to change. Waits until no device reads or writes them. As
-    /// [`HostBuffer::as_mut_slice`].
+    /// Returns the elements for writing. Blocks until no device reads or writes them, as
+    /// [`HostBuffer::as_mut_slice`] does.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         HostSliceMut::new(self.allocation, self.range.clone()).into_mut_slice()
     }
 
-    /// The elements. Waits until no device writes them. As [`HostBuffer::as_slice`].
+    /// Returns the elements for reading. Blocks until no device writes them, as
+    /// [`HostBuffer::as_slice`] does.
     pub fn as_slice(&self) -> Result<&[T]> {
         HostSlice::new(self.allocation, self.range.clone()).as_slice()
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
+    /// range does not lie inside the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
         Ok(HostSliceMut::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Two parts: the first `mid` elements and the rest.
+    /// Splits the slice into the first `mid` elements and the rest. Fails if `mid` is greater than
+    /// the length.
     pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
         let first = part(&self.range, ..mid)?;
         let second = part(&self.range, mid..)?;
         Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
     }
 
-    /// Pieces of `size` elements, the last one perhaps shorter.
+    /// Splits the slice into pieces of `size` elements. The last piece may be shorter. Fails if
+    /// `size` is 0.
     pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = HostSliceMut<'a, T>>> {
         if size == 0 {
             return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
@@ -137,12 +140,13 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         }))
     }
 
-    /// A part of the slice to copy from, in elements relative to its start.
+    /// Returns a part of the slice to copy from. `range` is in elements relative to its start.
+    /// Fails if the range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, T>> {
         Ok(HostSlice::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -152,7 +156,7 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         self.range.is_empty()
     }
 
-    /// The caller has borrowed these elements mutably for `'a`.
+    /// Returns a slice of elements that the caller has borrowed mutably for `'a`.
     pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
         Self { allocation, range, marker: PhantomData }
     }
@@ -165,8 +169,8 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         let range = bytes::<T>(&self.range);
         self.allocation.host_accesses(&range, true, "as_mut_slice")?;
         let first = self.allocation.pointer().wrapping_byte_add(range.start);
-        // SAFETY: as in `HostSlice::as_slice`; nor does any device read the range, and `self` is
-        // the only borrow of it for `'a`.
+        // SAFETY: as in `HostSlice::as_slice`. In addition, no device reads the range, and `self`
+        // is the only borrow of it for `'a`.
         Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), self.len()) })
     }
 
@@ -175,8 +179,9 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
     }
 }
 
-/// Pinned memory that a copy can read: `&HostBuffer<T>`, [`HostSlice<T>`](HostSlice), or a
-/// reference to one or to a [`HostSliceMut<T>`](HostSliceMut).
+/// Pinned memory that a copy can read: `&HostBuffer<T>`, `&Registered<M>`,
+/// [`HostSlice<T>`](HostSlice), `&HostSlice<T>`, or a reference to a
+/// [`HostSliceMut<T>`](HostSliceMut).
 ///
 /// The trait is sealed.
 ///
@@ -203,8 +208,8 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
 )]
 pub trait HostSource<T: Element>: sealed::Source {}
 
-/// Pinned memory that a copy can write: `&mut HostBuffer<T>`, [`HostSliceMut<T>`](HostSliceMut) or
-/// `&mut` of one.
+/// Pinned memory that a copy can write: `&mut HostBuffer<T>`, [`HostSliceMut<T>`](HostSliceMut),
+/// `&mut HostSliceMut<T>`, or `&mut Registered<M>`.
 ///
 /// The trait is sealed.
 ///

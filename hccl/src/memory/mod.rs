@@ -3,22 +3,23 @@
 //! [`Registered`] memory for data that another library holds. A [`DynBuffer`] is only for elements
 //! whose type is known at run time.
 //!
-//! A [`DeviceBuffer`] is memory of one device. It is never a Rust reference: the only way to it is
-//! an operation on a [`Stream`](crate::Stream). A [`HostBuffer`] is pinned host memory, which
-//! devices copy to and from at full speed and which the host sees as a slice when no device uses
-//! it. Data of ordinary slices goes through pinned blocks of the runtime, so
+//! A [`DeviceBuffer`] is memory of one device. The host has no Rust reference to this memory; only
+//! operations on a [`Stream`](crate::Stream) access it. A [`HostBuffer`] is pinned host memory.
+//! Devices copy to and from it at full speed, and the host sees it as a slice when no device uses
+//! it. Data of ordinary slices is copied through pinned blocks of the runtime, so
 //! [`Device::upload`](crate::Device::upload), [`DeviceBuffer::to_vec`] and
-//! [`DeviceBuffer::download_into`] take and give plain slices and vectors. Memory of the program's
-//! own can be [registered](Registered): then devices copy to and from it where it is.
+//! [`DeviceBuffer::download_into`] work with plain slices and vectors. Memory of the program can be
+//! [registered](Registered); then devices copy to and from it directly.
 //!
 //! # Why this is safe
 //!
-//! Operations take `&` for what they read and `&mut` for what they write, and the borrows end when
-//! the call returns, while the device is still at it. Each allocation therefore carries stamps:
-//! which operation of which stream reads or writes which of its bytes. An operation on another
-//! stream that needs the same bytes waits for them, the host waits for them before it gets a slice,
-//! and the memory is freed only when all are complete. Dropping or forgetting a `Work`, a buffer or
-//! a stream changes nothing about that. Operations on disjoint slices do not wait for one another.
+//! Operations take `&` for memory that they read and `&mut` for memory that they write. These
+//! borrows end when the call returns, while the device still uses the memory. Therefore each
+//! allocation carries stamps. A stamp says which operation of which stream reads or writes which
+//! bytes. An operation on another stream that needs the same bytes waits for the stamped
+//! operations. The host also waits for them before it gets a slice, and the memory is freed only
+//! when all of them are complete. This holds even if a `Work`, a buffer or a stream is dropped or
+//! forgotten. Operations on disjoint slices do not wait for one another.
 
 pub(crate) mod allocation;
 #[cfg(feature = "ndarray")]

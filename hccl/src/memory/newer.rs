@@ -1,10 +1,10 @@
-//! Which of two copies of each byte is newer, as runs of bytes.
+//! Notes that say, for each byte, which of two copies is newer. They are stored as runs of bytes.
 
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
-/// Which copy of a byte is newer. See [`registration`](super::registration).
+/// The copy of a byte that is newer. See [`registration`](super::registration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Newer {
     Program,
@@ -12,33 +12,33 @@ pub(super) enum Newer {
     Device,
 }
 
-/// Bytes of which the same copy is newer, from the end of the run before.
+/// A run of bytes with the same note. It begins where the run before it ends.
 #[derive(Clone, Copy, Debug)]
 struct NoteRun {
     end: usize,
     newer: Newer,
 }
 
-/// A note for each byte. Neighbouring runs differ, none is empty, and they cover all bytes. Most
-/// operations take whole ends, so there are one or two runs.
+/// A note for each byte. Neighbouring runs differ, no run is empty, and together they cover all
+/// bytes. Most operations use all bytes of an end, so there are one or two runs.
 #[derive(Debug)]
 pub(super) struct Notes {
     runs: Vec<NoteRun>,
 }
 
 impl Notes {
-    /// The same note for so many bytes.
+    /// Returns notes for `bytes` bytes, all with the same note.
     pub(super) fn new(bytes: usize, newer: Newer) -> Self {
         Notes { runs: (bytes > 0).then_some(NoteRun { end: bytes, newer }).into_iter().collect() }
     }
 
-    /// Notes the same for all bytes of a range, which lies inside.
+    /// Sets the note of all bytes of `range`, which must lie inside.
     pub(super) fn set(&mut self, range: Range<usize>, newer: Newer) {
         debug_assert!(range.end <= self.start(self.runs.len()), "{range:?} lies outside");
         if range.is_empty() {
             return;
         }
-        // The first run that ends inside the range or behind it, and the first that ends behind it.
+        // The run that contains the first byte of the range, and the run that contains the last.
         let first = self.runs.partition_point(|run| run.end <= range.start);
         let last = self.runs.partition_point(|run| run.end < range.end);
         let Some(&NoteRun { end: last_end, newer: last_newer }) = self.runs.get(last) else {
@@ -55,11 +55,11 @@ impl Notes {
             new[count] = run;
             count += 1;
         };
-        // The rest of the run in which the range begins.
+        // The part of the first run that is before the range.
         if start < range.start && before != newer {
             push(NoteRun { end: range.start, newer: before });
         }
-        // Joined with neighbours of the same note.
+        // Joins the range with neighbours that have the same note.
         let mut from = first;
         if start == range.start && first > 0 && self.runs[first - 1].newer == newer {
             from -= 1;
@@ -84,7 +84,7 @@ impl Notes {
         self.runs.splice(from..to, new[..count].iter().copied());
     }
 
-    /// The first bytes of a range, in one piece, that have this note.
+    /// Returns the first contiguous bytes of a range that have this note.
     pub(super) fn first(&self, range: &Range<usize>, newer: Newer) -> Option<Range<usize>> {
         let at = self.runs.partition_point(|run| run.end <= range.start);
         for (at, run) in self.runs.iter().enumerate().skip(at) {
@@ -99,7 +99,7 @@ impl Notes {
         None
     }
 
-    /// Where a run begins.
+    /// Returns the first byte of run `at`.
     fn start(&self, at: usize) -> usize {
         at.checked_sub(1).and_then(|before| self.runs.get(before)).map_or(0, |run| run.end)
     }
@@ -109,7 +109,7 @@ impl Notes {
 mod tests {
     use super::*;
 
-    /// Random ranges against a note for each byte.
+    /// Compares the runs with an array of one note for each byte, for random ranges.
     #[test]
     fn runs_say_what_a_note_for_each_byte_says() {
         let bytes = if cfg!(miri) { 12 } else { 24 };

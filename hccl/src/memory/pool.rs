@@ -1,8 +1,9 @@
-//! Pinned blocks of a runtime: what pageable memory is copied through, and where host buffers live.
+//! The pinned blocks of a runtime. Copies of pageable memory go through them, and host buffers are
+//! made of them.
 //!
-//! Blocks have sizes of powers of two from 4 KiB. A block that is dropped while an operation uses
-//! it waits in a list like device memory does; a complete one is kept for the next user, up to
-//! [`KEPT`] bytes.
+//! The size of a block is a power of two, at least 4 KiB. A block that is dropped while an
+//! operation uses it waits in a list, as device memory does. A complete block is kept for the next
+//! user, up to [`KEPT`] bytes in all.
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +14,10 @@ use crate::api::Table;
 use crate::sync::lock;
 
 const SMALLEST: usize = 4096;
-/// Bytes of unused blocks that are kept.
+/// The largest number of bytes of unused blocks that are kept.
 const KEPT: usize = 256 << 20;
 
-/// See the [module](self).
+/// The pinned blocks of a runtime; see the [module](self).
 #[derive(Default)]
 pub(crate) struct Pool {
     retired: RetireList,
@@ -31,12 +32,13 @@ struct Free {
 }
 
 impl Pool {
-    /// How many bytes a block has that is to hold so many.
+    /// Returns the size in bytes of a block that holds at least `bytes` bytes.
     pub(super) fn size(bytes: usize) -> usize {
         bytes.max(SMALLEST).checked_next_power_of_two().unwrap_or(bytes)
     }
 
-    /// A free block of this [size](Self::size), if there is one. Contents are unspecified.
+    /// Takes a free block of this [size](Self::size), if there is one. Its contents are
+    /// unspecified.
     pub(super) fn take(&self, bytes: usize) -> Option<Box<Block>> {
         let mut free = lock(&self.free);
         self.sweep_into(&mut free);
@@ -49,8 +51,8 @@ impl Pool {
         self.retired.push(block);
     }
 
-    /// Moves complete blocks to the free ones, and gives back what is too much. Some context must
-    /// be current.
+    /// Moves complete blocks to the free ones, and frees those beyond [`KEPT`] bytes. Some context
+    /// must be current.
     pub(crate) fn sweep(&self, table: &Table) {
         if !self.retired.is_empty() {
             self.sweep_into(&mut lock(&self.free));
@@ -69,7 +71,7 @@ impl Pool {
         }
     }
 
-    /// Gives back free blocks until no more bytes than `keep` are left. Some context must be
+    /// Returns free blocks to the backend until at most `keep` bytes are left. Some context must be
     /// current.
     pub(super) fn trim(&self, table: &Table, keep: usize) {
         let mut free = lock(&self.free);
@@ -81,7 +83,8 @@ impl Pool {
         }
     }
 
-    /// When the last handle of the runtime goes.
+    /// Returns all complete blocks to the backend. Called when the last handle of the runtime is
+    /// dropped.
     pub(crate) fn close(&mut self, table: &Table) {
         self.sweep_into(&mut lock(&self.free));
         self.trim(table, 0);

@@ -1,4 +1,4 @@
-//! Memory of the program's own that devices copy to and from without a detour.
+//! Registered memory: memory of the program that devices copy to and from directly.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,23 +15,25 @@ use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
 /// Memory that can be [registered](Runtime::register): `Vec<T>`, `Box<[T]>`, `Arc<[T]>`, or the
-/// storage of a tensor library, whose adapter implements this once. To use it is safe.
+/// storage of a tensor library, whose adapter implements this trait once. Using an implementation
+/// is safe.
 ///
-/// The value is dropped when no device uses its memory any more, on the thread that finds that out:
-/// one that issues an operation, allocates, or drops something. A panic of that drop goes no
-/// further.
+/// The value is dropped when no device uses its memory any more. A later call that issues an
+/// operation, allocates memory, or drops an object drops the value, on the thread of that call. A
+/// panic of this drop is caught.
 ///
-/// Memory and streams on the device have their own functions:
-/// [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) for memory,
-/// [`Stream::from_raw`](crate::Stream::from_raw) for streams.
+/// This trait is for host memory. For memory and streams of a device that other code made, there
+/// are [`DeviceBuffer::from_raw`](crate::DeviceBuffer::from_raw) and
+/// [`Stream::from_raw`](crate::Stream::from_raw).
 ///
 /// # Safety
 ///
-/// For the slice that [`memory`](Self::memory) returns, from then on until the value is dropped:
+/// From the call of [`memory`](Self::memory) until the value is dropped, this must hold for the
+/// slice that the call returns:
 ///
-/// * it stays allocated and at the same address, also while the value is moved;
+/// * it stays allocated and at the same address, even if the value is moved;
 /// * its elements are initialised, and it is valid for reads through the pointer;
-/// * nobody writes to it; `hccl` does only if the type implements [`HostMemoryMut`].
+/// * nobody writes to it, except `hccl` if the type implements [`HostMemoryMut`].
 ///
 /// ```
 /// use std::ptr::NonNull;
@@ -39,7 +41,7 @@ use crate::runtime::Runtime;
 ///
 /// use hccl::memory::HostMemory;
 ///
-/// /// A tensor whose storage is shared, and not written to while it is.
+/// /// A tensor whose storage is shared. Nobody writes to the storage while it is shared.
 /// struct Tensor {
 ///     storage: Arc<Vec<f32>>,
 /// }
@@ -69,11 +71,11 @@ pub unsafe trait HostMemory: Send + 'static {
     /// The type of its elements.
     type Element: Element;
 
-    /// Its elements. Called once.
+    /// Returns the elements. Called once.
     fn memory(&mut self) -> NonNull<[Self::Element]>;
 }
 
-/// Memory that devices can copy to as well: `Vec<T>` and `Box<[T]>`.
+/// Memory that devices can copy from and to: `Vec<T>` and `Box<[T]>`.
 ///
 /// # Safety
 ///
@@ -103,28 +105,28 @@ pub unsafe trait HostMemory: Send + 'static {
 /// ```
 pub unsafe trait HostMemoryMut: HostMemory {}
 
-// SAFETY: a vector that nobody touches keeps its elements where they are, initialised.
+// SAFETY: a vector that nobody changes keeps its elements initialised and at the same address.
 unsafe impl<T: Element> HostMemory for Vec<T> {
     type Element = T;
     fn memory(&mut self) -> NonNull<[T]> {
         NonNull::from(self.as_mut_slice())
     }
 }
-// SAFETY: it is the only owner.
+// SAFETY: the value is the only owner of its elements.
 unsafe impl<T: Element> HostMemoryMut for Vec<T> {}
 
-// SAFETY: as for a vector.
+// SAFETY: the same argument as for `Vec<T>`.
 unsafe impl<T: Element> HostMemory for Box<[T]> {
     type Element = T;
     fn memory(&mut self) -> NonNull<[T]> {
         NonNull::from(&mut **self)
     }
 }
-// SAFETY: it is the only owner.
+// SAFETY: the value is the only owner of its elements.
 unsafe impl<T: Element> HostMemoryMut for Box<[T]> {}
 
-// SAFETY: the elements stay where they are while there is an owner, and an `Arc` that is shared is
-// not written to.
+// SAFETY: the elements stay at the same address while there is an owner, and nobody writes to the
+// elements of a shared `Arc`.
 unsafe impl<T: Element> HostMemory for Arc<[T]> {
     type Element = T;
     fn memory(&mut self) -> NonNull<[T]> {
@@ -132,13 +134,13 @@ unsafe impl<T: Element> HostMemory for Arc<[T]> {
     }
 }
 
-/// Memory of the program, registered: devices copy to and from it where it is, as with a
-/// [`HostBuffer`](super::HostBuffer). Made by [`Runtime::register`].
+/// Registered memory of the program. Devices copy to and from it directly, as with a
+/// [`HostBuffer`](super::HostBuffer). [`Runtime::register`] makes it.
 ///
-/// [`into_inner`](Self::into_inner) gives the memory back when the devices are done with it.
-/// Dropped, it keeps the memory until then. Copies are made with
-/// [`copy_to`](crate::DeviceBuffer::copy_to) and
-/// [`copy_from_host`](crate::DeviceBuffer::copy_from_host), also of [parts](Self::slice).
+/// [`into_inner`](Self::into_inner) returns the memory when no device uses it any more. If you drop
+/// the `Registered` instead, the memory is kept until no device uses it, and is then dropped. Copy
+/// the memory, or [parts](Self::slice) of it, with [`copy_to`](crate::DeviceBuffer::copy_to) and
+/// [`copy_from_host`](crate::DeviceBuffer::copy_from_host).
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -159,7 +161,7 @@ pub struct Registered<M: HostMemory> {
     marker: PhantomData<fn() -> M>,
 }
 
-/// A call was refused or has failed; here is what it had taken by value.
+/// The error of a call that was refused or has failed, with the value that the call had taken.
 ///
 /// ```
 /// use hccl::dtype::DType;
@@ -176,22 +178,22 @@ pub struct Registered<M: HostMemory> {
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub struct GivenBack<V> {
-    /// Why.
+    /// The error of the call.
     pub error: Error,
     /// The value that the call had taken.
     pub value: V,
 }
 
 impl<M: HostMemory> Registered<M> {
-    /// Waits until the devices are done with the memory, up to the runtime's deadline, and gives it
-    /// back (`aclrtHostUnregister`). Returns at once when each [`Work`](crate::Work) that uses it
-    /// is complete, so a task awaits those first.
+    /// Blocks until no device uses the memory any more, up to the runtime's deadline, and returns
+    /// the memory (`aclrtHostUnregister`). If each [`Work`](crate::Work) that uses the memory is
+    /// complete, this returns at once. So an async task should await these first.
     ///
     /// # Errors
     ///
-    /// The memory stays registered and comes back with the error: also with that of a copy to it,
-    /// or of what came before it, that has failed and nobody has seen. A second call then gives the
-    /// memory back, with unspecified contents.
+    /// The memory stays registered and is returned with the error. If a copy to the memory, or an
+    /// operation before that copy, has failed and nobody has seen the failure, the error is that
+    /// failure. A second call then returns the memory, with unspecified contents.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub fn into_inner(self) -> Result<M, GivenBack<Self>> {
         if let Err(error) = self.memory.host_accesses(&self.memory.all(), true, "into_inner") {
@@ -208,19 +210,20 @@ impl<M: HostMemory> Registered<M> {
         }
     }
 
-    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it
-    /// is an error. When a copy to them, or what came before it, has failed and nobody has seen
-    /// that, it is that error.
+    /// Returns the elements. Blocks until no device writes them, and returns an error if that takes
+    /// longer than the runtime's deadline. If a copy to the elements, or an operation before that
+    /// copy, has failed and nobody has seen the failure, returns the failure.
     pub fn as_slice(&self) -> Result<&[M::Element]> {
         self.whole().as_slice()
     }
 
-    /// Elements `range`, to copy from or to read. A range that is not inside is an error.
+    /// Returns the elements in `range`, to copy from or to read. Fails if the range does not lie
+    /// inside the memory.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, M::Element>> {
         self.whole().slice(range)
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -236,13 +239,14 @@ impl<M: HostMemory> Registered<M> {
 }
 
 impl<M: HostMemoryMut> Registered<M> {
-    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's
-    /// deadline.
+    /// Returns the elements for writing. Blocks until no device reads or writes them, up to the
+    /// runtime's deadline.
     pub fn as_mut_slice(&mut self) -> Result<&mut [M::Element]> {
         self.whole_mut().into_mut_slice()
     }
 
-    /// Elements `range`, to copy to or to write. A range that is not inside is an error.
+    /// Returns the elements in `range`, to copy to or to write. Fails if the range does not lie
+    /// inside the memory.
     pub fn slice_mut(
         &mut self,
         range: impl RangeBounds<usize>,
@@ -257,19 +261,22 @@ impl<M: HostMemoryMut> Registered<M> {
 
 impl Runtime {
     /// Registers memory of the program (`aclrtHostRegister`), so that devices copy to and from it
-    /// where it is: `Vec<T>` and `Box<[T]>`, and `Arc<[T]>`, which can only be copied from.
+    /// directly. The memory may be a `Vec<T>`, a `Box<[T]>`, or an `Arc<[T]>`, which devices can
+    /// only copy from.
     ///
-    /// The memory need not be aligned. The backend registers whole pages of 4 KiB; at either end,
-    /// what shares a page with other memory (less than 4 KiB) goes through pinned memory, as the
-    /// data of [`upload`](crate::DeviceBuffer::upload) does, in the same order on the stream. So
-    /// memory of less than a page gains nothing from being registered. Registering costs system
-    /// calls; it is for memory that is copied more than once.
+    /// The memory need not be aligned. The backend registers whole pages of 4 KiB. At either end,
+    /// less than 4 KiB may share a page with other memory. These bytes are copied through pinned
+    /// memory, as [`upload`](crate::DeviceBuffer::upload) copies its data, in the same order on the
+    /// stream. So memory of less than a page gains nothing from being registered. Registering costs
+    /// system calls, so use it for memory that is copied more than once.
     ///
     /// # Errors
     ///
-    /// [`Error::MissingSymbol`] when the backend cannot register memory (CANN can from 8.5.0 on),
-    /// and [`Error::Call`] when it refuses, for example (507910) because a page is registered
-    /// already, as that of another owner of the same `Arc`. The memory comes back with the error.
+    /// The memory is returned with the error:
+    ///
+    /// * [`Error::MissingSymbol`] if the backend cannot register memory (CANN can from 8.5.0 on).
+    /// * [`Error::Call`] if the backend refuses. Its code is 507910 if a page is registered
+    ///   already, for example by another owner of the same `Arc`.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -287,10 +294,11 @@ impl Runtime {
     /// # }
     /// ```
     pub fn register<M: HostMemory>(&self, memory: M) -> Result<Registered<M>, GivenBack<M>> {
-        // In its place before it is asked for its elements.
+        // Boxed first, so that the value does not move after it has returned its elements.
         let mut owner = Box::new(memory);
         let slice = owner.memory();
-        // SAFETY: the promise of the trait; the owner is kept by the registration.
+        // SAFETY: the implementation of the trait guarantees the contract, and the registration
+        // keeps the owner.
         match unsafe { self.register_slice(slice) } {
             Ok(mut memory) => {
                 memory.keep(owner);
@@ -300,13 +308,13 @@ impl Runtime {
         }
     }
 
-    /// Registers borrowed memory while `scope` runs: devices copy from `data` where it is.
+    /// Registers borrowed memory while `scope` runs, so that devices copy from `data` directly.
     ///
-    /// When `scope` returns or panics, the call waits until no device uses `data` any more. As with
-    /// [`std::thread::scope`], no deadline ends that wait, since the memory is the caller's
-    /// afterwards: it goes on, with a warning at each [deadline](Runtime::deadline), until what the
-    /// copies wait for has come or has failed. So `scope` is a closure; a guard could be forgotten.
-    /// Otherwise as [`register`](Self::register).
+    /// When `scope` returns or panics, the call blocks until no device uses `data` any more. As
+    /// with [`std::thread::scope`], no deadline ends that wait, because the caller may use the
+    /// memory afterwards. The wait logs a warning at each [deadline](Runtime::deadline), and it
+    /// ends when the copies have completed or failed. `scope` is a closure because a guard could be
+    /// forgotten. In all other respects this is like [`register`](Self::register).
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -332,7 +340,7 @@ impl Runtime {
         lent.end().map(|()| outcome)
     }
 
-    /// As [`lend`](Self::lend), for memory that devices copy to as well.
+    /// Registers borrowed memory as [`lend`](Self::lend) does. Devices can also copy to `data`.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -360,16 +368,18 @@ impl Runtime {
         lent.end().map(|()| outcome)
     }
 
+    /// Registers a slice.
+    ///
     /// # Safety
     /// As for [`Owned::registered`].
     unsafe fn register_slice<T: Element>(&self, slice: NonNull<[T]>) -> Result<Owned> {
         let bytes = slice.len() * size_of::<T>();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the same contract.
         unsafe { Owned::registered(&self.some_device()?, slice.as_ptr().cast(), bytes) }
     }
 }
 
-/// Borrowed memory that is registered. Dropped, it waits until no device uses it.
+/// Borrowed memory that is registered. Its drop blocks until no device uses the memory.
 struct Lent(Option<Owned>);
 
 impl Lent {
@@ -384,16 +394,16 @@ impl Lent {
         }
     }
 
-    /// Waits until no device uses it. Returns a failure that nobody has seen of what has written
-    /// it.
+    /// Blocks until no device uses the memory. Then returns a failure of an operation that has
+    /// written the memory, if nobody has seen the failure yet.
     fn end(self) -> Result<()> {
         self.wait();
         self.memory().take_unseen(&self.memory().all())
     }
 
     fn wait(&self) {
-        /// A wait that fails at once, since another rank has failed, is tried again after this
-        /// time.
+        /// The pause between two waits. A wait may fail at once, for example because another rank
+        /// has failed.
         const PAUSE: Duration = Duration::from_millis(20);
         let (memory, all) = (self.memory(), self.memory().all());
         while let Err(error) = memory.host_waits(&all, true, "lend") {
@@ -445,7 +455,7 @@ impl<V> From<GivenBack<V>> for Error {
 
 impl<V> fmt::Debug for GivenBack<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // For people, as that of the error: `unwrap` prints it.
+        // The readable text of the error, because `unwrap` prints it.
         fmt::Debug::fmt(&self.error, f)
     }
 }
@@ -456,7 +466,7 @@ impl<V> fmt::Display for GivenBack<V> {
     }
 }
 
-// The text is that of the error, so the source is that of the error too.
+// The text is the text of `error`, so the source is the source of `error` too.
 impl<V> std::error::Error for GivenBack<V> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()

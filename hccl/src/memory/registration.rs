@@ -1,27 +1,29 @@
-//! Memory of the program, registered with the backend: its pages, and the ends that share a page
-//! with other memory.
+//! Memory of the program that is registered with the backend: its whole pages, and the ends that
+//! share a page with other memory.
 //!
-//! CANN registers whole pages of 4 KiB, and memory of a program seldom begins and ends at one:
-//! large `Vec`s of the GNU allocator begin 16 bytes behind. So the whole pages inside the memory
-//! are registered (the *middle*), and the rest, less than a page at either end, has a copy in
-//! pinned memory (the *ends*). A device reaches bytes of the middle where they are, and the others
-//! in the ends.
+//! CANN registers whole pages of 4 KiB, but memory of a program seldom begins and ends at a page
+//! boundary: a large `Vec` of the GNU allocator begins 16 bytes after one. So only the whole pages
+//! inside the memory are registered (the *middle*). The rest, less than a page at either end, has a
+//! copy in pinned memory (the *ends*). A device accesses the bytes of the middle in place, and all
+//! other bytes in the ends.
 //!
-//! Of each byte outside the middle it is [noted](super::newer) which copy is newer:
+//! For each byte outside the middle, a [note](super::newer) says which copy is newer:
 //!
 //! * [`Newer::Program`]: the copy in the ends is out of date. Nothing uses it.
-//! * [`Newer::Neither`]: they are equal.
-//! * [`Newer::Device`]: a device has written the ends, or will.
+//! * [`Newer::Neither`]: the copies are equal.
+//! * [`Newer::Device`]: a device has written or will write the ends.
 //!
-//! 1. Before a device reads bytes, those of `Program` are copied to the ends and become `Neither`.
-//!    They are not written by the program meanwhile, since the operation has borrowed them.
-//! 2. When an operation that writes bytes has been enqueued, they become `Device`. It has the only
-//!    borrow.
-//! 3. Before the program reads bytes, it waits until no device writes them; then those of `Device`
-//!    are copied to the program's memory and become `Neither`. Nobody has a reference to these: the
-//!    write had the only borrow, and every later reader does this first, under the lock.
-//! 4. Before the program writes bytes, it also waits until no device reads them; they become
-//!    `Program`.
+//! 1. Before a device reads bytes, the bytes with the note `Program` are copied to the ends, and
+//!    their note becomes `Neither`. The program does not write them meanwhile, since the operation
+//!    has borrowed them.
+//! 2. When an operation that writes bytes has been enqueued, their note becomes `Device`. The
+//!    operation has the only borrow.
+//! 3. Before the program reads bytes, it waits until no device writes them. Then the bytes with the
+//!    note `Device` are copied to the program's memory, and their note becomes `Neither`. No
+//!    reference to these bytes exists, because the write had the only borrow, and every later
+//!    reader first makes this copy under the lock.
+//! 4. Before the program writes bytes, it also waits until no device reads them. Then their note
+//!    becomes `Program`.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -34,17 +36,17 @@ use crate::api::Table;
 use crate::error::Result;
 use crate::sync::{contain, lock};
 
-/// CANN registers whole pages of this size.
+/// The size in bytes of the pages that CANN registers.
 pub(super) const PAGE: usize = 4096;
 
-/// See the [module](self).
+/// One registration of memory of the program; see the [module](self).
 pub(super) struct Registration {
     /// The program's memory.
     start: *mut c_void,
-    /// The registered pages, in bytes from the start. Empty when there are none.
+    /// The range of the registered pages, in bytes from `start`. Empty if there are none.
     middle: Range<usize>,
-    /// Pinned memory for what lies before and behind the middle, one after the other. Null without
-    /// any.
+    /// Pinned memory for the bytes before the middle, followed by the bytes after it. Null if there
+    /// are no such bytes.
     ends: *mut c_void,
     newer: Mutex<Notes>,
     /// Keeps the program's memory alive.
@@ -55,8 +57,8 @@ impl Registration {
     /// Registers memory. Some context of the runtime must be current.
     ///
     /// # Safety
-    /// The memory stays where it is, and is valid to read (and to write, if anything is to be
-    /// written) until the registration is [closed](Self::close).
+    /// Until the registration is [closed](Self::close), the memory stays where it is and is valid
+    /// for reads, and also for writes if a device is to write it.
     pub(super) unsafe fn new(table: &Table, start: *mut c_void, bytes: usize) -> Result<Self> {
         let middle = whole_pages(start.addr(), bytes);
         let outside = bytes - middle.len();
@@ -65,13 +67,13 @@ impl Registration {
         let mut registration =
             Registration { start, middle: middle.start..middle.start, ends, newer, owner: None };
         if !ends.is_null() {
-            // A failed copy leaves unspecified bytes there, but they are initialised.
+            // Initialised, because a failed copy leaves unspecified bytes there.
             // SAFETY: it was just allocated with as many bytes.
             unsafe { ptr::write_bytes(ends.cast::<u8>(), 0, outside) };
         }
         if !middle.is_empty() {
             let first = start.wrapping_byte_add(middle.start);
-            // SAFETY: the caller's promise; the pages lie inside the memory.
+            // SAFETY: the caller keeps the same contract, and the pages lie inside the memory.
             if let Err(error) = unsafe { table.register_host(first, middle.len()) } {
                 let _ = registration.close(table);
                 return Err(error);
@@ -85,20 +87,20 @@ impl Registration {
         self.owner = Some(owner);
     }
 
-    /// Gives back what the backend holds. After an error nothing has changed, and it can be tried
-    /// again.
+    /// Unregisters the pages and frees the ends. After an error nothing has changed, and the caller
+    /// may try again.
     pub(super) fn close(&mut self, table: &Table) -> Result<()> {
         if !self.middle.is_empty() {
             let first = self.start.wrapping_byte_add(self.middle.start);
-            // SAFETY: it was registered with this address; whoever closes has seen that nothing
-            // uses it.
+            // SAFETY: it was registered with this address. The caller has checked that nothing uses
+            // it.
             unsafe { table.unregister_host(first) }?;
             self.middle.end = self.middle.start;
         }
         if !self.ends.is_null() {
             let ends = std::mem::replace(&mut self.ends, ptr::null_mut());
-            // The registration cannot go on without its pages, so this failure is not returned.
-            // SAFETY: it came from `malloc_host`, nothing uses it, and it is forgotten here.
+            // The pages are no longer registered, so the registration is over even if this fails.
+            // SAFETY: `ends` came from `malloc_host`, nothing uses it, and `self.ends` is null now.
             if let Err(error) = unsafe { table.free_host(ends) } {
                 tracing::warn!("pinned memory could not be freed: {error}");
             }
@@ -106,7 +108,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Leaves the pages registered, and forgets of them.
+    /// Leaves the pages registered for good and forgets them.
     pub(super) fn abandon(&mut self) {
         self.middle.end = self.middle.start;
     }
@@ -116,7 +118,8 @@ impl Registration {
         self.owner.take()
     }
 
-    /// Where a device reaches the byte `at`, and how many bytes from there on lie in one piece.
+    /// Returns the address at which a device accesses byte `at`, and the number of contiguous bytes
+    /// from there on.
     pub(super) fn piece(&self, at: usize) -> (*mut c_void, usize) {
         let Range { start, end } = self.middle;
         if at < start {
@@ -128,12 +131,12 @@ impl Registration {
         }
     }
 
-    /// Those of these bytes that lie in registered pages.
+    /// Returns the part of `range` that lies in registered pages.
     pub(super) fn within_pages(&self, range: &Range<usize>) -> Range<usize> {
         range.start.max(self.middle.start)..range.end.min(self.middle.end)
     }
 
-    /// Rule 1. `touches` is told which pinned bytes the host writes.
+    /// Applies rule 1. Calls `touches` with the pinned bytes that the host writes.
     pub(super) fn before_device_reads(
         &self,
         range: &Range<usize>,
@@ -141,18 +144,18 @@ impl Registration {
     ) {
         self.settle(range, Newer::Program, |program, end, bytes| {
             touches(end, bytes, true);
-            // SAFETY: both have as many bytes; the operation has borrowed the program's, so nobody
-            // writes them, and nothing uses bytes of the ends that are out of date.
+            // SAFETY: both places have `bytes` bytes. The operation has borrowed the program's
+            // bytes, so nobody writes them. Nothing uses bytes of the ends that are out of date.
             unsafe { ptr::copy_nonoverlapping(program.cast::<u8>(), end.cast(), bytes) }
         });
     }
 
-    /// Rule 2.
+    /// Applies rule 2.
     pub(super) fn device_writes(&self, range: &Range<usize>) {
         self.set(range, Newer::Device);
     }
 
-    /// Rule 3, behind the wait.
+    /// Applies rule 3, after the wait. Calls `touches` with the pinned bytes that the host reads.
     pub(super) fn before_program_reads(
         &self,
         range: &Range<usize>,
@@ -160,19 +163,19 @@ impl Registration {
     ) {
         self.settle(range, Newer::Device, |program, end, bytes| {
             touches(end, bytes, false);
-            // SAFETY: both have as many bytes; no device writes the ends any more, and nobody has a
-            // reference to the program's: see rule 3 of the module.
+            // SAFETY: both places have `bytes` bytes. No device writes the ends any more, and
+            // nobody has a reference to the program's bytes (rule 3 of the module).
             unsafe { ptr::copy_nonoverlapping(end.cast::<u8>(), program.cast(), bytes) }
         });
     }
 
-    /// Rule 4, behind rule 3.
+    /// Applies rule 4, after rule 3.
     pub(super) fn program_writes(&self, range: &Range<usize>) {
         self.set(range, Newer::Program);
     }
 
-    /// The bytes of a range that lie before and behind the middle: where in the memory, and where
-    /// in the ends.
+    /// Returns the parts of a range before and after the middle: for each part, its start in the
+    /// memory and its range in the ends.
     fn outside(&self, range: &Range<usize>) -> [(usize, Range<usize>); 2] {
         let Range { start, end } = self.middle;
         let before = range.start.min(start)..range.end.min(start);
@@ -191,8 +194,8 @@ impl Registration {
         }
     }
 
-    /// Calls `copy` with each piece of a range of which this copy is newer, and notes that they are
-    /// equal then.
+    /// Calls `copy` with each piece of `range` whose note is `newer`. Then sets the note of these
+    /// bytes to `Neither`.
     fn settle(
         &self,
         range: &Range<usize>,
@@ -216,16 +219,18 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         if !self.middle.is_empty() {
-            // It could not be given back, so a device may be told to use it: the memory stays.
+            // The pages are still registered, so a device may still access them. The memory is
+            // leaked.
             std::mem::forget(self.owner.take());
         }
-        // The program's own code.
+        // The drop of the owner is code of the program, which may panic.
         let owner = self.owner.take();
         contain(|| drop(owner));
     }
 }
 
-/// The whole pages inside some memory, in bytes from its start. Empty when there are none.
+/// Returns the range of the whole pages inside some memory, in bytes from its start. The range is
+/// empty if there are none.
 fn whole_pages(address: usize, bytes: usize) -> Range<usize> {
     let first = address.wrapping_neg() % PAGE;
     if first >= bytes {

@@ -1,4 +1,4 @@
-//! Parts of device buffers.
+//! Slices of device buffers.
 
 #![forbid(unsafe_code)]
 
@@ -29,13 +29,13 @@ use crate::order::work::Work;
 /// ```
 pub struct DeviceSlice<'a, T: Element> {
     allocation: &'a Owned,
-    /// In elements of the allocation.
+    /// The range in elements of the allocation.
     range: Range<usize>,
     marker: PhantomData<&'a T>,
 }
 
-/// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint ones may be used at
-/// the same time, on different streams and threads, and do not wait for one another.
+/// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint slices may be used
+/// at the same time, on different streams and threads, and do not wait for one another.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -52,12 +52,12 @@ pub struct DeviceSlice<'a, T: Element> {
 /// ```
 pub struct DeviceSliceMut<'a, T: Element> {
     allocation: &'a Owned,
-    /// In elements of the allocation.
+    /// The range in elements of the allocation.
     range: Range<usize>,
     marker: PhantomData<&'a mut T>,
 }
 
-/// The part of `within` that `range` (relative to it) names.
+/// Returns the part of `within` that `range` names. `range` is relative to the start of `within`.
 pub(super) fn part(within: &Range<usize>, range: impl RangeBounds<usize>) -> Result<Range<usize>> {
     let length = within.end - within.start;
     let start = match range.start_bound() {
@@ -81,13 +81,13 @@ pub(super) fn bytes<T>(range: &Range<usize>) -> Range<usize> {
 }
 
 impl<'a, T: Element> DeviceSlice<'a, T> {
-    /// Copies to the host. As [`DeviceBuffer::to_vec`](super::DeviceBuffer::to_vec).
+    /// Copies the slice to the host, as [`DeviceBuffer::to_vec`](super::DeviceBuffer::to_vec) does.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         Download::new(&self.region(), stream)
     }
 
-    /// Copies to the host, into a slice of the same length. As
-    /// [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into).
+    /// Copies to the host, into a slice of the same length, as
+    /// [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into) does.
     pub fn download_into<'d>(
         &self,
         destination: &'d mut [T],
@@ -96,19 +96,19 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         DownloadInto::new(&self.region(), destination, stream)
     }
 
-    /// Copies to pinned memory of the same length. As
-    /// [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to).
+    /// Copies to pinned memory of the same length, as
+    /// [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to) does.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
+    /// range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -122,7 +122,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Self { allocation, range, marker: PhantomData }
     }
 
-    /// Where it is, in elements of the allocation.
+    /// Returns the allocation and the range of the slice in it, in elements.
     pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
         (self.allocation, self.range)
     }
@@ -144,14 +144,14 @@ impl<T: Element> Clone for DeviceSlice<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    /// Copies from the host; `data` must have the slice's length. As
-    /// [`DeviceBuffer::upload`](super::DeviceBuffer::upload).
+    /// Copies `data`, which must have the length of the slice, from the host, as
+    /// [`DeviceBuffer::upload`](super::DeviceBuffer::upload) does.
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
         transfer::upload(&self.region(), data, stream)
     }
 
-    /// Copies from another buffer or slice of the same device. As
-    /// [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from).
+    /// Copies from another buffer or slice of the same device, as
+    /// [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from) does.
     #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
@@ -161,32 +161,35 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         transfer::copy::<T, S>(&source.region(), &self.region(), stream)
     }
 
-    /// Copies from pinned memory of the same length. As
-    /// [`DeviceBuffer::copy_from_host`](super::DeviceBuffer::copy_from_host).
+    /// Copies from pinned memory of the same length, as
+    /// [`DeviceBuffer::copy_from_host`](super::DeviceBuffer::copy_from_host) does.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)
     }
 
-    /// Sets every byte to zero. As [`DeviceBuffer::fill_zero`](super::DeviceBuffer::fill_zero).
+    /// Sets every byte to zero, as [`DeviceBuffer::fill_zero`](super::DeviceBuffer::fill_zero)
+    /// does.
     #[inline]
     pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         transfer::fill_zero(&self.region(), stream)
     }
 
-    /// A part of the slice, in elements relative to its start. A range that is not inside is an
-    /// error.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
+    /// range does not lie inside the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
         Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Two parts: the first `mid` elements and the rest.
+    /// Splits the slice into the first `mid` elements and the rest. Fails if `mid` is greater than
+    /// the length.
     pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
         let first = part(&self.range, ..mid)?;
         let second = part(&self.range, mid..)?;
         Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
     }
 
-    /// Pieces of `size` elements, the last one perhaps shorter.
+    /// Splits the slice into pieces of `size` elements. The last piece may be shorter. Fails if
+    /// `size` is 0.
     pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = DeviceSliceMut<'a, T>>> {
         if size == 0 {
             return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
@@ -197,12 +200,12 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         }))
     }
 
-    /// The same elements, to read, while `self` is borrowed.
+    /// Returns the same elements for reading, while `self` is borrowed.
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice::new(self.allocation, self.range.clone())
     }
 
-    /// Length in elements.
+    /// Returns the length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -216,7 +219,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         Self { allocation, range, marker: PhantomData }
     }
 
-    /// Where it is, in elements of the allocation.
+    /// Returns the allocation and the range of the slice in it, in elements.
     pub(super) fn into_parts(self) -> (&'a Owned, Range<usize>) {
         (self.allocation, self.range)
     }

@@ -14,27 +14,28 @@ use crate::order::work::Work;
 pub(crate) mod sealed {
     use super::*;
 
-    /// How the crate reaches a source.
+    /// The part of a source that only the crate uses.
     pub trait Source {
         fn region(&self) -> Region<'_>;
     }
 
-    /// How the crate reaches a destination on the host.
+    /// The part of a destination on the host that only the crate uses.
     pub trait HostDestination {
         fn region(&self) -> Region<'_>;
     }
 
-    /// How the crate reaches a destination and gives it back.
+    /// The part of a destination that only the crate uses. After a call, `finish` returns the
+    /// destination to the caller.
     pub trait Destination<S: StreamState = Open>: Sized {
-        /// Whether it was never written: then an operation must write all of it.
+        /// Whether the destination was never written. Then an operation must write all of it.
         const FRESH: bool;
         type Output;
         type Optional;
         type Error: From<Error>;
         fn region(&self) -> Region<'_>;
-        /// `outcome` is what became of the call.
+        /// Turns the outcome of a call into the value that the call returns.
         fn finish(self, outcome: Result<S::Work>) -> Result<Self::Output, Self::Error>;
-        /// The same for a rank that may have no destination.
+        /// Does the same as [`finish`](Self::finish) for a rank that may have no destination.
         fn finish_optional(
             this: Option<Self>,
             outcome: Result<S::Work>,
@@ -44,7 +45,7 @@ pub(crate) mod sealed {
 
 /// A source that is borrowed for longer than one call. Sealed like [`Source`].
 pub trait Lend<'a>: sealed::Source {
-    /// The region that it refers to, for as long as it was borrowed.
+    /// Returns its region, which stays borrowed for `'a`.
     #[doc(hidden)]
     fn lend(self) -> Region<'a>;
 }
@@ -56,7 +57,7 @@ pub trait Lend<'a>: sealed::Source {
             make it with `zeros`"
 )]
 pub trait LendMut<'a>: sealed::Destination {
-    /// The region that it refers to, for as long as it was borrowed.
+    /// Returns its region, which stays borrowed for `'a`.
     #[doc(hidden)]
     fn lend(self) -> Region<'a>;
 }
@@ -92,8 +93,8 @@ impl<'a, T: Element> LendMut<'a> for DeviceSliceMut<'a, T> {
     }
 }
 
-/// Something an operation can read: `&DeviceBuffer<T>`, [`DeviceSlice<T>`](DeviceSlice) or a
-/// reference to one.
+/// Device memory that an operation can read: `&DeviceBuffer<T>`, [`DeviceSlice<T>`](DeviceSlice) or
+/// `&DeviceSlice<T>`.
 ///
 /// The trait is sealed.
 ///
@@ -122,7 +123,7 @@ impl<'a, T: Element> LendMut<'a> for DeviceSliceMut<'a, T> {
     note = "pass `&buffer` or a slice of it (`buffer.slice(a..b)?`); memory that was never written (`Uninit`) cannot be read"
 )]
 pub trait Source<T: Element>: sealed::Source {
-    /// Length in elements.
+    /// Returns the length in elements.
     fn len(&self) -> usize {
         sealed::Source::region(self).bytes() / size_of::<T>()
     }
@@ -133,9 +134,9 @@ pub trait Source<T: Element>: sealed::Source {
     }
 }
 
-/// Something an operation can write: `&mut DeviceBuffer<T>`, [`DeviceSliceMut<T>`](DeviceSliceMut)
-/// or `&mut` of one, or a `DeviceBuffer<T, Uninit>` by value, which comes back as `DeviceBuffer<T>`
-/// beside the [`Work`].
+/// Device memory that an operation can write: `&mut DeviceBuffer<T>`,
+/// [`DeviceSliceMut<T>`](DeviceSliceMut), `&mut DeviceSliceMut<T>`, or a `DeviceBuffer<T, Uninit>`
+/// by value. The call returns such a buffer as `DeviceBuffer<T>`, together with the [`Work`].
 ///
 /// The trait is sealed.
 ///
@@ -178,7 +179,7 @@ pub trait Destination<T: Element, S: StreamState = Open>:
     type Error: From<Error>;
 }
 
-/// A call was refused; here is the buffer that was passed to it by value.
+/// The error of a refused call, with the buffer that was passed to the call by value.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -197,9 +198,9 @@ pub trait Destination<T: Element, S: StreamState = Open>:
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub struct Refused<T: Element> {
-    /// Why.
+    /// The error of the call.
     pub error: Error,
-    /// The buffer, when the call had taken it.
+    /// The buffer, if the call had taken one.
     pub buffer: Option<DeviceBuffer<T, Uninit>>,
 }
 
@@ -217,7 +218,7 @@ impl<T: Element> From<Error> for Refused<T> {
 
 impl<T: Element> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // For people, as that of the error: `unwrap` prints it.
+        // The readable text of the error, because `unwrap` prints it.
         fmt::Debug::fmt(&self.error, f)
     }
 }
@@ -228,7 +229,7 @@ impl<T: Element> fmt::Display for Refused<T> {
     }
 }
 
-// The text is that of the error, so the source is that of the error too.
+// The text is the text of `error`, so the source is the source of `error` too.
 impl<T: Element> std::error::Error for Refused<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
@@ -259,7 +260,7 @@ impl<T: Element> sealed::Source for &DeviceSlice<'_, T> {
 }
 impl<T: Element> Source<T> for &DeviceSlice<'_, T> {}
 
-/// The common part of destinations whose elements have been written before.
+/// Implements the common part of destinations whose elements have been written before.
 macro_rules! written {
     () => {
         const FRESH: bool = false;

@@ -1,9 +1,9 @@
-//! The copies. This is where bytes of the host meet bytes of a device.
+//! The copies between host and device, and between two places on a device.
 //!
-//! Invariant: every copy is issued with stamps on both sides before it is enqueued, so both ranges
-//! stay allocated and are not touched by the host until it is complete. Host memory that a copy
-//! names is always an allocation with stamps, pinned or registered, never an ordinary slice of the
-//! caller.
+//! Invariant: both sides of a copy are stamped before the copy is enqueued. So until the copy is
+//! complete, both ranges stay allocated, and the host does not access them. The host memory of a
+//! copy is always an allocation with stamps, pinned or registered, and never an ordinary slice of
+//! the caller.
 
 use std::mem::MaybeUninit;
 
@@ -55,16 +55,16 @@ fn enqueue_copy<S: StreamState>(
     source.before_device_reads();
     S::issue(stream, Operation::new(name), &touches, |raw| {
         let mut at = 0;
-        // CANN refuses to copy nothing. All of it is one piece, unless one of the two is registered
-        // memory.
+        // CANN refuses to copy zero bytes. All bytes are one piece, unless one of the two regions
+        // is registered memory.
         while at < bytes {
             let ((from, piece), (to, room)) = (source.piece(at), destination.piece(at));
             let piece = piece.min(room);
-            // SAFETY: both regions are stamped, see the module's invariant; both have `bytes`
-            // bytes, and from these places on as many as the piece.
+            // SAFETY: both regions are stamped (the invariant of the module) and have `bytes`
+            // bytes. From these places on, both have at least `piece` bytes.
             unsafe { stream.table().copy(to, from.cast_const(), piece, kind, raw) }?;
             if at == 0 {
-                // Also when a later piece is refused.
+                // Noted after the first piece, so that it holds even if a later piece is refused.
                 destination.device_writes();
             }
             at += piece;
@@ -73,7 +73,7 @@ fn enqueue_copy<S: StreamState>(
     })
 }
 
-/// Between two regions of one device.
+/// Copies between two regions of one device.
 #[inline]
 pub(crate) fn copy<T: Element, S: StreamState>(
     source: &Region<'_>,
@@ -82,7 +82,7 @@ pub(crate) fn copy<T: Element, S: StreamState>(
 ) -> Result<S::Work> {
     let operation = "copy_from";
     check_length::<T>(operation, "the source", destination, source.bytes() / size_of::<T>())?;
-    // Only foreign memory can overlap; the borrow checker sees to the rest.
+    // Only foreign memory can overlap. The borrow checker rules out all other overlaps.
     let bytes = source.overlap(destination);
     if bytes != 0 {
         return Err(Error::Overlap { operation, bytes });
@@ -91,7 +91,7 @@ pub(crate) fn copy<T: Element, S: StreamState>(
     enqueue(operation, (source, "the source"), (destination, "the destination"), kind, stream)
 }
 
-/// From the caller's memory, through a pinned block.
+/// Copies the caller's data to a device, through a pinned block.
 pub(crate) fn upload<T: Element>(
     destination: &Region<'_>,
     data: &[T],
@@ -99,13 +99,14 @@ pub(crate) fn upload<T: Element>(
 ) -> Result<Work> {
     check_length::<T>("upload", "the data", destination, data.len())?;
     upload_with(destination, stream, |block: *mut T| {
-        // SAFETY: the block has room for as many bytes as the destination, which has as many
-        // elements as `data`, and is not `data`'s memory.
+        // SAFETY: the block has room for the elements of the destination, which has as many as
+        // `data`. The block does not overlap `data`.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block, data.len()) }
     })
 }
 
-/// As [`upload`]; `fill` writes exactly the destination's elements to a pinned block.
+/// Copies data to a device as [`upload`] does. `fill` writes exactly the destination's elements to
+/// the pinned block.
 pub(super) fn upload_with<T: Element>(
     destination: &Region<'_>,
     stream: &Stream,
@@ -116,11 +117,11 @@ pub(super) fn upload_with<T: Element>(
     fill(block.pointer().cast());
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
-    // The block is dropped here, in use; the pool keeps it until the copy is complete.
+    // The block is dropped here while it is in use. The pool keeps it until the copy is complete.
     enqueue("upload", (&source, "the pinned block"), (destination, "the destination"), kind, stream)
 }
 
-/// To a pinned block, which is to be read when the work is complete.
+/// Copies device memory to a pinned block. The caller may read the block when the work is complete.
 pub(crate) fn download(
     name: &'static str,
     source: &Region<'_>,
@@ -134,7 +135,7 @@ pub(crate) fn download(
     Ok((work, block))
 }
 
-/// The first `len` elements of a pinned block whose download is complete.
+/// Returns the first `len` elements of a pinned block whose download is complete.
 pub(crate) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
     let mut values = Vec::with_capacity(len);
     read_into(block, &mut values.spare_capacity_mut()[..len]);
@@ -143,21 +144,21 @@ pub(crate) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
     values
 }
 
-/// The first elements of such a block, to as many places.
+/// Copies the first elements of a pinned block whose download is complete to `places`.
 fn read_into<T: Element>(block: &Owned, places: &mut [MaybeUninit<T>]) {
     let bytes = size_of_val(places);
     debug_assert!(bytes <= block.bytes());
     block.host_touches(&(0..bytes), false);
-    // SAFETY: the block holds as many elements (a download of as many bytes went there), is aligned
-    // (a page), and no device uses it any more; any bits are a valid element. The places are
-    // borrowed mutably.
+    // SAFETY: the block holds this many elements (it was the target of a download of as many
+    // bytes), it is aligned (to a page), and no device uses it any more. Any bits are a valid
+    // element. The places are borrowed mutably.
     unsafe {
         let first = block.pointer().cast::<MaybeUninit<T>>();
         std::ptr::copy_nonoverlapping(first, places.as_mut_ptr(), places.len());
     }
 }
 
-/// The first elements of a pinned block whose download is complete, to a slice.
+/// Copies the first elements of a pinned block whose download is complete to a slice.
 pub(super) fn read_block_into<T: Element>(block: &Owned, destination: &mut [T]) {
     let (first, len) = (destination.as_mut_ptr().cast(), destination.len());
     // SAFETY: the elements are borrowed mutably, and only initialised ones are written to them.
@@ -201,11 +202,11 @@ const FILL_ZERO: &str = "fill_zero";
 fn enqueue_zeros<S: StreamState>(destination: &Region<'_>, stream: &Stream<S>) -> Result<Issued> {
     let touches = [destination.write("the destination")];
     S::issue(stream, Operation::new(FILL_ZERO), &touches, |raw| {
-        // CANN refuses to fill nothing.
+        // CANN refuses to fill zero bytes.
         if destination.bytes() == 0 {
             return Ok(());
         }
-        // SAFETY: the region is stamped, see the module's invariant.
+        // SAFETY: the region is stamped (the invariant of the module).
         unsafe { stream.table().fill(destination.pointer(), 0, destination.bytes(), raw) }
     })
 }

@@ -1,6 +1,7 @@
-//! Channels, and which rank may touch the memory at their two ends.
+//! Channels, and the rules for which rank may touch the communication buffers at their two ends.
 //!
-//! A channel joins two ranks. Each lets the other at its communication buffer, one at a time:
+//! A channel joins two ranks. Each rank lets the other rank use its communication buffer. The owner
+//! of a buffer and the peer take turns:
 //!
 //! ```text
 //! the owner                      the peer
@@ -9,10 +10,11 @@
 //! reclaim  <---- left -----      leave      from here on it is the owner's again
 //! ```
 //!
-//! Between `expose` and `reclaim` the owner leaves its buffer alone, at least the part that the
-//! peer uses. Other peers may be in it at the same time, each by its own channel. Both directions
-//! of a channel are independent of each other. It takes two notifies at each end: the first says
-//! that the peer's memory is ready, the second that the peer has left.
+//! Between `expose` and `reclaim` the owner does not touch the part of its buffer that the peer
+//! uses. Other peers may use the buffer at the same time, each through its own channel. The two
+//! directions of a channel are independent. The protocol takes two notifies at each end of the
+//! channel: the first says that the peer's buffer is ready, and the second that the peer has left
+//! this rank's buffer.
 
 use std::fmt;
 use std::panic::Location;
@@ -20,7 +22,9 @@ use std::panic::Location;
 use super::memory::RemoteBuffer;
 use super::state::State;
 
-/// A channel to a peer (CANN: `HcclChannelAcquire`). Asking for it again gives the same one.
+/// A channel to a peer (CANN: `HcclChannelAcquire`).
+/// [`Recorder::channel`](super::Recorder::channel) returns the same channel each time it is called
+/// for the same peer.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -43,7 +47,7 @@ use super::state::State;
 pub struct Channel<'r> {
     pub(super) state: &'r State,
     pub(super) peer: u32,
-    /// Its place among the channels of the rank.
+    /// The index of the channel among the channels of the rank.
     pub(super) number: usize,
 }
 
@@ -63,8 +67,8 @@ impl fmt::Debug for Channel<'_> {
 /// The right of a peer to read and write this rank's communication buffer, until the buffer is
 /// [reclaimed](super::Thread::reclaim).
 ///
-/// Dropping or forgetting it is a mistake: the peer's last record would be left over for the next
-/// operator.
+/// Dropping or forgetting an `Exposed` is a mistake: the notify that the peer sets when it leaves
+/// would still be set when the next operator runs.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -86,12 +90,13 @@ pub struct Exposed<'r> {
     pub(super) channel: Channel<'r>,
 }
 
-/// The right of this rank to read and write the peer's communication buffer, until it
-/// [leaves](super::Thread::leave).
+/// The right of this rank to read and write the peer's communication buffer, until this rank
+/// [leaves](super::Thread::leave) the buffer.
 ///
-/// Several threads may use it, as long as the one that leaves is certain to come last. Work of
-/// another thread within the same [fork](super::MainThread::fork) is not certain to be over; work
-/// in an earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
+/// Several threads may use the buffer if the thread that leaves it is certain to be the last one.
+/// Work of another thread in the same [fork](super::MainThread::fork) is not certain to be complete
+/// by then, but work in an earlier fork is. Dropping or forgetting an `Access` is a mistake: the
+/// peer would wait forever.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -114,7 +119,7 @@ pub struct Access<'r> {
 }
 
 impl Access<'_> {
-    /// Returns the peer's communication buffer, whole.
+    /// Returns the whole communication buffer of the peer.
     pub fn buffer(&self) -> RemoteBuffer<'_> {
         RemoteBuffer::whole(self.channel)
     }
@@ -137,7 +142,7 @@ impl fmt::Debug for Access<'_> {
     }
 }
 
-/// The place as text: "src/ring.rs:12"
+/// Returns a source location as text, for example "src/ring.rs:12".
 pub(super) fn line(here: &Location<'_>) -> String {
     format!("{}:{}", here.file(), here.line())
 }

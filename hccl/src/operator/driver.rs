@@ -1,18 +1,21 @@
-//! Issuing recorded tasks on the threads of a communicator.
+//! Enqueues recorded tasks on the threads of a communicator.
 //!
-//! Invariant: before the first task is told, all of them have been checked. They read and write
-//! only the rank's input, output or communication buffer, or the communication buffer of a peer
-//! with a channel, and they do not write the input. The stamps of the operation name input and
-//! output. Communication buffers belong to communicators, which are stamped too.
+//! Invariant: all tasks of an operator are checked before the first one is enqueued. The tasks read
+//! and write only the input, the output and the communication buffer of this rank, and the
+//! communication buffer of a peer to which there is a channel. They never write the input. The
+//! operation stamps its input and its output. It also stamps the communicator, which owns the
+//! communication buffer.
 //!
-//! Tasks are told to the threads in the order in which they were recorded. So no thread of the rank
-//! ever waits for a task that has not been told yet, however short the queues of the device are.
+//! The tasks of all threads are enqueued in the order in which they were recorded. So no thread
+//! waits for a task of this rank that is not enqueued yet, however short the queues of the device
+//! are.
 //!
-//! Sub-threads begin when the main thread lets them, and end before it does. But these are waits
-//! for notifies: when the communicator fails, such a wait ends early and the tasks behind it run.
-//! The memory that an operator touches belongs to others before and after it, whether it fails or
-//! not. So the other threads first wait for an event of the stream, and the stream at the end for
-//! an event of each of them: a failure ends no wait for an event.
+//! A sub-thread begins when the main thread sets its start notify, and the main thread waits for a
+//! notify of its end. But a wait for a notify does not protect memory: when the communicator fails,
+//! the wait ends early, and the tasks queued after it run. The memory of an operator belongs to
+//! other operations before and after the operator, even if the operator fails. So at the start
+//! every other thread waits for an event of the stream, and at the end the stream waits for an
+//! event of every other thread. A failure does not end a wait for an event.
 
 #![expect(unsafe_code, reason = "the one place where primitives are called")]
 
@@ -44,7 +47,7 @@ use crate::order::issue::{Issued, Touch};
 use crate::order::label::Takes;
 use crate::sync::lock;
 
-/// An operator whose tasks are on the tape.
+/// An operator that is about to be issued. Its tasks are recorded on the tape.
 pub(super) struct Issue<'a> {
     pub(super) member: &'a Member,
     pub(super) operator: &'a Operator,
@@ -57,8 +60,10 @@ pub(super) struct Issue<'a> {
 }
 
 impl Issue<'_> {
-    /// Issues it: at once if there are channels to all of its peers, else by way of a helper, which
-    /// takes the tape. `touches` names the communicator and the regions in `memory`.
+    /// Issues the operator. The calling thread enqueues the tasks if the device's helper has no
+    /// open jobs and there are channels to all peers of the operator. Otherwise the helper acquires
+    /// the channels and enqueues the tasks; it takes the tape. `touches` names the communicator and
+    /// the regions in `memory`.
     pub(super) fn on(
         &self,
         stream: &Stream,
@@ -95,8 +100,9 @@ impl Issue<'_> {
                 let (table, comm) = (device.table(), member.enter(stream)?);
                 let resources = &mut lock(&shared.resources);
                 let mut driver = given.driver(table, comm, tape, resources);
-                // SAFETY: the handles are live. The regions of `memory` are in `touches`, so that
-                // they stay, and are left alone, until the operation is complete.
+                // SAFETY: the handles are live. The regions of `memory` are in `touches`. So they
+                // stay allocated, and no conflicting operation uses them, until the operation is
+                // complete.
                 unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }
             });
             if begun && let Err(error) = &issued {
@@ -116,7 +122,8 @@ impl Issue<'_> {
                 unsafe { driver.drive(stream, event.as_deref(), &mut begun) }
             });
             outcome.map_err(|error| {
-                // The next operators in line would meet the notifies of this one on other ranks.
+                // Other ranks may still run this operator. They would take the notifies of a later
+                // operator of this rank for those of this one.
                 shared.spoil(name, sequence, &error);
                 CallFailure { error, is_out: begun, aborts: begun }
             })
@@ -125,7 +132,7 @@ impl Issue<'_> {
     }
 }
 
-/// The arguments that all tasks have in common, apart from the acquired resources.
+/// The arguments of a call that all of its tasks share, apart from the acquired resources.
 #[derive(Clone, Copy)]
 struct OperatorCall {
     /// The name of the operator.
@@ -134,9 +141,9 @@ struct OperatorCall {
     product: Option<Product>,
     rank: u32,
     ranks: u32,
-    /// The time limit of a wait in seconds; 0: for ever.
+    /// The time limit of a wait in seconds; 0 means no limit.
     seconds: u32,
-    /// The input, the output and the own communication buffer.
+    /// The input, the output and the communication buffer of this rank.
     memory: [Buffer; 3],
     /// The reduction of the operator.
     reduction: Option<PrimitiveReduction>,
@@ -157,7 +164,7 @@ impl OperatorCall {
     }
 }
 
-/// The data for telling tasks.
+/// The state for enqueueing the tasks of one operator.
 struct OperatorDriver<'a> {
     site: Site<'a>,
     name: &'static str,
@@ -168,21 +175,22 @@ struct OperatorDriver<'a> {
     reduction: Option<PrimitiveReduction>,
 }
 
-/// The place of a piece.
+/// The address of a piece: on this rank, or on the peer of a channel.
 enum Found<'a> {
     Here(*mut c_void),
     There(&'a PeerChannel, *mut c_void),
 }
 
 impl OperatorDriver<'_> {
-    /// Acquires the missing resources, checks all tasks, and tells them. `begun` is set before the
-    /// first one: if a call fails after that, some tasks may be out.
+    /// Acquires the missing resources, checks all tasks, and enqueues them. Sets `begun` before it
+    /// enqueues the first task: if a call fails after that, some tasks may be in flight.
     ///
     /// # Safety
     ///
-    /// The communicator and the stream are live. The memory is as long as it says, lies on the
-    /// device, and stays until the stream has reached what it holds then; nobody else touches it
-    /// meanwhile but to read the input.
+    /// The communicator and the stream are live. Each buffer in `memory` lies on the device and has
+    /// the stated length. It stays allocated until the stream has completed everything that is
+    /// queued on it when this function returns. Until then nothing else touches the buffer, except
+    /// to read the input.
     unsafe fn drive(
         &mut self,
         stream: &StreamHandle,
@@ -198,24 +206,23 @@ impl OperatorDriver<'_> {
         }
         table.start_batch()?;
         *begun = true;
-        // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked
-        // at.
+        // SAFETY: the caller's promise; the handles were just acquired; the tasks were checked.
         let told = unsafe { self.tell_all(host) };
-        // In any case, also when a task was refused: the batch is a state of this OS thread, and
-        // tasks that were told before go on.
+        // The batch is a state of this OS thread, so it must end even if a task was refused. The
+        // tasks that were enqueued before that one continue to run.
         let ended = table.end_batch();
         let joined = event.map_or(Ok(()), |event| self.join(stream, event));
         told.and(ended).and(joined)
     }
 
-    /// Lets the other threads wait for the tasks that are in the stream.
+    /// Makes the other threads wait until the tasks that are now queued on the stream are complete.
     fn part(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
         let Site { table, engine, .. } = self.site;
         table.record_event(event, stream)?;
         self.resources.streams(engine).try_for_each(|of_thread| table.wait_event(of_thread, event))
     }
 
-    /// Lets the stream wait for the tasks that the other threads have been told.
+    /// Makes the stream wait until the tasks that are queued on the other threads are complete.
     fn join(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
         let Site { table, engine, seconds, .. } = self.site;
         let mut outcome = Ok(());
@@ -223,7 +230,8 @@ impl OperatorDriver<'_> {
             let waits =
                 table.record_event(event, of_thread).and_then(|()| table.wait_event(stream, event));
             if let Err(error) = waits {
-                // Then the host waits, as long as the thread's own waits can last.
+                // The stream cannot wait for this thread, so the host waits instead. Its limit is
+                // that of a wait on the thread.
                 let limit = match seconds {
                     0 => Duration::MAX,
                     seconds => Duration::from_secs(seconds.into()),
@@ -235,7 +243,7 @@ impl OperatorDriver<'_> {
         outcome
     }
 
-    /// Checks that every task touches only what it may.
+    /// Checks that every task uses only memory and notifies that it may use.
     fn check(&self) -> Result<()> {
         let RankTasks { threads, .. } = &self.tape.tasks;
         for step in threads.iter().flatten() {
@@ -260,10 +268,11 @@ impl OperatorDriver<'_> {
             (None, _) => Err(self.not_there(from)),
             (_, None) => Err(self.not_there(to)),
             (Some(Found::There(..)), Some(Found::There(..))) => {
-                Err(format!("{from} would go to {to}: one of the two must be the rank's own"))
+                Err(format!("{from} cannot go to {to}: one of the two must be on this rank"))
             }
             _ if to.rank == self.rank && to.memory == Memory::Input => Err(format!(
-                "{to} would be written: copy the input to the output or the communication buffer first"
+                "a task writes {to}, but the input is read-only: \
+                 copy the input to the output or the communication buffer first"
             )),
             _ => Ok(()),
         }
@@ -275,7 +284,7 @@ impl OperatorDriver<'_> {
             Signal::Thread { thread, .. } => (*thread as usize) < self.resources.threads.len(),
             Signal::Channel { rank, peer, .. } => self.channel(*rank, *peer).is_some(),
         };
-        if there { Ok(()) } else { Err(format!("there is no {signal}")) }
+        if there { Ok(()) } else { Err(format!("{signal} does not exist")) }
     }
 
     #[cold]
@@ -285,19 +294,19 @@ impl OperatorDriver<'_> {
         let bytes = match self.resources.peer(self.site.engine, *rank) {
             _ if own => self.memory[*memory as usize].bytes,
             Some(peer) if *memory == Memory::Buffer => peer.buffer.bytes,
-            _ => return format!("{piece} cannot be reached: there is no channel to it"),
+            _ => return format!("{piece} cannot be reached: no channel leads to this memory"),
         };
-        format!("{piece} are not there: it has {bytes} bytes")
+        format!("{piece} do not exist: this memory has {bytes} bytes")
     }
 
-    /// Returns the channel of a signal that is at one of its ends.
+    /// Returns the channel of a signal between `rank` and `peer`, one of which is this rank.
     #[inline]
     fn channel(&self, rank: u32, peer: u32) -> Option<&PeerChannel> {
         let other = if rank == self.rank { peer } else { rank };
         self.resources.peer(self.site.engine, other)
     }
 
-    /// Returns the address of a piece, if all of it is there.
+    /// Returns the address of a piece, or `None` if this rank cannot reach all of it.
     #[inline]
     fn find(&self, piece: &Piece) -> Option<Found<'_>> {
         let within = |memory: &Buffer| {
@@ -314,10 +323,11 @@ impl OperatorDriver<'_> {
         }
     }
 
+    /// Enqueues all tasks of the operator. `host` is the thread of the stream.
+    ///
     /// # Safety
     ///
-    /// As for [`drive`](Self::drive), and all is acquired and checked. `host` is the thread of the
-    /// stream.
+    /// As for [`drive`](Self::drive). All resources are acquired, and all tasks are checked.
     unsafe fn tell_all(&mut self, host: ThreadHandle) -> Result<()> {
         let Site { table, engine, seconds, .. } = self.site;
         let mut told = std::mem::take(&mut self.resources.told);
@@ -337,7 +347,7 @@ impl OperatorDriver<'_> {
                 for index in tape.order.iter().map(|thread| *thread as usize) {
                     let (Some(handle), Some(next)) = (threads.get(index), told.get_mut(index))
                     else {
-                        return Err(invalid(format!("there is no thread {index}")));
+                        return Err(invalid(format!("no thread {index} was acquired")));
                     };
                     if let Some(step) = tape.tasks.threads.get(index).and_then(|t| t.get(*next)) {
                         self.tell(*handle, &step.task)?;
@@ -356,13 +366,16 @@ impl OperatorDriver<'_> {
         outcome
     }
 
+    /// Enqueues one task on a thread.
+    ///
     /// # Safety
     ///
-    /// As for [`drive`](Self::drive), and the task was checked.
+    /// As for [`drive`](Self::drive). The task was checked.
     #[inline]
     unsafe fn tell(&self, thread: ThreadHandle, task: &Task) -> Result<()> {
         let Site { table, seconds, .. } = self.site;
-        // SAFETY: the caller's promise; the memory that was found is as long as the piece.
+        // SAFETY: the caller's promise; `find` returns only memory that has the length of the
+        // piece.
         unsafe {
             match task {
                 Task::Copy { from, to } => match (self.find(from), self.find(to)) {
@@ -425,5 +438,5 @@ impl OperatorDriver<'_> {
 /// happen.
 #[cold]
 fn gone(task: &Task) -> Error {
-    invalid(format!("what a task needs is gone: {task}"))
+    invalid(format!("a checked resource of a task is missing, which is a bug of hccl: {task}"))
 }

@@ -1,4 +1,5 @@
-//! The engines of operators, by the names and protocols of CANN.
+//! Conversions of the engines and products of operators: to CANN's codes and protocols, and to the
+//! types of the checker.
 
 use ascend_operator::plan::Engine;
 use ascend_sys::{CommEngine, CommProtocol};
@@ -8,6 +9,7 @@ use crate::error::product::Product;
 /// The number of engines.
 pub(super) const ENGINES: usize = 2;
 
+/// Returns CANN's code for an engine.
 pub(super) fn code(engine: Engine) -> CommEngine {
     match engine {
         Engine::CpuTs => CommEngine::COMM_ENGINE_CPU_TS,
@@ -15,7 +17,7 @@ pub(super) fn code(engine: Engine) -> CommEngine {
     }
 }
 
-/// The protocol of its channels. A product that is not known is one like the A2.
+/// Returns the protocol of the channels of an engine. An unknown product is treated like the A2.
 pub(super) fn protocol(engine: Engine, product: Option<Product>) -> CommProtocol {
     match (product, engine) {
         (Some(Product::Ascend950), Engine::CpuTs) => CommProtocol::COMM_PROTOCOL_ROCE,
@@ -24,7 +26,7 @@ pub(super) fn protocol(engine: Engine, product: Option<Product>) -> CommProtocol
     }
 }
 
-/// The product as the checker calls it.
+/// Converts a product to the type that the checker uses.
 pub(super) fn checked(product: Product) -> ascend_operator::check::Product {
     use ascend_operator::check::Product as Checked;
     match product {

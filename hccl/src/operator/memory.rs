@@ -1,5 +1,5 @@
-//! The memory that an operator works on: parts of a rank's own, and of a peer's communication
-//! buffer.
+//! The memory on which an operator works: parts of a rank's own memory, and parts of a peer's
+//! communication buffer.
 
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
@@ -10,10 +10,11 @@ use ascend_operator::{Memory, Piece};
 use super::channel::Channel;
 use super::state::State;
 
-/// Elements of the rank's own memory: of its input, its output or its communication buffer.
+/// A range of elements of the rank's own memory: of its input, its output or its communication
+/// buffer.
 ///
-/// It is a place, not data: its contents are known when the operator runs. Copying it copies the
-/// place.
+/// A `LocalBuffer` is a place, not data: its elements have values only when the operator runs.
+/// Copying a `LocalBuffer` copies the place, not the elements.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -40,8 +41,8 @@ pub struct LocalBuffer<'r> {
     length: usize,
 }
 
-/// Elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). It is reached
-/// through an [`Access`](super::Access), only as long as that lasts.
+/// A range of elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). An
+/// [`Access`](super::Access) returns it, and it cannot outlive the `Access`.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -62,13 +63,13 @@ pub struct LocalBuffer<'r> {
 pub struct RemoteBuffer<'a> {
     pub(super) state: &'a State,
     pub(super) peer: u32,
-    /// The number of its channel.
+    /// The index of the channel to the peer.
     pub(super) channel: usize,
     start: usize,
     length: usize,
 }
 
-/// The methods of both kinds.
+/// Implements the methods that both kinds of buffers have.
 macro_rules! places {
     ($buffer:ident, $life:lifetime) => {
         impl<$life> $buffer<$life> {
@@ -77,33 +78,34 @@ macro_rules! places {
                 self.length
             }
 
-            /// Whether there are none.
+            /// Whether the buffer has no elements.
             pub fn is_empty(&self) -> bool {
                 self.length == 0
             }
 
-            /// Returns some of the elements. A range that is not inside is a mistake, and gives
-            /// none.
+            /// Returns the elements in `range`. A range that does not lie within the buffer is a
+            /// mistake, and returns an empty buffer.
             #[track_caller]
             pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
                 let (start, length) = inside(self.state, range, self.length);
                 Self { start: self.start + start, length, ..*self }
             }
 
-            /// Returns block `index` of blocks of `length` elements each.
+            /// Divides the buffer into blocks of `length` elements each, and returns block `index`.
             #[track_caller]
             pub fn block(&self, index: u32, length: usize) -> Self {
                 let start = (index as usize).saturating_mul(length);
                 self.slice(start..start.saturating_add(length))
             }
 
-            /// Returns part `index` of `parts` parts that differ by one element at most.
+            /// Divides the buffer into `parts` parts whose lengths differ by at most one element,
+            /// and returns part `index`.
             #[track_caller]
             pub fn part(&self, index: u32, parts: u32) -> Self {
                 self.parts(index..index.saturating_add(1), parts)
             }
 
-            /// Returns several [parts](Self::part) that follow one another.
+            /// Returns the consecutive [parts](Self::part) in `range` as one buffer.
             #[track_caller]
             pub fn parts(&self, range: Range<u32>, parts: u32) -> Self {
                 let cut = |index: u32| {
@@ -112,8 +114,8 @@ macro_rules! places {
                 self.slice(cut(range.start)..cut(range.end))
             }
 
-            /// Returns parts of `length` elements, the last one with the elements that are left.
-            /// None of a buffer without elements; a length of 0 counts as 1.
+            /// Returns consecutive parts of `length` elements each. The last part may be shorter.
+            /// An empty buffer has no parts. A `length` of 0 counts as 1.
             pub fn chunks(&self, length: usize) -> impl Iterator<Item = Self> + use<$life> {
                 let (whole, length) = (*self, length.max(1));
                 (0..whole.length).step_by(length).map(move |at| Self {
@@ -145,8 +147,9 @@ impl<'a> RemoteBuffer<'a> {
         RemoteBuffer { state, peer, channel: number, start: 0, length }
     }
 
-    /// Returns the elements that lie where `place` lies in the own communication buffer. A place in
-    /// other memory is a mistake, as is one that is not inside; it gives none.
+    /// Returns the elements of the peer's communication buffer at the position of `place` in this
+    /// rank's communication buffer. It is a mistake if `place` is in other memory, or if its
+    /// position does not lie within this buffer. The result is then empty.
     ///
     /// ```
     /// # use hccl::operator::*;
@@ -163,7 +166,10 @@ impl<'a> RemoteBuffer<'a> {
         match range {
             Some(range) if place.memory == Memory::Buffer => self.slice(range),
             _ => {
-                let text = format!("{place:?} have no counterpart among {self:?}");
+                let text = format!(
+                    "{place:?} have no counterpart among {self:?}: \
+                     give a part of this rank's communication buffer with the same range"
+                );
                 self.state.mistake(Location::caller(), text);
                 Self { length: 0, ..*self }
             }
@@ -175,7 +181,7 @@ impl<'a> RemoteBuffer<'a> {
     }
 }
 
-/// "elements 4..8 of the output"
+/// Writes the range and the memory, for example "elements 4..8 of the output".
 impl fmt::Debug for LocalBuffer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { start, length, memory, .. } = self;
@@ -183,7 +189,8 @@ impl fmt::Debug for LocalBuffer<'_> {
     }
 }
 
-/// "elements 4..8 of the communication buffer of rank 2"
+/// Writes the range, the memory and the rank, for example "elements 4..8 of the communication
+/// buffer of rank 2".
 impl fmt::Debug for RemoteBuffer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { start, length, peer, .. } = self;
@@ -192,7 +199,8 @@ impl fmt::Debug for RemoteBuffer<'_> {
     }
 }
 
-/// The start and the length of a range; nothing if it is not inside `length` elements.
+/// Returns the start and the length of a range. A range that does not lie within `length` elements
+/// is a mistake, and returns (0, 0).
 #[track_caller]
 fn inside(state: &State, range: impl RangeBounds<usize>, length: usize) -> (usize, usize) {
     let start = match range.start_bound() {
@@ -211,7 +219,7 @@ fn inside(state: &State, range: impl RangeBounds<usize>, length: usize) -> (usiz
     let range = Range { start, end };
     state.mistake(
         Location::caller(),
-        format!("elements {range:?} are asked for, and the buffer has {length}"),
+        format!("elements {range:?} do not lie in a buffer of length {length}: change the range"),
     );
     (0, 0)
 }

@@ -1,11 +1,13 @@
-//! Communication operators of one's own: collective algorithms, written once, proven before they
-//! run, run on the emulator or on CANN. Use one for an algorithm that HCCL does not have, or to
-//! compare algorithms. A program that only calls [collectives](crate::collective) needs none, and
-//! work on the cores is for a [kernel](mod@crate::kernel).
+//! User-defined communication operators: collective algorithms that the crate checks before they
+//! run, on the emulator or on CANN. Use an operator for an algorithm that HCCL does not have, or to
+//! compare algorithms. A program that only calls [collectives](crate::collective) needs no
+//! operator. For computation on the cores, use a [kernel](mod@crate::kernel).
 //!
-//! An operator is a function that says what *one* rank does. It is run once for each rank to record
-//! tasks: copies, reductions, and the notifies and signals that order them. Here every rank puts
-//! its elements into its communication buffer, lets all others at it, and reads theirs:
+//! An operator is a function that describes the work of *one* rank. The function records the tasks
+//! of the rank: copies, reductions, and the notifies and signals that order them.
+//! [`Operator::record`] calls the function once for each rank; a run calls it for its own rank
+//! only. In this example, every rank copies its elements into its communication buffer, exposes the
+//! buffer to all other ranks, and reads from their buffers:
 //!
 //! ```
 //! use hccl::operator::*;
@@ -16,12 +18,12 @@
 //!     let shared = op.buffer().slice(..n);
 //!     main.copy(input, shared);
 //!     main.copy(input, output.block(op.rank(), n));
-//!     // A thread for each of the others, this one among them.
+//!     // One thread for each other rank. The main thread is one of these threads.
 //!     main.fork(op.ranks() - 1, |threads| {
 //!         for (thread, peer) in threads.iter().zip(op.others()) {
 //!             let channel = op.channel(peer);
 //!             let exposed = thread.expose(channel); // the peer may read our buffer
-//!             let access = thread.enter(channel); // and we its, as soon as it says so
+//!             let access = thread.enter(channel); // waits until the peer exposes its buffer
 //!             thread.read(access.buffer().slice(..n), output.block(peer, n));
 //!             thread.leave(access);
 //!             thread.reclaim(exposed);
@@ -39,25 +41,26 @@
 //!
 //! # The parts
 //!
-//! * [`Recorder`] holds the function's knowledge: its rank, the number of ranks, its
-//!   [memory](LocalBuffer), its [channels](Channel).
-//! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs;
-//!   it [forks](MainThread::fork) others, which end with the fork.
+//! * [`Recorder`] gives the function its rank, the number of ranks, its [memory](LocalBuffer) and
+//!   its [channels](Channel).
+//! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs.
+//!   It starts other threads in a [fork](MainThread::fork), and they end with the fork.
 //! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: the owner of a
-//!   communication buffer [exposes](Thread::expose) and [reclaims](Thread::reclaim) it, the user
-//!   [enters](Thread::enter) and [leaves](Thread::leave) it. Only in between is there a
-//!   [`RemoteBuffer`].
-//! * [`algorithms`] are those of the field, written with these parts: to use, and to take as a
-//!   beginning.
+//!   communication buffer [exposes](Thread::expose) and [reclaims](Thread::reclaim) it, and the
+//!   peer [enters](Thread::enter) and [leaves](Thread::leave) it. A [`RemoteBuffer`] exists only
+//!   between entering and leaving.
+//! * [`algorithms`] contains well-known algorithms that are written with these parts. Use them as
+//!   they are, or as a starting point.
 //!
-//! Mistakes that one rank makes by itself do not compile, or are a [`Mistake`] with its line when
-//! the operator is recorded. The checker finds mistakes that ranks make together.
+//! A mistake that one rank makes by itself does not compile, or is reported as a [`Mistake`] with
+//! its line when the operator is recorded. The [checker](Recorded::check) finds mistakes that arise
+//! only from the tasks of several ranks together.
 //!
 //! # Running
 //!
-//! [`Communicator::run`](crate::Communicator::run) makes an operator an operation like any
-//! collective: numbered, ordered behind every operation that uses the same buffers, watched by a
-//! [`Work`](crate::Work), traced, with a deadline.
+//! [`Communicator::run`](crate::Communicator::run) issues an operator as an operation like any
+//! collective. The operation has a number, is ordered after every operation that uses the same
+//! buffers, returns a [`Work`](crate::Work), is traced, and has a deadline.
 //!
 //! ```
 //! # use hccl::operator::*;
@@ -95,22 +98,24 @@
 //! # }
 //! ```
 //!
-//! Every call records the rank's tasks anew, checks for mistakes that this rank can make by itself,
-//! and tells the tasks to the threads. Threads, channels and the communication buffer are acquired
-//! when they are first needed and kept by the communicator. The buffer is twice
-//! [`buffer_mib`](crate::CommConfig) long.
+//! Every call records the rank's tasks again, checks them for mistakes that one rank can make by
+//! itself, and enqueues them on the threads. The communicator acquires threads, channels and the
+//! communication buffer when they are first needed, and keeps them. The size of the communication
+//! buffer is twice [`buffer_mib`](crate::CommConfig).
 //!
-//! On a device the tasks of one operator are in flight on several queues. It is complete, and its
-//! buffers are free, when all of them have ended, also when something failed. After an operator
-//! fails, the state of its notifies is undefined, so the communicator then runs no more operators.
-//! An operator cannot be [captured](crate::device::graph).
+//! On a device, the tasks of one operator are in flight on several queues. The operator is
+//! complete, and its buffers are free, when all of its tasks have ended, even if one of them
+//! failed. After an operator fails, the state of its notifies is undefined, so the communicator
+//! refuses all later operators. An operator cannot be [captured](crate::device::graph).
 //!
-//! [`Engine`] lists the products on which this runs, and the parts that only the emulator has.
+//! [`Engine`] lists the products on which operators run, and the engines that run only on the
+//! emulator.
 //!
 //! # Units
 //!
-//! All lengths are elements, all of one type: the operator's. Input and output are the rank's own.
-//! Peers reach the communication buffer, which belongs to the communicator.
+//! All lengths are numbers of elements. All elements of an operator have one type. The input and
+//! the output belong to the rank, and peers cannot reach them. Peers reach only the communication
+//! buffer, which belongs to the communicator.
 
 #![deny(unsafe_code)]
 
@@ -142,7 +147,7 @@ pub use crate::error::operator::{Mistake, RecordError};
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub use ascend_operator::Cost;
-/// The purpose of an operator, from [`Operator::goal`].
+/// The goal of an operator, from [`Operator::goal`].
 ///
 /// ```
 /// use hccl::operator::{Goal, Operator, algorithms};
@@ -151,7 +156,7 @@ pub use ascend_operator::Cost;
 /// assert_eq!(*gather.goal(), Goal::AllGather);
 /// ```
 pub use ascend_operator::Goal;
-/// The durations with which [`Recorded::cost`] counts.
+/// A model of the durations of transfers and reductions, for [`Recorded::cost`].
 ///
 /// ```
 /// use hccl::operator::{Model, Operator, algorithms};
@@ -164,7 +169,7 @@ pub use ascend_operator::Goal;
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub use ascend_operator::Model;
-/// A task of a [`Recorded`] operator.
+/// The position of a task in a [`Recorded`] operator: its rank, its thread, and its index there.
 ///
 /// ```
 /// use hccl::operator::{Model, Operator, algorithms};
@@ -223,7 +228,7 @@ pub use ascend_operator::check::Report;
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub use ascend_operator::check::Severity;
-/// The engine of an operator: see [`Run::engine`].
+/// The engine that runs the tasks of an operator: see [`Run::engine`].
 ///
 /// ```
 /// use hccl::operator::{Engine, Operator, algorithms};

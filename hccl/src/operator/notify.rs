@@ -9,7 +9,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// [`Clear`] or [`Set`].
+/// The state of a [`Notify`]: [`Clear`] or [`Set`].
 ///
 /// ```
 /// use hccl::operator::{Notify, NotifyState};
@@ -24,7 +24,7 @@ pub trait NotifyState: sealed::Sealed {
     const IS_SET: bool;
 }
 
-/// The bit is clear: it is next to be recorded.
+/// The state of a notify whose bit is clear. The next step is to record the notify.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -48,7 +48,7 @@ pub trait NotifyState: sealed::Sealed {
 #[derive(Debug)]
 pub enum Clear {}
 
-/// The bit is set, or will be: it is next to be waited for.
+/// The state of a notify whose bit is set, or will be set. The next step is to wait for the notify.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -83,13 +83,14 @@ impl NotifyState for Set {
     const IS_SET: bool = true;
 }
 
-/// One latched bit, with which one thread of a rank holds up another. It belongs to the thread that
-/// waits for it, which [makes](super::Thread::notify) it.
+/// A latched bit: one thread of a rank waits for it, and another thread sets it. A notify belongs
+/// to the thread that waits, and that thread [makes](super::Thread::notify) it.
 ///
-/// Its type says what comes next: [`record`](super::Thread::record) takes a clear one and gives it
-/// back set, [`wait`](super::Thread::wait) the other way round. So no thread records it twice, or
-/// waits for a notify that nobody records. Dropping or forgetting a set one is a mistake: the bit
-/// would be left over for the next operator.
+/// The type of a notify determines the next step: [`record`](super::Thread::record) takes a clear
+/// notify and returns a set one, and [`wait`](super::Thread::wait) takes a set notify and returns a
+/// clear one. So no thread records a notify twice, or waits for a notify that no thread records.
+/// Dropping or forgetting a set notify is a mistake: its bit would still be set when the next
+/// operator runs.
 ///
 /// ```compile_fail
 /// use hccl::operator::*;
@@ -105,7 +106,7 @@ impl NotifyState for Set {
 /// ```
 pub struct Notify<'f, S: NotifyState = Clear> {
     pub(super) state: &'f State,
-    /// The thread that waits for it.
+    /// The thread that waits for the notify.
     pub(super) thread: u32,
     pub(super) index: u32,
     of: PhantomData<S>,
@@ -116,7 +117,7 @@ impl<'f, S: NotifyState> Notify<'f, S> {
         Notify { state, thread, index, of: PhantomData }
     }
 
-    /// Returns the same bit in the other state.
+    /// Returns the same notify in another state.
     pub(super) fn in_state<T: NotifyState>(self) -> Notify<'f, T> {
         Notify::new(self.state, self.thread, self.index)
     }

@@ -1,4 +1,4 @@
-//! Operators: a function and a goal.
+//! The type of operators, and the settings for which an operator is recorded.
 
 use std::fmt;
 use std::panic::Location;
@@ -14,30 +14,33 @@ use crate::collective::CountMatrix;
 use crate::dtype::{DType, Element, ReduceKind, ReduceOp};
 use crate::error::operator::{Mistake, RecordError};
 
-/// The bytes of a communication buffer unless told otherwise: CANN's default, twice 200 MiB.
+/// The default size of a communication buffer in bytes: that of CANN, twice 200 MiB.
 const BUFFER: u64 = 2 * (200 << 20);
 
 /// The function of an operator.
 type Function = dyn Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync;
 
-/// A communication operator: a function that says what one rank does, and what all of them together
-/// are to achieve.
+/// A communication operator: a function that describes the work of one rank, and the goal that all
+/// ranks achieve together.
+///
+/// In the table, p is the number of ranks, and n is the count of the operator. Lengths are in
+/// elements.
 ///
 /// | made by | input of a rank | output of a rank |
 /// | --- | --- | --- |
-/// | [`all_gather`](Self::all_gather) | n | those of all ranks: p n |
-/// | [`all_reduce`](Self::all_reduce) | n | the sum (or so) of all: n |
-/// | [`reduce_scatter`](Self::reduce_scatter) | p n: a block for each rank | the sum of its blocks: n |
+/// | [`all_gather`](Self::all_gather) | n | the inputs of all ranks: p n |
+/// | [`all_reduce`](Self::all_reduce) | n | the reduction of the inputs of all ranks: n |
+/// | [`reduce_scatter`](Self::reduce_scatter) | p n: a block for each rank | the reduction of the blocks for this rank: n |
 /// | [`broadcast`](Self::broadcast) | the root: n | n |
 /// | [`reduce`](Self::reduce) | n | the root: n |
 /// | [`scatter`](Self::scatter) | the root: p n | n |
 /// | [`gather`](Self::gather) | n | the root: p n |
-/// | [`all_to_all`](Self::all_to_all) | p n: a block for each rank | p n: a block from each |
-/// | [`all_to_all_v`](Self::all_to_all_v) | a block for each rank | a block from each, of the lengths in the matrix |
+/// | [`all_to_all`](Self::all_to_all) | p n: a block for each rank | p n: a block from each rank |
+/// | [`all_to_all_v`](Self::all_to_all_v) | a block for each rank | a block from each rank, of the lengths in the matrix |
 /// | [`send`](Self::send) | the sender: n | the receiver: n |
-/// | [`other`](Self::other) | as given | as given |
+/// | [`other`](Self::other) | the given length | the given length |
 ///
-/// Cloning it gives another handle of the same operator.
+/// A clone is another handle to the same operator.
 ///
 /// ```
 /// use hccl::operator::{Operator, algorithms};
@@ -62,11 +65,11 @@ pub struct Operator {
     name: &'static str,
     goal: Arc<Goal>,
     function: Arc<Function>,
-    /// The line that made it.
+    /// The source line that made the operator.
     source: &'static Location<'static>,
 }
 
-/// Makes the constructor for each goal.
+/// Defines a constructor for each goal.
 macro_rules! goals {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $goal:expr;)*) => {$(
         $(#[$doc])*
@@ -88,8 +91,8 @@ impl Operator {
         all_gather() Goal::AllGather;
         /// Makes an operator in which all ranks get the reduction of the elements of each rank.
         all_reduce(op: impl ReduceOp) Goal::AllReduce(reduction(op));
-        /// Makes an operator in which every rank gets the reduction of the elements that all have
-        /// for it.
+        /// Makes an operator in which every rank gets the reduction of the blocks that all ranks
+        /// have for it.
         reduce_scatter(op: impl ReduceOp) Goal::ReduceScatter(reduction(op));
         /// Makes an operator in which all ranks get the elements of the root.
         broadcast(root: u32) Goal::Broadcast { root };
@@ -99,42 +102,44 @@ impl Operator {
         scatter(root: u32) Goal::Scatter { root };
         /// Makes an operator in which the root gets the elements of each rank.
         gather(root: u32) Goal::Gather { root };
-        /// Makes an operator in which every rank gets a block from each.
+        /// Makes an operator in which every rank gets a block from each rank.
         all_to_all() Goal::AllToAll;
-        /// Makes an operator in which every rank gets a block from each, of as many elements as the
-        /// matrix says.
+        /// Makes an operator in which every rank gets a block from each rank. The matrix has the
+        /// number of elements of each block.
         all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
         /// Makes an operator in which one rank gets the elements of another one.
         send(from: u32, to: u32) Goal::Send { from, to };
-        /// Makes an operator for something else: every rank gives `input` and gets `output`
-        /// elements, whatever the count. The checker does not look at the contents of the output.
+        /// Makes an operator with another goal. On every rank the input has `input` elements and
+        /// the output has `output` elements, whatever the count. The checker does not check the
+        /// contents of the output.
         other(input: u64, output: u64) Goal::Other { input, output };
     }
 
-    /// Returns the name, for messages, traces and pictures.
+    /// Returns the name of the operator, which messages, traces and pictures show.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns what the operator is to achieve.
+    /// Returns the goal of the operator: the result that all ranks produce together.
     pub fn goal(&self) -> &Goal {
         &self.goal
     }
 
-    /// Records the tasks of all of `ranks` ranks for `count` elements: the n of the table above.
-    /// Nothing runs.
+    /// Records the tasks of every rank, for a run on `ranks` ranks with a count of `count` elements
+    /// (the n in the table above). No task runs.
     ///
     /// # Errors
     ///
-    /// Every mistake that does not depend on what the ranks do together: ranges outside of buffers,
-    /// lengths that differ, halves that are missing, each with its line.
+    /// Returns every mistake that one rank makes by itself, with its line: ranges outside of
+    /// buffers, lengths that differ, and calls whose counterpart is missing, such as `enter`
+    /// without `leave`.
     #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()
     }
 
-    /// Begins a recording with more settings: a type that is known at run time, the size of the
-    /// communication buffer, in place.
+    /// Begins a recording with more settings: an element type that is known only at run time, the
+    /// size of the communication buffer, or an input in place.
     pub fn on(&self, ranks: u32) -> Setting<'_> {
         Setting {
             operator: self,
@@ -146,13 +151,13 @@ impl Operator {
         }
     }
 
-    /// Records the tasks of one rank.
+    /// Records the tasks of one rank onto the tape.
     pub(super) fn record_rank(&self, shape: OperatorShape, tape: &mut Tape) {
         record(shape, &self.goal, tape, &*self.function);
     }
 
-    /// Returns the elements of the input, the output and the communication buffer of a rank, and
-    /// where in the output the input begins when the two are in place.
+    /// Returns the rank and the sizes for which the operator is recorded. `count` is in elements,
+    /// and `buffer` in bytes. With `in_place` the input is a part of the output.
     pub(super) fn shape(
         &self,
         rank: u32,
@@ -162,7 +167,8 @@ impl Operator {
         in_place: bool,
     ) -> OperatorShape {
         let (input, output) = self.goal.sizes(rank, ranks, count as u64);
-        // A size beyond any memory is refused where it is asked for.
+        // Clamped, so that no later computation overflows. `Setting::problem` refuses sizes beyond
+        // any memory.
         let most = isize::MAX as usize / dtype.size();
         let elements = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(most);
         let start = match *self.goal {
@@ -187,7 +193,7 @@ impl fmt::Debug for Operator {
     }
 }
 
-/// The setting that an operator is recorded for, made by [`Operator::on`].
+/// The setting for which an operator is recorded, made by [`Operator::on`].
 ///
 /// ```
 /// use hccl::dtype::DType;
@@ -209,23 +215,24 @@ pub struct Setting<'o> {
 }
 
 impl Setting<'_> {
-    /// Sets the n of the operator, in elements; 0 if nothing is said.
+    /// Sets the count in elements (the n in the table of [`Operator`]). The default is 0.
     pub fn count(self, count: usize) -> Self {
         Setting { count, ..self }
     }
 
-    /// Sets the type of the elements; `f32` if nothing is said.
+    /// Sets the type of the elements. The default is `f32`.
     pub fn dtype(self, dtype: DType) -> Self {
         Setting { dtype, ..self }
     }
 
-    /// Sets the bytes of each rank's communication buffer; CANN's default of 400 MiB if nothing is
-    /// said.
+    /// Sets the size of each rank's communication buffer in bytes. The default is that of CANN, 400
+    /// MiB.
     pub fn buffer_bytes(self, buffer: u64) -> Self {
         Setting { buffer, ..self }
     }
 
-    /// Puts the input into the output: at its start, or for an all-gather at the rank's own block.
+    /// Makes the input a part of the output: the start of the output, or for an all-gather the
+    /// rank's own block.
     pub fn in_place(self) -> Self {
         Setting { in_place: true, ..self }
     }
@@ -234,7 +241,8 @@ impl Setting<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Operator::record`].
+    /// Returns the errors of [`Operator::record`], or an error if the setting does not fit the
+    /// operator.
     #[track_caller]
     pub fn record(self) -> Result<Recorded, RecordError> {
         let Setting { operator, ranks, count, dtype, buffer, in_place } = self;
@@ -266,20 +274,23 @@ impl Setting<'_> {
         }))
     }
 
-    /// Returns the mistake in the setting, if the setting is wrong for every function that could be
-    /// recorded.
+    /// Returns the text of the mistake if the setting itself is wrong, whatever the function does.
     fn problem(&self) -> Option<String> {
         let Setting { operator, ranks, count, dtype, .. } = self;
         if let Goal::AllToAllV { counts } = &*operator.goal
             && counts.len() != *ranks as usize
         {
             return Some(format!(
-                "the matrix is for {} ranks, and the operator is recorded for {ranks}",
+                "the matrix is for {} ranks, but the operator is recorded for {ranks}: \
+                 use the same number of ranks",
                 counts.len()
             ));
         }
         if let Some(rank) = operator.goal.rank_beyond(*ranks) {
-            return Some(format!("the operator names rank {rank}, and there are {ranks}"));
+            return Some(format!(
+                "the operator names rank {rank}, but the number of ranks is {ranks}: \
+                 name a smaller rank, or record the operator for more ranks"
+            ));
         }
         let bytes = |n: u64| n.saturating_mul(dtype.size() as u64);
         let most = (0..*ranks)
@@ -287,7 +298,7 @@ impl Setting<'_> {
             .map(|(input, output)| bytes(input).max(bytes(output)))
             .max()?;
         (most > isize::MAX as u64)
-            .then(|| format!("a rank would have {most} bytes or more, which no memory has"))
+            .then(|| format!("a rank has {most} bytes or more, beyond any memory: lower the count"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The result of recording: everything that can be known of an operator before it runs.
+//! The result of recording an operator. It can be checked and drawn before the operator runs.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use ascend_operator::{Cost, Model, picture};
 
 /// The recorded tasks of all ranks.
 ///
-/// As text it is a line for each task, with the line of the source that recorded it.
+/// `Display` writes one line for each task, with the source line that recorded the task.
 ///
 /// ```
 /// use hccl::operator::{Operator, algorithms};
@@ -28,15 +28,15 @@ impl Recorded {
         Recorded(tasks)
     }
 
-    /// Returns the tasks, as data.
+    /// Returns the recorded tasks as data.
     pub fn tasks(&self) -> &ascend_operator::Operator {
         &self.0
     }
 
-    /// Returns the threads, notifies and channels that each rank takes on an engine, as a table
-    /// with a column for ranks that take the same. Counted from the tasks, before anything is
-    /// acquired. An operator runs on the default engine unless it is [told
-    /// otherwise](super::Run::engine).
+    /// Returns a table of the threads, notifies and channels that each rank needs on an engine.
+    /// Ranks that need the same resources share a column. The numbers are counted from the tasks,
+    /// before any resource is acquired. An operator runs on the default engine unless
+    /// [`Run::engine`](super::Run::engine) sets another one.
     ///
     /// ```
     /// use hccl::operator::{Engine, Operator};
@@ -58,27 +58,26 @@ impl Recorded {
         self.0.ranks.iter().map(|tasks| Plan::of(tasks, engine)).collect()
     }
 
-    /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left
-    /// over, results that are not what the operator is for. Its findings are certain, and they are
-    /// complete, for any input and any speed of the threads; the rules are listed at [`check`].
-    /// Nothing runs and nothing blocks.
+    /// Checks the tasks for deadlocks, races, notifies that are lost or left over, and results that
+    /// do not match the goal. The findings are certain and complete, for any input and any speed of
+    /// the threads. The module [`check`] lists the rules. No task runs, and nothing blocks.
     ///
-    /// A sum of floating point whose order is open is right, but may differ from run to run: that
-    /// is a [note](Report::notes).
+    /// A floating-point sum whose order is not fixed is correct, but may differ from run to run.
+    /// The report has a [note](Report::notes) about it.
     pub fn check(&self) -> Report {
         check::check(&self.0)
     }
 
-    /// Checks operators that run one after the other on one communicator: they share its threads,
-    /// notifies and communication buffer.
+    /// Checks operators that run one after the other on one communicator. They share the threads,
+    /// notifies and communication buffer of the communicator.
     pub fn check_all(operators: &[Recorded]) -> Report {
         let tasks: Vec<_> = operators.iter().map(|recorded| recorded.0.clone()).collect();
         check::check_all(&tasks)
     }
 
-    /// Returns the cost in a model of transfers and reductions: time, the tasks that decide it,
-    /// transfers one after the other, and bytes that each rank gives and gets. Use it to compare
-    /// algorithms.
+    /// Returns the cost of the operator in a model of transfers and reductions: the time, the tasks
+    /// of the critical path, the number of transfers that follow one another, and the bytes that
+    /// each rank sends and receives. Use the cost to compare algorithms.
     ///
     /// ```
     /// use hccl::operator::{Model, Operator};
@@ -93,7 +92,7 @@ impl Recorded {
     ///     main.reclaim(exposed);
     /// });
     /// let recorded = swap.record::<f32>(2, 4)?;
-    /// // Ten microseconds for a transfer, and one for each byte.
+    /// // Ten microseconds for a transfer, and one microsecond for each byte.
     /// let cost = recorded.cost(&Model::new(10e-6, 1e-6, 0.0));
     /// assert_eq!((cost.steps, cost.bytes_sent), (1, vec![16, 16]));
     /// assert_eq!((cost.time * 1e6).round(), 26.0);
@@ -105,27 +104,27 @@ impl Recorded {
         Cost::of(&self.0, model)
     }
 
-    /// Returns the task graph as a picture, the text of an SVG file: threads are rows, arrows lead
-    /// from records to waits, the longest chain is marked. Tasks that hang are red. A task says
-    /// what it is, and where it was recorded, when the pointer rests on it.
+    /// Returns a picture of the task graph as the text of an SVG file. Threads are rows, arrows
+    /// lead from records to waits, and the longest chain is marked. Tasks that hang are red. The
+    /// tooltip of a task shows the task and the line that recorded it.
     pub fn graph(&self) -> String {
         picture::graph(&self.0)
     }
 
-    /// Returns the same with the tasks of a finding of [`check`](Self::check) in red, and the text
-    /// of the finding.
+    /// Returns the picture of [`graph`](Self::graph) with the tasks of a finding in red, and the
+    /// text of the finding. The finding comes from [`check`](Self::check).
     pub fn graph_of(&self, finding: &check::Finding) -> String {
         picture::finding(std::slice::from_ref(&self.0), finding)
     }
 
-    /// Returns a picture of when each task runs in a model, with the tasks that decide the time
-    /// marked: the text of an SVG file.
+    /// Returns a picture of the time at which each task runs in a model, as the text of an SVG
+    /// file. The tasks of the critical path are marked.
     pub fn timeline(&self, model: &Model) -> String {
         picture::timeline(&self.0, model)
     }
 
-    /// Returns the same with every task, for <https://ui.perfetto.dev>: the text of a JSON file in
-    /// Chrome's trace event format.
+    /// Returns the times of all tasks in a model as a trace for <https://ui.perfetto.dev>. The
+    /// trace is the text of a JSON file in Chrome's trace event format.
     pub fn trace(&self, model: &Model) -> String {
         picture::trace(&self.0, model)
     }

@@ -1,5 +1,5 @@
-//! The recorder, which the function of an operator is given: the rank that it is recorded for, its
-//! memory, its channels.
+//! The recorder, which the function of an operator receives. It has the rank for which the function
+//! is recorded, the memory of that rank, and its channels.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use super::state::{OperatorShape, State, Tape};
 use super::thread::{MainThread, Thread};
 use crate::dtype::DType;
 
-/// One rank's view of an operator while its function is recorded.
+/// The view that one rank has of an operator while the operator's function is recorded.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -37,7 +37,7 @@ pub struct Recorder<'r> {
     state: &'r State,
 }
 
-/// Records a function onto a tape, in place of its earlier contents.
+/// Records a function onto a tape, and replaces the earlier contents of the tape.
 pub(super) fn record(
     shape: OperatorShape,
     goal: &Arc<Goal>,
@@ -52,7 +52,7 @@ pub(super) fn record(
 }
 
 impl<'r> Recorder<'r> {
-    /// Returns the rank that this is recorded for.
+    /// Returns the rank for which the function is recorded.
     pub fn rank(&self) -> u32 {
         self.state.shape.rank
     }
@@ -62,15 +62,15 @@ impl<'r> Recorder<'r> {
         self.state.shape.ranks
     }
 
-    /// Returns the rank `distance` places behind this one, around the ring: `peer(1)` is the next,
-    /// `peer(-1)` the one before.
+    /// Returns the rank that is `distance` places after this rank in the ring of all ranks:
+    /// `peer(1)` is the next rank, and `peer(-1)` is the previous rank.
     pub fn peer(&self, distance: i64) -> u32 {
         let (rank, ranks) = (i64::from(self.rank()), i64::from(self.ranks()));
         (rank + distance % ranks).rem_euclid(ranks) as u32
     }
 
-    /// Returns all other ranks, beginning with the next one, around the ring. So no two ranks begin
-    /// with the same one.
+    /// Returns all other ranks in the order of the ring, beginning with the next rank. So no two
+    /// ranks begin with the same peer.
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let (rank, ranks) = (self.rank(), self.ranks());
         (1..ranks).map(move |distance| {
@@ -84,19 +84,20 @@ impl<'r> Recorder<'r> {
         self.state.shape.count
     }
 
-    /// Returns what the operator is to achieve.
+    /// Returns the goal of the operator: the result that all ranks produce together.
     pub fn goal(&self) -> &'r Goal {
         &self.state.goal
     }
 
-    /// Returns the rank that gives or gets the elements that the others do not. An operator without
-    /// a root is a mistake, and has rank 0.
+    /// Returns the root of the operator: the only rank with an input in a broadcast or scatter, or
+    /// the only rank with an output in a reduce or gather. If the operator has no root, the call is
+    /// a mistake, and returns 0.
     #[track_caller]
     pub fn root(&self) -> u32 {
         match self.state.goal.root() {
             Some(root) => root,
             None => {
-                self.refuse("the operator has no root: make it with one that has, such as `Operator::broadcast`");
+                self.refuse("the operator has no root: use a goal that has one, such as broadcast");
                 0
             }
         }
@@ -107,18 +108,18 @@ impl<'r> Recorder<'r> {
         self.state.shape.dtype
     }
 
-    /// Returns the elements that the rank gives. They may not be written.
+    /// Returns the input of the rank. Tasks must not write it.
     pub fn input(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Input)
     }
 
-    /// Returns the place of the rank's result.
+    /// Returns the output of the rank, where it puts its result.
     pub fn output(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Output)
     }
 
-    /// Returns the part of the input that is for a rank. For a goal that makes no difference
-    /// between ranks it is the whole input; it is empty where the rank gives nothing.
+    /// Returns the part of this rank's input that is for `rank`. This is the whole input if the
+    /// goal does not divide the input between ranks. It is empty if this rank has no input.
     #[track_caller]
     pub fn input_for(&self, rank: u32) -> LocalBuffer<'r> {
         let input = self.input();
@@ -134,8 +135,8 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Returns the part of the output that comes from a rank. For a goal that makes no difference
-    /// between ranks it is the whole output; it is empty where the rank gets nothing.
+    /// Returns the part of this rank's output that comes from `rank`. This is the whole output if
+    /// the goal does not divide the output between ranks. It is empty if this rank has no output.
     #[track_caller]
     pub fn output_from(&self, rank: u32) -> LocalBuffer<'r> {
         let output = self.output();
@@ -151,10 +152,12 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Cuts the elements of the operator into rounds of at most `most`, as many as find room in the
-    /// communication buffer. Every rank has the same rounds: ranges of the [count](Self::count), or
-    /// of the longest block of an all-to-all with a matrix. There is none without elements. A
-    /// `most` of 0 is a mistake: the buffer is too small for the operator.
+    /// Divides the elements of the operator into rounds of at most `most` elements, and returns the
+    /// range of each round. Choose `most` so that one round fits into the communication buffer.
+    /// Every rank has the same rounds. They are ranges of the [count](Self::count), or of the
+    /// longest block for an all-to-all with a matrix. An operator without elements has no rounds.
+    /// If `most` is 0 but there are elements, it is a mistake: the buffer is too small for the
+    /// operator.
     ///
     /// ```
     /// use hccl::operator::*;
@@ -181,7 +184,8 @@ impl<'r> Recorder<'r> {
         };
         if most == 0 && count > 0 {
             self.refuse(format!(
-                "the communication buffer has room for {} elements, which is too few for a round: give the communicator a larger one",
+                "the communication buffer has room for {} elements, which is too few for a round: \
+                 set a larger communication buffer",
                 self.buffer().len()
             ));
         }
@@ -191,20 +195,21 @@ impl<'r> Recorder<'r> {
 
     /// Returns the rank's communication buffer, the only memory that peers reach (CANN:
     /// `HcclGetHcclBuffer`). Its contents at the start are unspecified. It may be smaller than the
-    /// data, so an operator for any size works in rounds.
+    /// data, so an operator that takes any count works in [rounds](Self::rounds).
     pub fn buffer(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Buffer)
     }
 
-    /// Opens the channel to a peer. Both ends must open it. A rank that is not there, or this one,
-    /// is a mistake.
+    /// Opens the channel to a peer. The peer must open it too. It is a mistake if `peer` is this
+    /// rank or does not exist.
     #[track_caller]
     pub fn channel(&self, peer: u32) -> Channel<'r> {
         let (rank, ranks) = (self.rank(), self.ranks());
         if peer == rank || peer >= ranks {
             let who = if peer == rank { "itself".to_owned() } else { format!("rank {peer}") };
             let text = format!(
-                "rank {rank} of {ranks} opens a channel to {who}: a channel joins two different ranks"
+                "rank {rank} of {ranks} opens a channel to {who}: \
+                 a channel joins two different ranks of the operator, so give another rank"
             );
             self.state.mistake(Location::caller(), text);
         }
@@ -212,22 +217,24 @@ impl<'r> Recorder<'r> {
         Channel { state: self.state, peer, number }
     }
 
-    /// Refuses the setting that the operator is recorded for, a number of ranks for example: `text`
-    /// says why, and what would do.
+    /// Refuses the setting for which the operator is recorded, for example the number of ranks.
+    /// `text` is the text of the [mistake](super::Mistake): it says why the setting is refused, and
+    /// which settings are accepted.
     #[track_caller]
     pub fn refuse(&self, text: impl Into<String>) {
         self.state.mistake(Location::caller(), text.into());
     }
 }
 
-/// The number of elements from one rank to another one.
+/// Returns the number of elements that rank `from` has for rank `to`.
 fn block_of(counts: &[Vec<u64>], from: u32, to: u32) -> usize {
     let row = counts.get(from as usize);
     let count = row.and_then(|row| row.get(to as usize)).copied().unwrap_or_default();
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Block `index` of blocks of these lengths.
+/// Returns block `index` of a buffer that consists of blocks. `length` returns the length of each
+/// block.
 #[track_caller]
 fn blocks(of: LocalBuffer<'_>, index: u32, length: impl Fn(u32) -> usize) -> LocalBuffer<'_> {
     let start = (0..index).map(&length).fold(0, usize::saturating_add);

@@ -1,16 +1,16 @@
 //! The resources that a communicator keeps for operators: threads, channels and buffers, acquired
 //! when an operator first needs them.
 //!
-//! The resources stay until the communicator goes, since nobody can give them back, and an operator
-//! that runs again acquires nothing. Threads have to be kept here: on A2 and A3 each request makes
-//! new ones, and a communicator has 200.
+//! The resources stay until the communicator is destroyed, because CANN has no function that
+//! releases them. So an operator that runs again acquires nothing. The threads must be kept here,
+//! because on A2 and A3 each request makes new ones, and a communicator has at most 200.
 //!
-//! Acquiring a channel waits for the peer. Then a [helper thread](crate::comm) does that and tells
-//! the tasks, so these resources are [shared](SharedResources) with it. Recording takes none of
-//! them.
+//! Acquiring a channel waits for the peer. So a [helper thread](crate::comm) acquires missing
+//! channels and then enqueues the tasks. For this reason the resources are
+//! [shared](SharedResources) with the helper. Recording does not use them.
 //!
-//! Invariant: every handle here was made by this communicator, and is used only as long as that is
-//! live.
+//! Invariant: every handle here was made by this communicator, and is used only while the
+//! communicator is live.
 
 #![expect(unsafe_code, reason = "asks CANN for what is kept here")]
 
@@ -32,42 +32,44 @@ use crate::error::{Error, OpContext, Result};
 use crate::order::issue::Issued;
 use crate::order::stream_slot::StreamSlot;
 
-/// The communicator's own part.
+/// The state of a communicator for operators. Helpers use only its `shared` part.
 #[derive(Default)]
 pub(crate) struct Operators {
-    /// The last recording, whose room the next one takes.
+    /// The tape of the last recording. The next recording reuses its memory.
     pub(crate) tape: Tape,
     buffer: Option<Buffer>,
-    /// The operators that were not known to be complete when the last one was issued.
+    /// The issued operators that are not known to be complete yet.
     pub(super) issued: Vec<Last>,
     pub(super) shared: Arc<SharedResources>,
 }
 
-/// The part that the issuer of tasks takes: the communicator's thread, or a helper.
+/// The part that the thread that issues tasks uses: the communicator's thread or a helper.
 #[derive(Default)]
 pub(super) struct SharedResources {
-    /// The helper holds this as long as it waits for peers.
+    /// A helper holds this lock while it waits for peers.
     pub(super) resources: Mutex<Resources>,
-    /// The reason why no operator can run any more.
+    /// The error of the operator that failed. Once it is set, no operator can run.
     spoiled: OnceLock<Error>,
 }
 
+/// The acquired resources of a communicator, and the state of the tasks that are being enqueued.
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Resources {
     engines: [OfEngine; ENGINES],
-    /// The handles that the tasks in hand name, the main thread's first.
+    /// The handles of the threads of the operator that is being issued, the main thread's handle
+    /// first.
     pub(super) threads: Vec<ThreadHandle>,
-    /// The number of tasks of each thread that are out.
+    /// The number of tasks of each thread that are already enqueued.
     pub(super) told: Vec<usize>,
 }
 
 /// The resources of one engine.
 #[derive(Default)]
 struct OfEngine {
-    /// The threads, those with the most notifies first.
+    /// The threads, in descending order of their numbers of notifies.
     threads: Vec<SubThread>,
-    /// The channels, by the peer's rank.
+    /// The channels, indexed by the rank of the peer.
     peers: Vec<Option<PeerChannel>>,
 }
 
@@ -77,7 +79,7 @@ struct SubThread {
     stream: StreamHandle,
 }
 
-/// A channel, and the memory that it leads to.
+/// A channel, and the communication buffer of its peer.
 #[derive(Clone, Copy)]
 pub(super) struct PeerChannel {
     pub(super) channel: ChannelHandle,
@@ -85,7 +87,7 @@ pub(super) struct PeerChannel {
     pub(super) buffer: Buffer,
 }
 
-/// An operator that was run.
+/// An operator that was issued.
 pub(super) struct Last {
     pub(super) slot: &'static StreamSlot,
     pub(super) issued: Issued,
@@ -93,7 +95,7 @@ pub(super) struct Last {
     pub(super) sequence: u64,
 }
 
-/// The owner of the resources, and the call that asks for them.
+/// The owner of the resources, and the settings of the operator that needs them.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
     pub(super) table: &'a Table,
@@ -101,26 +103,26 @@ pub(super) struct Site<'a> {
     pub(super) product: Option<Product>,
     pub(super) engine: Engine,
     pub(super) ranks: u32,
-    /// The bytes of the own communication buffer.
+    /// The size of this rank's communication buffer in bytes.
     pub(super) buffer: u64,
-    /// The time limit of a wait in seconds; 0: for ever.
+    /// The time limit of a wait in seconds; 0 means no limit.
     pub(super) seconds: u32,
 }
 
 impl Operators {
-    /// Returns the own communication buffer, on this device.
+    /// Returns the communication buffer of this rank, which lies on `device`.
     pub(super) fn buffer(&mut self, device: &Device, handle: &CommHandle) -> Result<Buffer> {
         if let Some(buffer) = self.buffer {
             return Ok(buffer);
         }
         let _bound = device.bind()?;
         let Some(comm) = handle.calling() else { return Err(Error::Aborted { context: None }) };
-        // SAFETY: a holder of the handle has the communicator, so it is live.
+        // SAFETY: the caller holds the communicator, so its handle is live.
         Ok(*self.buffer.insert(unsafe { device.table().communication_buffer(comm) }?))
     }
 
-    /// Checks that no operator that was run before has failed: after a failure notifies may be left
-    /// set, and nobody knows which.
+    /// Checks that no earlier operator has failed. After a failure, an unknown set of notifies may
+    /// still be set.
     pub(super) fn check(&mut self) -> Result<()> {
         let shared = &self.shared;
         self.issued.retain(|Last { slot, issued, name, sequence }| {
@@ -135,7 +137,8 @@ impl Operators {
 }
 
 impl SharedResources {
-    /// Notes that an operator has failed whose tasks may be out: no operator can run behind it.
+    /// Records that an operator has failed. No operator can run after it, because the state of the
+    /// notifies is undefined.
     pub(super) fn spoil(&self, operator: &'static str, sequence: u64, error: &Error) {
         self.spoiled.get_or_init(|| {
             let cause = Box::new(error.clone());
@@ -143,15 +146,15 @@ impl SharedResources {
         });
     }
 
-    /// Checks that none has.
+    /// Checks that no operator has failed.
     pub(super) fn check(&self) -> Result<()> {
         self.spoiled.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 }
 
 impl Resources {
-    /// Whether there is a channel to each of these peers: then nothing waits for one. An error if
-    /// there never can be.
+    /// Returns whether there is a channel to each of these peers, so that no call waits for a peer.
+    /// Returns an error if a channel has too few notifies, or needs more than a channel can have.
     pub(super) fn are_connected(&self, engine: Engine, wanted: &[(u32, u32)]) -> Result<bool> {
         let mut all = true;
         for (peer, notifies) in wanted {
@@ -160,12 +163,12 @@ impl Resources {
         Ok(all)
     }
 
-    /// Acquires everything that the recorded tasks need and that is not there yet. Waits for peers
-    /// to which there are no channels. Returns the thread of the stream.
+    /// Acquires the missing resources of the recorded tasks. Blocks until every peer with a missing
+    /// channel has opened that channel too. Returns the thread of the stream.
     ///
     /// # Safety
     ///
-    /// The communicator is live, these resources are its own, and the stream is live.
+    /// The communicator and the stream are live, and these resources belong to the communicator.
     pub(super) unsafe fn acquire(
         &mut self,
         site: Site<'_>,
@@ -176,8 +179,8 @@ impl Resources {
         let (main, subs) =
             notifies.split_first().map_or((0, &[][..]), |(main, subs)| (*main, subs));
         let most = subs.iter().copied().max().unwrap_or(0);
-        // There is a notify of the main thread with which the stream starts it, and one of the
-        // stream with which the thread ends.
+        // With `AicpuTs` the stream starts the main thread through one more notify of that thread,
+        // and the main thread reports its end through one notify of the stream.
         let (count, most, of_stream) = match site.engine {
             Engine::CpuTs => (subs.len(), most, main),
             Engine::AicpuTs => (notifies.len(), most.max(main + 1), 1),
@@ -194,13 +197,14 @@ impl Resources {
         }
     }
 
-    /// Returns the channel to a peer.
+    /// Returns the channel to a peer, or `None` if none was acquired.
     #[inline]
     pub(super) fn peer(&self, engine: Engine, rank: u32) -> Option<&PeerChannel> {
         self.engines[engine as usize].peers.get(rank as usize)?.as_ref()
     }
 
-    /// Returns the streams of the threads in hand, except for the stream itself.
+    /// Returns the streams of the threads of the operator that is being issued, without the stream
+    /// on which the operator runs.
     pub(super) fn streams(&self, engine: Engine) -> impl Iterator<Item = &StreamHandle> {
         let count = self.threads.len() - usize::from(engine == Engine::CpuTs);
         self.engines[engine as usize].threads.iter().take(count).map(|thread| &thread.stream)
@@ -219,8 +223,8 @@ impl OfEngine {
         }
     }
 
-    /// Acquires at least `count` threads with `notifies` notifies each, which are then the first
-    /// ones.
+    /// Acquires threads until at least `count` of them have `notifies` notifies each. These threads
+    /// are then the first ones in the list.
     ///
     /// # Safety
     ///
@@ -248,7 +252,8 @@ impl OfEngine {
         Ok(())
     }
 
-    /// Acquires a channel to each of these peers, with the given number of notifies.
+    /// Acquires the missing channels to these peers, with the given numbers of notifies. Blocks
+    /// until the peers have opened these channels too.
     ///
     /// # Safety
     ///
@@ -290,22 +295,24 @@ impl OfEngine {
 #[cold]
 fn too_few(peer: u32, needed: u32, has: u32) -> Error {
     invalid(format!(
-        "the channel to rank {peer} was opened by an earlier operator with {has} notifies at each end, and this one uses {needed}: run this one first, or on \
-         a communicator of its own"
+        "an earlier operator opened the channel to rank {peer} with {has} notifies at each end, \
+         but this operator uses {needed}: run this operator first, or on another communicator"
     ))
 }
 
 #[cold]
 fn different(peer: u32, theirs: u64, ours: u64) -> Error {
     invalid(format!(
-        "the communication buffer of rank {peer} has {theirs} bytes, and that of this rank {ours}, so the ranks would work in different rounds: give all ranks the same `buffer_mib`"
+        "the communication buffer of rank {peer} has {theirs} bytes, but that of this rank has \
+         {ours}, so the ranks would work in different rounds: give all ranks the same `buffer_mib`"
     ))
 }
 
 #[cold]
 fn too_many(peer: u32, needed: u32) -> Error {
     invalid(format!(
-        "the channel to rank {peer} would need {needed} notifies at each end, and {} are the most: use fewer signals",
+        "the channel to rank {peer} would need {needed} notifies at each end, \
+         but a channel has at most {}: use fewer signals",
         limits::CHANNEL_NOTIFIES
     ))
 }

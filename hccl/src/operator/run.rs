@@ -1,4 +1,4 @@
-//! Running an operator on a communicator.
+//! Runs operators on a communicator.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ const INPUT: &str = "the input";
 const OUTPUT: &str = "the output";
 const BUFFER: &str = "the buffer";
 
-/// An operator that is about to run, and its buffers, made by [`Communicator::run`]:
+/// An operator that is about to run, and its buffers. [`Communicator::run`] makes it, and
 /// [`submit`](Self::submit) issues it.
 ///
 /// ```
@@ -63,7 +63,7 @@ pub struct Run<'a> {
     engine: Engine,
 }
 
-/// A buffer that was given.
+/// The memory of a buffer that the caller has given, and the type of its elements.
 struct GivenBuffer<'a> {
     region: Region<'a>,
     dtype: DType,
@@ -76,18 +76,18 @@ impl GivenBuffer<'_> {
 }
 
 impl Communicator {
-    /// Begins to run an operator of one's own. See [`operator`](crate::operator).
+    /// Begins a run of a user-defined operator. See [`operator`](crate::operator).
     ///
-    /// It is an operation like any collective: all ranks run it in the same order among the
-    /// communicator's operations, with the same number of elements and the same type. It takes a
-    /// number, is ordered behind everything that uses the same buffers, and gives a [`Work`].
-    /// Nothing happens before [`Run::submit`].
+    /// A run is an operation like any collective. All ranks run it in the same order among the
+    /// communicator's operations, with the same number of elements and the same type. The run takes
+    /// a number, is ordered after every operation that uses the same buffers, and returns a
+    /// [`Work`]. Nothing is issued before [`Run::submit`].
     ///
     /// ```
     /// use hccl::operator::*;
     /// use hccl::prelude::*;
     ///
-    /// /// Rank 0 shows what it has, rank 1 takes it.
+    /// /// Rank 0 exposes its elements, and rank 1 reads them.
     /// fn hand_over(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     ///     let channel = op.channel(1 - op.rank());
     ///     let shared = ..op.count();
@@ -133,45 +133,49 @@ impl Communicator {
 }
 
 impl<'a> Run<'a> {
-    /// Sets the elements that this rank gives: a buffer or a slice of one, as long as the table of
-    /// [`Operator`] says. Not on ranks that give nothing.
+    /// Sets the input of this rank: a buffer, or a slice of a buffer, with the length in the table
+    /// of [`Operator`]. A rank that has no input must not call this.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
         self.input = Some(GivenBuffer { region: source.lend(), dtype: E::DTYPE });
         self
     }
 
-    /// Sets the place of the elements that this rank gets. Not on ranks that get nothing.
+    /// Sets the output of this rank: a buffer, or a slice of a buffer, with the length in the table
+    /// of [`Operator`]. A rank that has no output must not call this.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
         self.output = Some(GivenBuffer { region: destination.lend(), dtype: E::DTYPE });
         self
     }
 
-    /// Sets one buffer for both: the whole output, in which the input lies at the start, or for an
-    /// all-gather at this rank's own block.
+    /// Sets one buffer for the input and the output. The buffer is the whole output. The input is
+    /// the start of the buffer, or for an all-gather this rank's own block.
     ///
-    /// For operators that gather to all, reduce, broadcast, or send all to all.
+    /// The operator must be an all-gather, an all-reduce, a broadcast, a reduce, or an all-to-all
+    /// without a matrix.
     pub fn in_place<E: Element>(mut self, buffer: impl Destination<E> + LendMut<'a>) -> Self {
         self.in_place = Some(GivenBuffer { region: buffer.lend(), dtype: E::DTYPE });
         self
     }
 
-    /// Sets the n of the operator, and its type, for ranks that neither give nor get anything but
-    /// help all the same. Elsewhere the buffers say it.
+    /// Sets the count of the operator in elements (the n in the table of [`Operator`]), and its
+    /// type. A rank that takes part without any buffer must call this. On other ranks the count and
+    /// the type follow from the buffers.
     pub fn count<E: Element>(mut self, count: usize) -> Self {
         self.count = Some((count, E::DTYPE));
         self
     }
 
-    /// Sets the engine that works through the threads; the host's task queues if nothing is said.
-    /// The same on all ranks.
+    /// Sets the engine that runs the threads. The default is [`Engine::CpuTs`]. All ranks must use
+    /// the same engine.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
-    /// Records the tasks of this rank, acquires the resources that they need, and issues them.
+    /// Records the tasks of this rank, acquires the resources that the tasks need, and enqueues the
+    /// tasks.
     ///
-    /// The stream is a running one: operators are not captured.
+    /// The stream must be a running one, because operators cannot be captured.
     ///
     /// ```compile_fail,E0308
     /// # use hccl::prelude::*;
@@ -182,32 +186,35 @@ impl<'a> Run<'a> {
     /// # }
     /// ```
     ///
-    /// Does not block: a helper thread makes channels to new peers, as it makes links for
-    /// collectives (see [`comm`](crate::comm)), and the [`Work`] tells errors of the channels and
-    /// all later ones. The communicator keeps the acquired resources: `HcclThreadAcquire`,
-    /// `HcclThreadAcquireWithStream`, `HcclChannelAcquire`, `HcclGetHcclBuffer`. The tasks are
+    /// This does not block. A helper thread opens channels to new peers, as it makes links for
+    /// collectives (see [`comm`](crate::comm)). The [`Work`] reports errors of the channels and all
+    /// later errors. The communicator keeps the resources that it acquires by `HcclThreadAcquire`,
+    /// `HcclThreadAcquireWithStream`, `HcclChannelAcquire` and `HcclGetHcclBuffer`. The tasks are
     /// `Hcomm..OnThread` calls.
     ///
     /// # Errors
     ///
-    /// Nothing has been issued when this is [`Error::Refused`]. Its cause is
+    /// If this returns [`Error::Refused`], nothing has been issued. The cause of that error is one
+    /// of these:
     ///
-    /// * [`Error::Operator`] with every mistake that recording finds on this rank, and its line;
-    /// * [`Error::WrongLength`], [`Error::Uneven`] and [`Error::RootOnly`] when the buffers are not
-    ///   those that the operator takes on this rank, [`Error::Overlap`] when input and output share
+    /// * [`Error::Operator`] with every mistake that recording finds on this rank, each with its
+    ///   line;
+    /// * [`Error::WrongLength`] or [`Error::Uneven`] if a buffer does not have the length that the
+    ///   operator needs on this rank, and [`Error::Overlap`] if the input and the output share
     ///   memory;
-    /// * [`Error::NotSupported`] when no task reduces the type in this way: reductions are sums,
+    /// * [`Error::NotSupported`] if tasks cannot reduce the type in this way: they compute sums,
     ///   maxima and minima of `i8`, `i16`, `i32`, `f16`, `bf16` and `f32`;
-    /// * [`Error::Invalid`] for two types, and for an argument that the operator has no use for;
-    /// * [`Error::OperatorFailed`] behind an operator of this communicator that has failed: then
-    ///   notifies may be left set;
-    /// * those that every operation has: [`Error::WrongDevice`], [`Error::WrongRuntime`],
-    ///   [`Error::NoSuchRank`], [`Error::Aborted`].
+    /// * [`Error::Invalid`] if the buffers have different types, if a buffer is missing, or if the
+    ///   operator does not use a buffer on this rank;
+    /// * [`Error::OperatorFailed`] if an earlier operator of this communicator has failed, because
+    ///   notifies may then still be set;
+    /// * an error that every operation can return: [`Error::WrongDevice`], [`Error::WrongRuntime`],
+    ///   [`Error::NoSuchRank`] or [`Error::Aborted`].
     ///
-    /// [`Error::Call`] is the error of CANN; that a peer has opened no channel to this rank comes
-    /// with the [`Work`]. When CANN refuses a task in the midst, the communicator is
-    /// [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. The
-    /// [`Work`] tells failures on the device.
+    /// [`Error::Call`] is an error of CANN. If CANN refuses a task after other tasks were enqueued,
+    /// the communicator is [aborted](crate::comm::AbortHandle::abort), because a part of an
+    /// operator cannot be taken back. The [`Work`] reports a peer that has opened no channel to
+    /// this rank, and failures on the device.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         let (name, sequence) = (self.operator.name(), self.member.next(Takes::Collective));
         let given = [&self.input, &self.output, &self.in_place];
@@ -237,7 +244,7 @@ impl<'a> Run<'a> {
         let mut touches: SmallVec<[Touch<'_>; 3]> = SmallVec::new();
         touches.push(self.member.touch());
         match &self.in_place {
-            // A rank without output only reads.
+            // A rank without an output only reads the buffer.
             Some(_) if tape.tasks.output == 0 => {
                 touches.extend(input.iter().map(|region| region.read(BUFFER)));
             }
@@ -273,14 +280,15 @@ impl<'a> Run<'a> {
         Ok(work)
     }
 
-    /// Returns the input and the output, where there are any.
+    /// Returns the memory of the input and of the output, `None` for one that this rank does not
+    /// have.
     fn regions(&self, tasks: &RankTasks) -> [Option<Region<'a>>; 2] {
         let RankTasks { input, output, in_place, .. } = *tasks;
         let Some(GivenBuffer { region, .. }) = &self.in_place else {
             return [&self.input, &self.output]
                 .map(|given| given.as_ref().map(|given| given.region.clone()));
         };
-        // The lengths are those of the buffer, which was checked.
+        // The buffer has these lengths: `elements` has checked them.
         let part = |start: u64, bytes: u64| {
             let (start, end) = (start as usize, start.saturating_add(bytes) as usize);
             (end <= region.bytes()).then(|| region.part(start..end))
@@ -288,7 +296,7 @@ impl<'a> Run<'a> {
         [part(in_place.unwrap_or(0), input), part(0, output)]
     }
 
-    /// Puts the tasks of this rank onto the tape. Returns the communication buffer.
+    /// Records the tasks of this rank onto the tape. Returns the communication buffer of this rank.
     fn record(&mut self, what: (usize, DType)) -> Result<Buffer> {
         let Member { operators, handle, device, label, world_size, .. } = &mut *self.member;
         let buffer = operators.buffer(device, handle)?;
@@ -304,9 +312,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The checks before anything is recorded.
+/// The checks that run before the tasks are recorded.
 impl Run<'_> {
-    /// Checks that the operator is for these ranks.
+    /// Checks that the ranks and the matrix of the operator's goal fit the communicator.
     fn check_goal(&self) -> Result<()> {
         match self.operator.goal() {
             Goal::Broadcast { root }
@@ -320,7 +328,8 @@ impl Run<'_> {
             Goal::AllToAllV { counts } if counts.len() != self.member.world_size as usize => {
                 let (of, ranks) = (counts.len(), self.member.world_size);
                 Err(invalid(format!(
-                    "the matrix of `{}` is for {of} ranks, but the communicator has {ranks}",
+                    "the matrix of `{}` is for {of} ranks, but the communicator has {ranks}: \
+                     use a matrix for its number of ranks",
                     self.operator.name()
                 )))
             }
@@ -328,7 +337,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the type of all buffers.
+    /// Returns the type of the elements. It is an error if two buffers differ in type. Without
+    /// buffers and without a count the type is `u8`.
     fn dtype(&self) -> Result<DType> {
         let given = [(INPUT, &self.input), (OUTPUT, &self.output), (BUFFER, &self.in_place)];
         let given =
@@ -338,16 +348,17 @@ impl Run<'_> {
         match all.find(|(_, other)| *other != dtype) {
             None => Ok(dtype),
             Some((what, other)) => Err(invalid(format!(
-                "{first} is of {dtype} and {what} of {other}: an operator works on one type"
+                "{first} has type {dtype}, but {what} has type {other}: use one type for all"
             ))),
         }
     }
 
-    /// Returns the n of the operator, from the lengths of the buffers.
+    /// Returns the count of the operator (its n), which follows from the lengths of the buffers.
     fn elements(&self) -> Result<usize> {
         let (goal, rank, ranks) =
             (self.operator.goal(), self.member.label.rank, self.member.world_size);
-        // The sizes as multiples of n, or the sizes themselves when n has no meaning.
+        // The sizes for n = 1, that is, as multiples of n. If the goal has no n, these are the
+        // sizes themselves.
         let (input, output) = goal.sizes(rank, ranks, 1);
         let has_n = !matches!(goal, Goal::AllToAllV { .. } | Goal::Other { .. });
         let mut n = self.count.map(|(n, _)| n);
@@ -371,9 +382,9 @@ impl Run<'_> {
                 None if factor == 0 => continue,
                 Some(given) if factor == 0 && given.elements() == 0 => continue,
                 None => {
-                    return Err(
-                        self.refused(format!("takes {what} on rank {rank}, and none was given"))
-                    );
+                    return Err(self.refused(format!(
+                        "needs {what} on rank {rank}, but none was given: pass it on that rank"
+                    )));
                 }
                 Some(_) if factor == 0 => {
                     return Err(self.refused(format!(
@@ -407,7 +418,7 @@ impl Run<'_> {
         invalid(format!("the operator `{}` {text}", self.operator.name()))
     }
 
-    /// Checks that there is a task that reduces like this.
+    /// Checks that tasks can reduce this type with the reduction of the operator.
     fn check_reduction(&self, dtype: DType) -> Result<()> {
         let (Some(op), Some(product)) = (self.operator.goal().reduces(), self.member.product)
         else {
@@ -429,7 +440,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether the input can be a part of the output.
+/// Whether the input can be a part of the output for this goal.
 fn runs_in_place(goal: &Goal) -> bool {
     matches!(
         goal,

@@ -9,50 +9,51 @@ use ascend_operator::{Goal, Memory, Piece, RankTasks, ReduceOp, Signal, Step, Ta
 use crate::dtype::DType;
 use crate::error::operator::Mistake;
 
-/// The number of notifies at each end of a channel that exposing and entering take.
+/// The number of notifies that exposing and entering take at each end of a channel.
 pub(super) const HANDSHAKE: u32 = 2;
 
-/// The most threads of a fork: beyond the limit of CANN, so that the checker can say what would be
-/// too many.
+/// The largest number of threads of a fork. It exceeds the limit of CANN, so that a fork beyond
+/// that limit can be recorded and the checker can report it.
 pub(super) const MOST_THREADS: u32 = 4096;
 
 /// The place of a call in the source.
 pub(super) type Here = &'static Location<'static>;
 
-/// The rank and the sizes that an operator is recorded for.
+/// The rank and the sizes for which an operator is recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperatorShape {
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
-    /// The n of the goal.
+    /// The n in the table of [`Operator`](super::Operator), in elements.
     pub(crate) count: usize,
     pub(crate) dtype: DType,
     pub(crate) op: Option<ReduceOp>,
-    /// The elements of the input, the output and the communication buffer.
+    /// The sizes of the input, the output and the communication buffer, in elements.
     pub(crate) sizes: [usize; 3],
-    /// The place in the output at which the input begins, in elements, if it is a part of it.
+    /// The offset in the output at which the input begins, in elements. `None` if the input is not
+    /// a part of the output.
     pub(crate) in_place: Option<usize>,
 }
 
-/// The recorded tasks. Kept from one recording to the next, so that the same one again allocates
-/// nothing.
+/// The recorded tasks, and the bookkeeping of the recording. A tape is reused for the next
+/// recording, so that recording the same operator again allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
     pub(crate) tasks: RankTasks,
-    /// The thread of each task, in the order in which they were recorded.
+    /// The thread of each task, in the order in which the tasks were recorded.
     pub(super) order: Vec<u32>,
     /// The number of notifies of each thread.
     pub(super) notifies: Vec<u32>,
-    /// For each sub-thread: its notify with which it is started, and the main thread's with which
-    /// it ends.
+    /// For each sub-thread, the index of its own notify that starts it, and the index of the main
+    /// thread's notify that reports its end.
     frames: Vec<(u32, u32)>,
-    /// The use of each channel, in the order in which they were opened.
+    /// The use of each channel, in the order in which the channels were opened.
     channels: Vec<ChannelUse>,
-    /// The notifies that are set, by thread and index, and the line that set them.
+    /// The notifies that are set. Each has its thread, its index, and the line that set it.
     pub(super) set: Vec<((u32, u32), Here)>,
-    /// The [span](Visit) that the recording is in.
+    /// The number of the current [span](Visit) of the recording.
     pub(super) span: u32,
-    /// Threads of earlier recordings.
+    /// Empty task lists of threads of earlier recordings, kept for reuse.
     spare: Vec<Vec<Step>>,
     pub(crate) mistakes: Vec<Mistake>,
 }
@@ -60,22 +61,26 @@ pub(crate) struct Tape {
 /// The state of the memory at the two ends of a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChannelUse {
-    /// The own memory is the peer's, since this line.
+    /// The line that has exposed this rank's buffer to the peer; `None` if the buffer is not
+    /// exposed.
     pub(super) exposed: Option<Here>,
-    /// The peer's memory is ours, by this visit.
+    /// The visit of this rank to the peer's buffer; `None` if the buffer is not entered.
     pub(super) entered: Option<Visit>,
 }
 
-/// A stay at the peer's memory: the thread that entered it, and the one that has used it since.
+/// A visit to a peer's buffer: the thread that entered the buffer, and the threads that have used
+/// it since.
 ///
-/// A recording has *spans*: outside of forks, in the first fork, outside again, and so on. Tasks in
-/// different spans are ordered; tasks of two threads in one span are not.
+/// A recording consists of *spans*: before the first fork, in the first fork, between the first and
+/// the second fork, and so on. Tasks in different spans are ordered. Tasks of different threads in
+/// the same span are not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
     pub(super) since: Here,
     pub(super) thread: u32,
     span: u32,
-    /// The last span with a use, and the thread in it; None: several.
+    /// The last span in which the buffer was used, and the thread that used it there. `None` if
+    /// several threads used it there.
     used: (u32, Option<u32>),
 }
 
@@ -84,7 +89,8 @@ impl Visit {
         Visit { since, thread, span, used: (span, Some(thread)) }
     }
 
-    /// Notes a use by a thread. Returns whether the visit has certainly begun by then.
+    /// Records a use by a thread. Returns whether the visit is certain to have begun before the
+    /// use.
     pub(super) fn use_by(&mut self, thread: u32, span: u32) -> bool {
         self.used = match self.used {
             (last, by) if last == span && by != Some(thread) => (span, None),
@@ -93,14 +99,14 @@ impl Visit {
         self.span != span || self.thread == thread
     }
 
-    /// Whether all uses are certainly over when the thread leaves.
+    /// Whether all uses are certain to be complete when the thread leaves the buffer.
     pub(super) fn is_over_for(&self, thread: u32, span: u32) -> bool {
         let (last, by) = self.used;
         (self.span != span || self.thread == thread) && (last != span || by == Some(thread))
     }
 }
 
-/// A recording that is under way.
+/// A recording in progress.
 pub struct State {
     pub(super) shape: OperatorShape,
     pub(super) goal: Arc<Goal>,
@@ -113,15 +119,15 @@ impl State {
         State { shape, goal, tape: RefCell::new(tape) }
     }
 
-    /// Returns the tape, when the function has ended.
+    /// Ends the recording and returns the tape. To be called after the function has returned.
     pub(super) fn into_tape(self) -> Tape {
         let mut tape = self.tape.into_inner();
         tape.end();
         tape
     }
 
-    /// Changes the tape. No caller runs code of the user meanwhile, so the tape is never asked for
-    /// twice.
+    /// Calls `change` with the tape. No caller runs user code in `change`, so the tape is never
+    /// borrowed twice.
     pub(super) fn tape<R>(&self, change: impl FnOnce(&mut Tape) -> R) -> R {
         change(&mut self.tape.borrow_mut())
     }
@@ -136,7 +142,7 @@ impl State {
         self.tape(|tape| tape.mistakes.push(Mistake::new(text, source)));
     }
 
-    /// Returns `length` elements of a rank's memory, in bytes.
+    /// Returns the piece of a rank's memory that has `length` elements from element `start` on.
     #[inline]
     pub(super) fn piece(&self, rank: u32, memory: Memory, start: usize, length: usize) -> Piece {
         let size = self.shape.dtype.size() as u64;
@@ -165,7 +171,7 @@ impl Tape {
         self.threads(1);
     }
 
-    /// Sees to it that there are `count` threads.
+    /// Adds threads until there are at least `count`.
     pub(super) fn threads(&mut self, count: u32) {
         while self.tasks.threads.len() < count as usize {
             self.tasks.threads.push(self.spare.pop().unwrap_or_default());
@@ -178,43 +184,47 @@ impl Tape {
         }
     }
 
-    /// Begins the next span: a fork begins or ends.
+    /// Begins the next span. To be called when a fork begins or ends.
     pub(super) fn next_span(&mut self) {
         self.span += 1;
     }
 
-    /// Ends the function: halves without their other half are mistakes.
+    /// Ends the recording. Adds a mistake for every `expose` without `reclaim`, `enter` without
+    /// `leave`, and `record` without `wait`.
     fn end(&mut self) {
         for (ends, (peer, _)) in self.channels.iter().zip(&self.tasks.channels) {
             if let Some(since) = ends.exposed {
                 let text = format!(
-                    "the buffer that is exposed to rank {peer} here is never reclaimed: call `reclaim` on what `expose` gave"
+                    "the buffer that is exposed to rank {peer} here is never reclaimed: \
+                     pass the result of `expose` to `reclaim`"
                 );
                 self.mistakes.push(Mistake::new(text, since));
             }
             if let Some(Visit { since, .. }) = ends.entered {
                 let text = format!(
-                    "the buffer of rank {peer} that is entered here is never left, and rank {peer} waits for that: call `leave` on what `enter` gave"
+                    "the buffer of rank {peer} that is entered here is never left, so rank {peer} \
+                     would wait forever: pass the result of `enter` to `leave`"
                 );
                 self.mistakes.push(Mistake::new(text, since));
             }
         }
         for ((thread, _), since) in self.set.drain(..) {
             let text = format!(
-                "the notify that is recorded here is never waited for: call `wait` on thread {thread} with what `record` gave"
+                "the notify that is recorded here is never waited for: \
+                 call `wait` on thread {thread} with the result of `record`"
             );
             self.mistakes.push(Mistake::new(text, since));
         }
     }
 
-    /// Returns a notify of a thread that nobody else has.
+    /// Returns the index of a new notify of a thread.
     pub(super) fn notify(&mut self, thread: u32) -> u32 {
         let next = &mut self.notifies[thread as usize];
         *next += 1;
         *next - 1
     }
 
-    /// Returns the signals with which a sub-thread is started and ended.
+    /// Returns the signal that starts a sub-thread, and the signal that reports its end.
     pub(super) fn frame(&self, rank: u32, thread: u32) -> (Signal, Signal) {
         let (start, end) = self.frames[thread as usize - 1];
         (
@@ -223,7 +233,7 @@ impl Tape {
         )
     }
 
-    /// Returns the number of the channel to a peer, which is opened if it is not open.
+    /// Returns the index of the channel to a peer. Opens the channel if it is not open yet.
     pub(super) fn channel(&mut self, peer: u32) -> usize {
         let open = self.tasks.channels.iter().position(|(other, _)| *other == peer);
         open.unwrap_or_else(|| {

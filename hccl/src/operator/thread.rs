@@ -1,8 +1,8 @@
-//! Threads of a rank, and the tasks that they are given.
+//! Threads of a rank, and the methods that record their tasks.
 //!
-//! Every call here records one task and returns at once. The tasks of a thread run in the order in
-//! which they were recorded, those of different threads at the same time. Copies and reductions of
-//! no elements are left out, as CANN leaves them out.
+//! The methods here record tasks and return at once. The tasks of one thread run in the order in
+//! which they were recorded. Tasks of different threads run at the same time. A copy or reduction
+//! of no elements records no task, as in CANN.
 
 use std::fmt;
 use std::ops::Deref;
@@ -38,8 +38,8 @@ pub struct Thread<'f> {
     pub(super) index: u32,
 }
 
-/// The main thread, which starts and ends the others. It is the stream that the operator runs on
-/// (CANN: `HcclThreadAcquireWithStream`).
+/// The main thread, which starts the other threads and waits for their ends. On the default engine
+/// it is the stream on which the operator runs (CANN: `HcclThreadAcquireWithStream`).
 ///
 /// ```
 /// use hccl::operator::*;
@@ -61,7 +61,8 @@ pub struct MainThread<'r> {
     pub(super) thread: Thread<'r>,
 }
 
-/// The threads of a [fork](MainThread::fork), the main thread first. They end with it.
+/// The threads of a [fork](MainThread::fork), the main thread first. The other threads end with the
+/// fork.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -84,12 +85,16 @@ pub struct Threads<'f> {
 }
 
 impl<'f> Threads<'f> {
-    /// Returns thread `index`; 0 is the main thread. An index that is not there is a mistake, and
-    /// gives the main thread.
+    /// Returns thread `index`; 0 is the main thread. An index beyond the last thread is a mistake,
+    /// and returns the main thread.
     #[track_caller]
     pub fn get(&self, index: u32) -> Thread<'f> {
         if index >= self.count {
-            let text = format!("thread {index} is asked for, and the fork has {}", self.count);
+            let text = format!(
+                "thread {index} does not exist: threads are numbered from 0, and the fork has {}; \
+                 fork more threads, or give a smaller index",
+                self.count
+            );
             self.state.mistake(Location::caller(), text);
             return Thread { state: self.state, index: 0 };
         }
@@ -102,7 +107,8 @@ impl<'f> Threads<'f> {
         (0..self.count).map(move |index| Thread { state, index })
     }
 
-    /// Returns the first N: `let [a, b] = threads.array();`. It is a mistake if there are fewer.
+    /// Returns the first `N` threads: `let [a, b] = threads.array();`. It is a mistake if the fork
+    /// has fewer threads.
     #[track_caller]
     pub fn array<const N: usize>(&self) -> [Thread<'f>; N] {
         let here = *self;
@@ -123,11 +129,13 @@ impl<'r> Deref for MainThread<'r> {
 }
 
 impl MainThread<'_> {
-    /// Runs a closure with `threads` threads, the main thread among them. It starts `threads - 1`
-    /// sub-threads, and when the closure has recorded what all of them do, waits for their ends. A
-    /// sub-thread exists only within the closure, so none is forgotten, and none starts another.
+    /// Calls `body` with `threads` threads, one of which is the main thread. The main thread starts
+    /// the other `threads - 1` threads, the sub-threads. After the tasks that `body` records, the
+    /// main thread waits until all sub-threads have ended. A sub-thread exists only in `body`. So
+    /// no sub-thread is left running, and no sub-thread can start another one.
     ///
-    /// Sub-threads are the same from fork to fork. With 0 or 1 there is only the main thread.
+    /// All forks of an operator use the same sub-threads. If `threads` is 0 or 1, there is only the
+    /// main thread.
     ///
     /// ```
     /// use hccl::operator::*;
@@ -148,7 +156,8 @@ impl MainThread<'_> {
         let count = if threads <= MOST_THREADS { threads.max(1) } else { 1 };
         if threads > MOST_THREADS {
             let text = format!(
-                "a fork of {threads} threads: {MOST_THREADS} are the most that are recorded, and CANN gives a communicator 200"
+                "a fork of {threads} threads is too large: at most {MOST_THREADS} threads can be \
+                 recorded, and CANN gives a communicator at most 200; fork fewer threads"
             );
             state.mistake(here, text);
         }
@@ -162,13 +171,13 @@ impl MainThread<'_> {
                 tape.push(sub, Task::Wait(start), here);
             }
         });
-        // The sub-threads end here, even if the closure panics.
+        // Dropping this ends the sub-threads, even if the closure panics.
         let _fork = Fork { state, count, here };
         body(Threads { state, count })
     }
 }
 
-/// A fork that has begun.
+/// A fork that has begun. Its drop records the end of every sub-thread.
 struct Fork<'r> {
     state: &'r State,
     count: u32,
@@ -191,7 +200,7 @@ impl Drop for Fork<'_> {
 
 /// Tasks within the rank.
 impl<'f> Thread<'f> {
-    /// Returns its number: 0 is the main thread.
+    /// Returns the number of the thread; 0 is the main thread.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -202,15 +211,16 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), to.piece(), None);
     }
 
-    /// Combines elements into those at `into`, with the reduction of the operator (CANN:
-    /// `HcommLocalReduceOnThread`). Both buffers must have the same length.
+    /// Combines the elements of `from` with those of `into` by the reduction of the operator, and
+    /// writes the results to `into` (CANN: `HcommLocalReduceOnThread`). Both buffers must have the
+    /// same length.
     #[track_caller]
     pub fn reduce(&self, from: LocalBuffer<'_>, into: LocalBuffer<'_>) {
         let op = self.reduction();
         self.transfer(from.piece(), into.piece(), op);
     }
 
-    /// Makes a notify for which this thread will wait.
+    /// Makes a notify for which this thread can wait, and which another thread can record.
     pub fn notify(&self) -> Notify<'f, Clear> {
         let index = self.state.tape(|tape| tape.notify(self.index));
         Notify::new(self.state, self.index, index)
@@ -222,7 +232,8 @@ impl<'f> Thread<'f> {
         let here = Location::caller();
         if notify.thread == self.index {
             let text = format!(
-                "thread {} records a notify of its own, and would wait for itself: make the notify on the thread that waits",
+                "thread {} records a notify of its own, so it would wait for itself: \
+                 make the notify on the thread that waits",
                 self.index
             );
             self.state.mistake(here, text);
@@ -238,7 +249,8 @@ impl<'f> Thread<'f> {
         let here = Location::caller();
         if notify.thread != self.index {
             let text = format!(
-                "thread {} waits for a notify of thread {}: a notify is waited for by the thread that made it",
+                "thread {} waits for a notify of thread {}: \
+                 only the thread that made a notify can wait for it, so wait on that thread",
                 self.index, notify.thread
             );
             self.state.mistake(here, text);
@@ -257,7 +269,8 @@ impl<'f> Thread<'f> {
 
 /// Tasks between ranks.
 impl<'f> Thread<'f> {
-    /// Lets the peer at this rank's communication buffer: tells it that the buffer is ready.
+    /// Allows the peer to use this rank's communication buffer, and notifies the peer that the
+    /// buffer is ready.
     #[track_caller]
     pub fn expose<'r>(&self, channel: Channel<'r>) -> Exposed<'r> {
         let here = Location::caller();
@@ -265,7 +278,8 @@ impl<'f> Thread<'f> {
         if let Some(since) = before {
             let (peer, since) = (channel.peer, line(since));
             let text = format!(
-                "the buffer is exposed to rank {peer}, which has it since {since}: reclaim it first"
+                "the buffer was already exposed to rank {peer} at {since}: \
+                 reclaim it before exposing it again"
             );
             self.state.mistake(here, text);
         }
@@ -292,7 +306,8 @@ impl<'f> Thread<'f> {
         if let Some(Visit { since, .. }) = before {
             let (peer, since) = (channel.peer, line(since));
             let text = format!(
-                "the buffer of rank {peer} is entered, and has been since {since}: leave it first"
+                "the buffer of rank {peer} was already entered at {since}: \
+                 leave it before entering it again"
             );
             self.state.mistake(here, text);
         }
@@ -300,8 +315,8 @@ impl<'f> Thread<'f> {
         Access { channel }
     }
 
-    /// Tells the peer that this rank has left its communication buffer: everything that this thread
-    /// did there before is done.
+    /// Notifies the peer that this rank has left the peer's communication buffer. By then the
+    /// earlier tasks of this thread on that buffer are complete.
     #[track_caller]
     pub fn leave(&self, access: Access<'_>) {
         let (channel, here) = (access.channel, Location::caller());
@@ -314,7 +329,8 @@ impl<'f> Thread<'f> {
         });
         if visit.is_some() {
             let text = format!(
-                "thread {} leaves the buffer of rank {} while other threads of the fork may still use it: leave it on the thread that entered and used it, or behind the fork",
+                "thread {} leaves the buffer of rank {} while other threads of the fork may still \
+                 use it: leave it on the thread that entered and used it, or after the fork",
                 self.index, channel.peer
             );
             self.state.mistake(here, text);
@@ -322,15 +338,15 @@ impl<'f> Thread<'f> {
         self.push(Task::Record(theirs(channel, LEFT)), here);
     }
 
-    /// [Exposes](Self::expose) the rank's communication buffer and [reclaims](Self::reclaim) it:
-    /// the peer does something with it meanwhile.
+    /// [Exposes](Self::expose) the rank's communication buffer, and then [reclaims](Self::reclaim)
+    /// it. The peer can use the buffer in between.
     #[track_caller]
     pub fn lend(&self, to: Channel<'_>) {
         let exposed = self.expose(to);
         self.reclaim(exposed);
     }
 
-    /// [Enters](Self::enter) the peer's communication buffer, does something with it, and
+    /// [Enters](Self::enter) the peer's communication buffer, calls `body` with the buffer, and
     /// [leaves](Self::leave) it.
     #[track_caller]
     pub fn visit<R>(&self, from: Channel<'_>, body: impl FnOnce(RemoteBuffer<'_>) -> R) -> R {
@@ -340,9 +356,10 @@ impl<'f> Thread<'f> {
         result
     }
 
-    /// Lends the rank's buffer to one peer while it visits that of another one, or of the same:
-    /// neither waits for the other first, so that ranks can do this in a circle. Without the one it
-    /// only visits, without the other it only lends.
+    /// [Lends](Self::lend) the rank's communication buffer to the peer of `to` while it
+    /// [visits](Self::visit) the buffer of the peer of `from`. Both may be the same peer. The rank
+    /// exposes its own buffer before it waits for the other one, so ranks can exchange in a circle
+    /// without a deadlock. Without `to` the rank only visits. Without `from` it only lends.
     #[track_caller]
     pub fn exchange<'r>(
         &self,
@@ -359,16 +376,17 @@ impl<'f> Thread<'f> {
         }
     }
 
-    /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both buffers must have the same
-    /// length.
+    /// Copies elements from a peer's buffer to this rank's memory (CANN: `HcommReadOnThread`). Both
+    /// buffers must have the same length.
     #[track_caller]
     pub fn read(&self, from: RemoteBuffer<'_>, to: LocalBuffer<'_>) {
         self.uses(from);
         self.transfer(from.piece(), to.piece(), None);
     }
 
-    /// Combines elements of a peer into the rank's own, with the reduction of the operator (CANN:
-    /// `HcommReadReduceOnThread`).
+    /// Combines elements of a peer's buffer with those of `into` by the reduction of the operator,
+    /// and writes the results to `into` (CANN: `HcommReadReduceOnThread`). Both buffers must have
+    /// the same length.
     #[track_caller]
     pub fn read_reduce(&self, from: RemoteBuffer<'_>, into: LocalBuffer<'_>) {
         self.uses(from);
@@ -376,18 +394,21 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), into.piece(), op);
     }
 
-    /// Copies elements to a peer (CANN: `HcommWriteOnThread`). Both buffers must have the same
-    /// length.
+    /// Copies elements from this rank's memory to a peer's buffer (CANN: `HcommWriteOnThread`).
+    /// Both buffers must have the same length.
     #[track_caller]
     pub fn write(&self, from: LocalBuffer<'_>, to: RemoteBuffer<'_>) {
         self.uses(to);
         self.transfer(from.piece(), to.piece(), None);
     }
 
-    /// Combines elements into those of a peer, with the reduction of the operator (CANN:
-    /// `HcommWriteReduceOnThread`). When several ranks do so at the same time into the same
-    /// elements, none is lost, in any order. But sums of floating point in another order are
-    /// rounded differently, which [`check`](super::Recorded::check) notes as `not-reproducible`.
+    /// Combines elements of this rank with those of a peer's buffer by the reduction of the
+    /// operator, and writes the results to the peer's buffer (CANN: `HcommWriteReduceOnThread`).
+    /// Both buffers must have the same length.
+    ///
+    /// Several ranks may combine elements into the same destination at the same time. Then every
+    /// contribution counts, but their order is not fixed. Floating-point sums in another order are
+    /// rounded differently, so [`check`](super::Recorded::check) notes them as `not-reproducible`.
     #[track_caller]
     pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
         self.uses(into);
@@ -395,10 +416,11 @@ impl<'f> Thread<'f> {
         self.transfer(from.piece(), into.piece(), op);
     }
 
-    /// Sets signal `index` at the peer's end of the channel, for a protocol of one's own beside
-    /// exposing and entering (CANN: `HcommChannelNotifyRecordOnThread`). The signals of a channel
-    /// count from 0 and are notifies behind the two of the handshake. Each is one latched bit,
-    /// recorded once and [awaited](Self::await_signal) once.
+    /// Sets signal `index` at the peer's end of the channel (CANN:
+    /// `HcommChannelNotifyRecordOnThread`). Use signals for protocols other than exposing and
+    /// entering. The signals of a channel are numbered from 0. They use the notifies after the two
+    /// of the handshake. A signal is one latched bit: it is recorded once and
+    /// [awaited](Self::await_signal) once.
     #[track_caller]
     pub fn signal(&self, channel: Channel<'_>, index: u32) {
         let index = self.notify_of(channel, index);
@@ -437,7 +459,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Notes that this thread uses a peer's buffer.
+    /// Records that this thread uses a peer's buffer. Adds a mistake if nothing orders the use
+    /// after the buffer is entered.
     #[track_caller]
     #[inline]
     fn uses(&self, buffer: RemoteBuffer<'_>) {
@@ -448,7 +471,9 @@ impl Thread<'_> {
         });
         if let Some(entered) = early {
             let text = format!(
-                "thread {} uses the buffer of rank {}, which thread {entered} has entered in this fork: nothing says that it has done so by then; enter it before the fork, or on the thread that uses it",
+                "thread {} uses the buffer of rank {}, which thread {entered} has entered in this \
+                 fork, but nothing orders the use after that: \
+                 enter it before the fork, or on the thread that uses it",
                 self.index, buffer.peer
             );
             self.state.mistake(Location::caller(), text);
@@ -458,15 +483,18 @@ impl Thread<'_> {
     #[cold]
     fn unequal(&self, here: Here, from: u64, to: u64) {
         let [from, to] = [from, to].map(|bytes| bytes / self.state.shape.dtype.size() as u64);
-        let text = format!("{from} elements go to where there are {to}: slice one of the two");
+        let text = format!(
+            "the source has {from} elements, but the destination has {to}: slice one of the two"
+        );
         self.state.mistake(here, text);
     }
 
-    /// Returns the reduction of the operator.
+    /// Returns the reduction of the operator. Adds a mistake if it has none.
     #[track_caller]
     fn reduction(&self) -> Option<ReduceOp> {
         if self.state.shape.op.is_none() {
-            let text = "the operator has no reduction: make it with one that reduces, such as `Operator::all_reduce`";
+            let text = "the operator has no reduction: make it with a constructor that takes a \
+                        reduction, such as `Operator::all_reduce`";
             self.state.mistake(Location::caller(), text.to_owned());
         }
         self.state.shape.op
@@ -478,12 +506,12 @@ impl Thread<'_> {
     }
 }
 
-/// Returns a notify at this rank's end.
+/// Returns the signal of notify `index` at this rank's end of the channel.
 fn ours(channel: Channel<'_>, index: u32) -> Signal {
     Signal::Channel { rank: channel.state.shape.rank, peer: channel.peer, index }
 }
 
-/// Returns a notify at the peer's end.
+/// Returns the signal of notify `index` at the peer's end of the channel.
 fn theirs(channel: Channel<'_>, index: u32) -> Signal {
     Signal::Channel { rank: channel.peer, peer: channel.state.shape.rank, index }
 }

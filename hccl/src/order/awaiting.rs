@@ -1,13 +1,14 @@
 //! Warnings about calls that block a thread which polls tasks.
 //!
-//! In most cases a task that awaits an operation of ours is polled next by the thread that polled
-//! it last. If a call blocks this thread meanwhile, it may wait for work of that task. That is no
-//! error, since another thread may take the task over; it is told once a thread and call, as a
-//! warning. So is a wait that lasts, in a task that has awaited nothing of ours so far.
+//! In most cases a task that awaits an operation of this crate is polled next by the thread that
+//! polled it last. If a call blocks this thread, the call may wait for work of that same task. This
+//! is no error, since another thread may run the task, but it is logged as a warning, once for each
+//! thread and call. A long wait inside the poll of a task gets a warning too, even if the task has
+//! awaited nothing of this crate so far.
 //!
-//! Only the names on the stack show that a thread polls a task. To find the names can take longer
-//! than the wait, when a program has much debug information. So another thread finds them, and the
-//! wait goes on. One stack is looked at at a time.
+//! Only the function names on the stack show that a thread polls a task. In a program with much
+//! debug information, finding the names can take longer than the wait. So another thread finds them
+//! while the wait goes on. Only one stack is examined at a time.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +22,7 @@ use std::time::Duration;
 use crate::sync::lock;
 
 thread_local! {
-    /// The number of futures that were pending when this thread polled them last.
+    /// The number of pending futures that this thread was the last to poll.
     static PENDING: RefCell<Arc<AtomicUsize>> = RefCell::default();
     /// The calls that a warning has named already.
     static TOLD: ToldCalls = ToldCalls::default();
@@ -30,10 +31,11 @@ thread_local! {
 /// The calls of a thread that a warning has named already.
 type ToldCalls = Arc<Mutex<Vec<&'static str>>>;
 
-/// Held while a thread looks at the stack of a wait.
+/// True while a thread examines the stack of a wait.
 static LOOKS: AtomicBool = AtomicBool::new(false);
 
-/// Counts a future that was pending when this thread polled it, until this is dropped.
+/// A guard that counts a pending future for the thread that polled it last. The count ends when the
+/// guard is dropped.
 pub(crate) struct PolledHere(Option<Arc<AtomicUsize>>);
 
 impl PolledHere {
@@ -47,7 +49,7 @@ impl PolledHere {
 }
 
 impl PolledHere {
-    /// The future is ready, or gone.
+    /// Ends the count, because the future is ready or gone.
     pub(crate) fn end(&mut self) {
         if let Some(there) = self.0.take() {
             there.fetch_sub(1, Relaxed);
@@ -61,16 +63,18 @@ impl Drop for PolledHere {
     }
 }
 
-/// A call that blocks the thread, and looks at the thread again when it has lasted.
+/// A call that blocks its thread. When it has lasted for [`LONG`], the stack of the thread is
+/// examined.
 pub(crate) struct Blocking {
     call: &'static str,
     looked: bool,
 }
 
-/// The calling thread is about to block in `call`. Says so where tasks wait for this thread.
+/// Notes that the calling thread is about to block in `call`. Logs a warning if tasks that this
+/// thread polled last are still pending.
 pub(crate) fn blocks(call: &'static str) -> Blocking {
     let tasks = PENDING.try_with(|pending| pending.borrow().load(Relaxed)).unwrap_or(0);
-    // A thread that ends may still wait, in the drop of another thread local.
+    // `try_with`, because a thread that ends may still wait in the drop of another thread local.
     if tasks != 0 && TOLD.try_with(|told| is_news(told, call)).unwrap_or(false) {
         tracing::warn!(
             call,
@@ -83,11 +87,12 @@ pub(crate) fn blocks(call: &'static str) -> Blocking {
 
 const REMEDY: &str = "await it instead, or call it on a thread of its own (tokio: spawn_blocking)";
 
-/// The time after which a wait looks at its thread, which takes longer than most waits.
+/// The time after which the stack of a wait is examined. That takes longer than most waits last.
 const LONG: Duration = Duration::from_secs(1);
 
 impl Blocking {
-    /// The wait has lasted for `elapsed`. If a task waits, it says so, once. Does not block.
+    /// Examines the stack once when the wait has lasted for [`LONG`]; `elapsed` is the time that it
+    /// has lasted so far. If the thread is polling a task, a warning is logged. Does not block.
     #[inline]
     pub(crate) fn has_lasted(&mut self, elapsed: Duration) {
         if elapsed >= LONG && !self.looked {
@@ -95,7 +100,7 @@ impl Blocking {
         }
     }
 
-    /// False if another look is under way.
+    /// Begins to examine the stack. Returns false if another stack is being examined.
     #[cold]
     fn look(&self) -> bool {
         struct Looks;
@@ -126,16 +131,16 @@ impl Blocking {
             }
             drop(looks);
         };
-        // Without a thread there is no warning.
+        // If no thread can be started, there is no warning.
         drop(std::thread::Builder::new().name("hccl-look".into()).spawn(look));
         true
     }
 }
 
-/// Whether the names of the functions on a stack are those of an executor that polls a task.
-/// Nothing else tells that a thread belongs to one; a program without symbols gets no warning.
+/// Whether the function names on a stack show that an executor is polling a task. Nothing else
+/// shows this, so a program without symbols gets no warning.
 fn is_in_poll(stack: &str) -> bool {
-    // The innermost call comes first. Each has a line, and where the source is known a second one.
+    // The innermost call comes first. Each call has one line, or two if its source is known.
     let mut calls: Vec<String> = Vec::new();
     for line in stack.lines() {
         match calls.last_mut() {
@@ -153,13 +158,13 @@ fn is_in_poll(stack: &str) -> bool {
         "tokio::runtime::task::",
         "async_task::raw::",
     ];
-    // Names of functions that run code which may block. Workers of tokio are threads of that kind,
-    // but poll a task further inside.
+    // The names of functions that run code which may block. Workers of tokio run inside such a
+    // function too, but they poll tasks further inside.
     let may_block = ["BlockingTask", "blocking::unblock", "blocking::Executor", "/blocking-"];
     first(&polls).is_some_and(|poll| first(&may_block).is_none_or(|blocking| poll < blocking))
 }
 
-/// Whether no warning has named the call so far; the one that follows does.
+/// Whether no warning has named the call so far. Notes that the caller now logs one.
 fn is_news(told: &ToldCalls, call: &'static str) -> bool {
     let mut told = lock(told);
     let is_news = !told.contains(&call);

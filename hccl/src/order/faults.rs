@@ -1,17 +1,17 @@
-//! Operations that failed after they had been issued, kept until the failure is told.
+//! The failures of operations that failed after they had been issued.
 //!
-//! A failure is told to the task or thread that awaits the operation. If its `Work` was dropped,
-//! the next one that comes behind it in the order of the streams returns the failure. A
-//! failure is kept after it was told, because the `Work` of a failed operation must not say that
-//! all is well later.
+//! A failure is reported to the task or thread that awaits the operation. If its `Work` was
+//! dropped, the next call that comes after the operation in the order of the streams returns the
+//! failure. A failure is kept even after it was reported (`told` in the code), because the `Work`
+//! of a failed operation must never report success.
 //!
-//! The last [`KEPT`] failures are kept one by one. For older ones, and for those that the backend
-//! itself has forgotten, only the range that they lie in is kept, and everything in it counts as
-//! failed. So a failure never turns into success, but an operation whose outcome nobody asked for
-//! in time may be called failed though it was well.
+//! The last [`KEPT`] failures are kept one by one. For older failures, and for those that the
+//! backend itself has forgotten, only a range of numbers or tickets is kept. Every operation in the
+//! range counts as failed. So a failure never turns into success. But if nobody has queried the
+//! outcome of a successful operation in time, the operation may be reported as failed.
 //!
-//! A `Work` may outlive its stream, so failures of earlier streams of the slot are kept in the same
-//! way, apart from those of the present one.
+//! A `Work` may outlive its stream. So the failures of earlier streams of the slot are kept in the
+//! same way, separately from those of the present stream.
 
 #![forbid(unsafe_code)]
 
@@ -28,10 +28,10 @@ use crate::sync::lock;
 const KEPT: usize = 64;
 
 struct StreamFailure {
-    /// The numbers that may have failed: one where the backend tells, else all that were not known
-    /// to be well.
+    /// The numbers of the operations that may have failed: a single one if the backend reports it,
+    /// otherwise all that were not known to have succeeded.
     numbers: RangeInclusive<u64>,
-    /// The failed task, where the backend counts.
+    /// The ticket of the failed task, if the backend counts tasks.
     ticket: Option<u64>,
     error: Error,
     told: bool,
@@ -39,13 +39,13 @@ struct StreamFailure {
 
 /// Failures whose details are gone. Ranges are (first, last).
 struct Forgotten {
-    /// The range of those known by their ticket.
+    /// The range of tickets of the failures that are known by their ticket.
     tickets: Option<(u64, u64)>,
-    /// The range of those known by their number.
+    /// The range of numbers of the failures that are known by their number.
     numbers: Option<(u64, u64)>,
-    /// The numbers of those that have not been told.
+    /// The range of numbers of the failures that have not been reported.
     untold: Option<(u64, u64)>,
-    /// The last one whose details were known.
+    /// The last failure whose details were known.
     last: Option<Box<Error>>,
 }
 
@@ -69,9 +69,9 @@ fn widen(range: &mut Option<(u64, u64)>, (first, last): (u64, u64)) {
 /// The failures of a slot.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// The number of failures that have not been told. The fast path looks at nothing else here.
+    /// The number of failures that have not been reported. The fast path reads only this field.
     untold: AtomicU64,
-    /// The number of failures that there ever were.
+    /// The number of failures so far, including those of earlier streams.
     ever: AtomicU64,
     kept: Mutex<Kept>,
     /// The failures of earlier streams. Locked after `kept`.
@@ -85,7 +85,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Adds a failure. Returns whether one more untold failure is told with another.
+    /// Adds a failure. If the list is full, this forgets the oldest failure. Returns whether the
+    /// forgotten failure was merged with another unreported one, so that both are reported as one.
     fn add(&mut self, fault: StreamFailure) -> bool {
         let oldest = if self.list.len() == KEPT { self.list.pop_front() } else { None };
         self.list.push_back(fault);
@@ -96,13 +97,13 @@ impl Kept {
     }
 
     fn meant(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
-        // The failure may not be of this operation alone, so the others stay untold.
+        // Other operations may have failed too, so this does not count as a report.
         let forgotten = self.forgotten.as_ref()?;
         forgotten.is_meant(number, tickets).then(|| forgotten.error())
     }
 
-    /// Forgets the details of a failure and keeps the range that it lies in. Returns whether one
-    /// more untold failure is told with another.
+    /// Forgets the details of a failure and keeps only its range. Returns whether it was merged
+    /// with another unreported failure, so that both are reported as one.
     fn forget(
         &mut self,
         numbers: (u64, u64),
@@ -148,7 +149,8 @@ impl Faults {
         self.ever.fetch_add(1, Release);
     }
 
-    /// Another stream begins. All failures have been told.
+    /// Moves all failures to those of earlier streams. Called when another stream begins; all
+    /// failures have been reported by then.
     pub(crate) fn begin(&self) {
         if !self.any() {
             return;
@@ -168,8 +170,8 @@ impl Faults {
         }
     }
 
-    /// Adds failures that the backend counted among these tickets, which are of the operations
-    /// `numbers`, without knowing which failed.
+    /// Adds failures that the backend has counted among the tasks with these `tickets`, which
+    /// belong to the operations `numbers`. It is not known which of them failed.
     pub(crate) fn add_forgotten(&self, numbers: (u64, u64), tickets: (u64, u64)) {
         let mut kept = lock(&self.kept);
         let last = kept.list.back().map(|fault| Box::new(fault.error.clone()));
@@ -192,7 +194,7 @@ impl Faults {
         })
     }
 
-    /// Whether a failure that is known may be that of operation `number`. This tells nobody.
+    /// Whether a known failure may be that of operation `number`. This does not count as a report.
     pub(crate) fn is_known(&self, number: u64) -> bool {
         self.any() && {
             let kept = lock(&self.kept);
@@ -202,7 +204,8 @@ impl Faults {
         }
     }
 
-    /// The first failure that has not been told and that `wanted` takes, by its range of numbers.
+    /// Returns an unreported failure whose range of numbers `wanted` accepts, and counts it as
+    /// reported. Forgotten failures come first.
     pub(crate) fn take_untold(
         &self,
         wanted: impl Fn(&RangeInclusive<u64>) -> bool,
@@ -266,7 +269,7 @@ mod tests {
             assert!(matches!(error, Error::Forgotten { last: Some(_) }), "{error}");
         }
         assert!(matches!(faults.of(11, (0, 0)), Some(Error::Invalid { .. })));
-        // All of the old failures were untold: to tell them once is enough.
+        // None of the old failures was reported, so one report covers all of them.
         assert!(matches!(faults.take_untold(|_| true), Some(Error::Forgotten { .. })));
         let told = std::iter::from_fn(|| faults.take_untold(|_| true)).count();
         assert!(told == KEPT - 1 && !faults.any_untold(), "{told}");
@@ -281,7 +284,7 @@ mod tests {
         faults.begin();
         assert!(!faults.any_untold() && faults.of(7, (10, 11)).is_none());
         faults.add_forgotten((8, 8), (20, 20));
-        // Operations between the failures of the streams were well.
+        // Operations between the failures of the two streams have succeeded.
         assert!(faults.of(7, (10, 11)).is_none() && faults.of(8, (19, 20)).is_some());
         assert!(matches!(faults.of(3, (6, 7)), Some(Error::Invalid { .. })));
         assert!(matches!(faults.of(4, (7, 8)), Some(Error::Forgotten { last: Some(_) })));

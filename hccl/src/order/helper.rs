@@ -1,25 +1,28 @@
-//! Helper threads of a device: they make calls that would block the caller, in the order in which
-//! the jobs were handed over.
+//! Helper threads of a device. They make calls that would block the caller, in the order in which
+//! the jobs were pushed.
 //!
 //! Calls of CANN that wait for other ranks block their thread: the calls that make communicators,
-//! and the first operation that needs a link. A caller that must not block hands such a call to a
+//! and the first operation that needs a link. A caller that must not block gives such a call to a
 //! [`Helper`].
 //!
 //! # Order
 //!
-//! Jobs begin in the order in which they were [pushed](OpenJob::push), and one has ended before the
-//! next begins. That is the order that CANN wants on a device. But a job waits for other ranks, and
-//! these may have asked for the same things in another order: then each device would wait for what
-//! the other one keeps in line. So the order is not held for ever. When the newest job has taken
-//! [`PATIENCE`], the next one whose *keys* are free begins beside it. Each job that already waits
-//! beside others halves that time, down to [`LEAST_PATIENCE`]: the order is lost by then, and a
-//! line of `n` jobs in the opposite order on two devices moves within a second and `n` times the
-//! least. Jobs with a key in common, which is a communicator, keep their order whatever happens.
+//! Jobs begin in the order in which they were [pushed](OpenJob::push), and each job ends before the
+//! next one begins. CANN requires this order on a device. But a job waits for other ranks, and
+//! these may have pushed the same jobs in another order. Then each device would wait for a job that
+//! is still queued on the other device.
+//!
+//! So the order is not kept for ever. When the newest job has run for [`PATIENCE`], the next job
+//! whose *keys* are free begins beside it. Each further job that runs beside others halves that
+//! time, down to [`LEAST_PATIENCE`], because the order is lost already. So if two devices have `n`
+//! jobs in opposite orders, all of them begin within one second plus `n` times the least patience.
+//! Jobs that share a key, for example because they use the same communicator, always keep their
+//! order.
 //!
 //! # Threads
 //!
-//! There is a thread while there are jobs, and a little longer. As long as jobs are reserved or
-//! wait in line, one thread more than jobs that run looks after them.
+//! A thread runs while there are jobs, and a little longer. As long as jobs are reserved or queued,
+//! there is one thread more than there are running jobs.
 
 #![forbid(unsafe_code)]
 
@@ -37,20 +40,21 @@ use crate::api::entries::ThreadWaits;
 use crate::error::{Error, Result};
 use crate::sync::{contain, lock};
 
-/// How long a thread stays when there is nothing to do.
+/// The time for which a thread stays alive when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(20);
-/// The shortest time that the next job stands in line behind jobs that wait.
+/// The shortest time for which the next job stays queued while other jobs run.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
-/// How often a thread that waits for a helper looks up.
+/// The longest time for which a thread that waits for a helper blocks before it checks its wait.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// See the [module](self).
+/// The helper threads of a device; see the [module](self).
 pub(crate) struct Helper {
     /// The name of its threads.
     name: String,
-    /// Tells the backend of threads that wait for the helper, and of the helper's own waits.
+    /// The handle that reports to the backend the threads that wait for the helper, and the
+    /// helper's own waits.
     waits: ThreadWaits,
-    /// Jobs that are reserved, wait in line or run.
+    /// The number of jobs that are reserved, queued or running.
     open: AtomicUsize,
     state: Mutex<HelperState>,
     changed: Condvar,
@@ -58,10 +62,10 @@ pub(crate) struct Helper {
 
 #[derive(Default)]
 struct HelperState {
-    /// The number of jobs that are reserved and not in line yet.
+    /// The number of jobs that are reserved but not queued yet.
     reserved: usize,
     line: VecDeque<Job>,
-    /// The keys of the jobs that run, and since when. The newest comes last.
+    /// The keys of the running jobs, and the times at which they began. The newest job is the last.
     running: Vec<(Keys, Instant)>,
     threads: usize,
 }
@@ -74,8 +78,9 @@ struct Job {
     run: Box<dyn FnOnce(OpenJob) + Send>,
 }
 
-/// Keeps a job open until it is dropped. That may happen before the job ends, when the next jobs
-/// need not wait for it any more. While the job is still to come, there is a thread for it.
+/// A guard that keeps a job open until it is dropped. A job may drop it before it ends, if threads
+/// that [wait](Helper::drain) for the helper need not wait for the rest of the job. From the
+/// reservation of a job until it begins, there is a thread for it.
 pub(crate) struct OpenJob {
     helper: Arc<Helper>,
     is_reserved: bool,
@@ -87,19 +92,20 @@ impl Helper {
         Arc::new(Helper { name, waits, open, state, changed: Condvar::new() })
     }
 
-    /// Returns the handle that tells the backend of threads that wait for this job.
+    /// Returns the handle that reports to the backend the threads that wait for this helper.
     pub(crate) fn waits(&self) -> ThreadWaits {
         self.waits
     }
 
-    /// Whether it has nothing to do: all jobs so far have ended, and their effects are visible
-    /// here.
+    /// Whether no job is open. If so, the effects of all jobs so far are visible to the calling
+    /// thread.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.open.load(Acquire) == 0
     }
 
-    /// Sees to it that there will be a thread for a job of an operation. Does not block.
+    /// Reserves a job for an operation, and makes sure that there will be a thread for it. Does not
+    /// block.
     pub(crate) fn reserve(self: &Arc<Self>, operation: &'static str) -> Result<OpenJob> {
         let mut state = lock(&self.state);
         self.open.fetch_add(1, Release);
@@ -109,13 +115,13 @@ impl Helper {
             true => self.start_thread(&mut state, operation),
             false => Ok(()),
         };
-        // Its drop takes the lock.
+        // Released here, because dropping `open` takes the lock.
         drop(state);
         started.map(|()| open)
     }
 
-    /// Waits until it is idle. False when `limit` passed first; an error when something else ended
-    /// the wait.
+    /// Blocks until no job is open. Returns false if `limit` passed first, and an error if the
+    /// watch of the calling thread ended the wait.
     pub(crate) fn drain(&self, limit: Duration) -> Result<bool> {
         let patience = Patience::new(limit);
         let waits = self.waits.begin(limit);
@@ -152,7 +158,7 @@ impl Helper {
         let builder = std::thread::Builder::new().name(self.name.clone());
         builder.spawn(move || helper.serve()).map_err(|error| Error::Invalid {
             operation,
-            problem: format!("no thread that waits for the other ranks: {error}").into(),
+            problem: format!("cannot start a thread to wait for other ranks: {error}").into(),
         })?;
         state.threads += 1;
         Ok(())
@@ -166,8 +172,8 @@ impl Helper {
         }
     }
 
-    /// Returns the next job, which counts as running; `None` when the thread is not needed any
-    /// more.
+    /// Waits for the next job, counts it as running and returns it. Returns `None` when the thread
+    /// is not needed any more.
     fn next(self: &Arc<Self>) -> Option<Job> {
         let mut state = lock(&self.state);
         let mut idle_since = Instant::now();
@@ -177,12 +183,12 @@ impl Helper {
                 state.running.push((job.keys.clone(), Instant::now()));
                 let any_later = state.reserved > 0 || !state.line.is_empty();
                 if any_later && state.threads == state.running.len() {
-                    // If no thread can be started, the jobs in line wait for this thread.
+                    // If no thread can be started, the queued jobs wait for this thread.
                     drop(self.start_thread(&mut state, "in line"));
                 }
                 return Some(job);
             }
-            // The only thread for a job that is reserved or waits in line stays.
+            // The last idle thread stays while a job is reserved or queued.
             let needed = !self.is_idle() && state.threads == state.running.len() + 1;
             if needed {
                 idle_since = Instant::now();
@@ -194,7 +200,8 @@ impl Helper {
                 waits.look();
                 state = self.wait(state, IDLE);
             } else {
-                // The job goes on by itself.
+                // The next job begins when the patience is over, without help of another thread.
+                // So this does not count as a wait.
                 waits.pause();
                 let limit = state.patience_left();
                 state = self.wait(state, limit);
@@ -204,7 +211,7 @@ impl Helper {
 }
 
 impl HelperState {
-    /// Returns how long the newest job may keep the next one in line.
+    /// Returns how long the newest job may keep the next job queued.
     fn patience(&self) -> Duration {
         let beside = u32::try_from(self.running.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let divisor = 1u32.checked_shl(beside).unwrap_or(u32::MAX);
@@ -217,14 +224,15 @@ impl HelperState {
         patience.saturating_sub(since).max(Duration::from_millis(1))
     }
 
-    /// Whether patience is over, and all in line wait for jobs of their keys.
+    /// Whether the patience is over and every queued job waits for a running job that shares a key
+    /// with it.
     fn waits_for_keys(&self) -> bool {
         let is_over =
             self.running.last().is_some_and(|(_, since)| since.elapsed() >= self.patience());
         is_over && self.line.iter().all(|job| self.running.iter().any(|(keys, _)| job.shares(keys)))
     }
 
-    /// Takes the first job in line that may begin.
+    /// Takes the first queued job that may begin.
     fn take_next(&mut self) -> Option<Job> {
         match self.running.last() {
             None => self.line.pop_front(),
@@ -250,8 +258,7 @@ impl Job {
 }
 
 impl OpenJob {
-    /// Adds the job itself. Jobs with a key in common never run at the same time, and keep their
-    /// order.
+    /// Queues the job. Jobs that share a key never run at the same time, and they keep their order.
     pub(crate) fn push(
         mut self,
         keys: impl IntoIterator<Item = u64>,
@@ -284,7 +291,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Waits at its end for the threads, which Miri would report as leaked.
+    /// A helper that waits for its threads when it is dropped. Miri would report them as leaked.
     struct TestHelper(Arc<Helper>);
 
     impl std::ops::Deref for TestHelper {
@@ -326,7 +333,7 @@ mod tests {
         let helper = helper();
         let (tell, told) = mpsc::channel();
         helper.reserve("test").unwrap().push([1], move |_open| told.recv().unwrap());
-        // It comes after the first job in the order of its key, whatever happens.
+        // This job always runs after the first one, because they share a key.
         let (last, ended) = mpsc::channel();
         helper.reserve("test").unwrap().push([1], move |_open| last.send("of key 1").unwrap());
         helper.reserve("test").unwrap().push([2], move |_open| tell.send(()).unwrap());

@@ -1,4 +1,4 @@
-//! The one way by which an operation is enqueued on a stream.
+//! Issuing an operation: the only code that enqueues a single operation on a stream.
 //!
 //! An operation is issued in these steps:
 //!
@@ -11,13 +11,14 @@
 //!
 //! # Locks
 //!
-//! Waiting for another stream needs an event behind its work, and recording one needs *its* issue
-//! lock. So an operation never resolves a conflict while it holds its own stream's issue lock. It
-//! gives up its number, records the events (or, for a stream of another device, lets the host
-//! wait), and starts over with these. A true conflict was there at the first look, because the
-//! borrow checker keeps two conflicting operations from being issued at the same time. A conflict
-//! that appears later comes from merged stamps, or from objects that a graph shares. It is resolved
-//! in the same way.
+//! To wait for another stream, an operation needs an event after the work of that stream. To record
+//! the event, it needs the issue lock of *that* stream. So an operation never resolves a conflict
+//! while it holds its own stream's issue lock. It gives up its number, records the events, and
+//! starts over with these. For a stream of another device the host waits instead.
+//!
+//! A true conflict is found in the first attempt, because the borrow checker keeps two conflicting
+//! operations from being issued at the same time. A conflict that appears in a later attempt comes
+//! from merged stamps, or from objects that a graph shares. It is resolved in the same way.
 
 #![forbid(unsafe_code)]
 
@@ -39,24 +40,24 @@ use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::runtime::Runtime;
 
-/// The name of an operation, for messages.
+/// The description of an operation: its name in messages, and its place in a communicator.
 #[derive(Clone, Copy)]
 pub struct Operation<'a> {
     pub(crate) name: &'static str,
     /// The communicator, and the number of the operation in it.
     pub(crate) communicator: Option<(&'a Arc<Label>, u64)>,
-    /// The numbers that it takes when it runs.
+    /// The kind of number that the operation takes in the communicator when it runs.
     pub(crate) takes: Takes<'a>,
 }
 
 impl Operation<'_> {
-    /// An operation without a communicator.
+    /// Describes an operation without a communicator.
     pub(crate) const fn new(name: &'static str) -> Self {
         Self { name, communicator: None, takes: Takes::Nothing }
     }
 
-    /// Returns the context for an error of its call. `position` is the number for an operation
-    /// without a communicator.
+    /// Returns the context for an error of the operation's call. `position` is used as the number
+    /// of an operation without a communicator.
     #[cold]
     pub(crate) fn context(&self, position: u64) -> OpContext {
         match self.communicator {
@@ -66,17 +67,17 @@ impl Operation<'_> {
     }
 }
 
-/// The place of something that an operation touches.
+/// The place of an object that an operation touches.
 #[derive(Clone, Copy)]
 pub enum MemoryPlace<'a> {
     Device(&'a Device),
-    /// Pinned memory: every device of the runtime reaches it.
+    /// Pinned memory, which every device of the runtime can access.
     Host(&'a Runtime),
-    /// Nothing to check: a communicator, which has another check.
+    /// No place that is checked here: a communicator has a check of its own.
     Nowhere,
 }
 
-/// One thing that an operation touches.
+/// One object that an operation touches.
 #[derive(Clone)]
 pub struct Touch<'a> {
     pub(crate) stamps: &'a Arc<Stamps>,
@@ -84,20 +85,21 @@ pub struct Touch<'a> {
     pub(crate) range: Range<usize>,
     pub(crate) access: AccessKind,
     pub(crate) place: MemoryPlace<'a>,
-    /// The argument's name, in messages.
+    /// The name of the argument in messages.
     pub(crate) what: &'static str,
 }
 
-/// Events of other streams that this operation waits for.
+/// The events of other streams that an operation waits for.
 pub(crate) struct PreparedWaits<'a> {
     own: &'a StreamQueue,
     points: SmallVec<[Point; 4]>,
 }
 
-/// A stream, a number of its operations, and an event behind that operation, unless it is complete.
+/// A stream, the number of one of its operations, and an event recorded after that operation, or
+/// `None` if the operation is complete.
 type Point = (&'static StreamSlot, u64, Option<Arc<EventHandle>>);
 
-/// An operation that has been issued: all that a [`Work`] needs besides the slot.
+/// An operation that has been issued: the data that a [`Work`] needs besides the slot.
 #[derive(Clone, Copy)]
 pub struct Issued {
     pub(crate) number: u64,
@@ -105,9 +107,9 @@ pub struct Issued {
     pub(crate) tickets: (u64, u64),
 }
 
-/// The out-parameter for an issued operation of a function that is not inlined. The fields are
-/// atomics, so that they are read as they were written, one word at a time. A `Result` would be
-/// read two words at a time just after it was written by the word, which the processor does badly.
+/// The out-parameter through which a function that is not inlined returns an issued operation. The
+/// fields are atomics, so that the compiler moves them one word at a time. It would write a
+/// `Result` one word at a time and read it two words at a time, which stalls store forwarding.
 #[derive(Default)]
 pub(crate) struct Slip {
     number: AtomicU64,
@@ -130,10 +132,10 @@ impl Slip {
     }
 }
 
-/// Issues one operation on a stream that runs. See the [module](self).
+/// Issues one operation on a stream that is not being captured. See the [module](self).
 ///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. The tasks that
-/// it enqueues may use exactly the memory that `touches` names.
+/// `enqueue` gets the raw stream, and the stream's context is current on this thread. The tasks
+/// that `enqueue` enqueues may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue_number(
     place: (&'static StreamSlot, &StreamQueue),
@@ -144,7 +146,8 @@ pub(crate) fn issue_number(
     issue_behind(place, operation, touches, |_| Ok(()), enqueue)
 }
 
-/// The same, but `before` gets the number, and runs before the waits for other streams.
+/// Issues one operation as [`issue_number`] does. Calls `before` with the number of the operation
+/// before it enqueues the waits for other streams.
 #[inline(always)]
 pub(crate) fn issue_behind(
     (slot, queue): (&'static StreamSlot, &StreamQueue),
@@ -165,7 +168,7 @@ pub(crate) fn issue_behind(
         for touch in touches {
             touch.stamps.stamp(slot, number, &touch.range, touch.access, &mut conflicts);
         }
-        // From here on the number is taken, whatever happens.
+        // From here on the number is taken, even if a later step fails.
         let publish = Publish::new(slot, number);
         if !conflicts.is_empty() {
             let conflicts = conflicts.without(|other, number| prepared.covers(other, number));
@@ -184,7 +187,8 @@ pub(crate) fn issue_behind(
             .and_then(|()| prepared.enqueue())
             .and_then(|()| enqueue(queue.handle().raw()));
         if let Err(error) = enqueued {
-            // The number is not of the communicator, whose end must not end a wait for it.
+            // A refused operation does not belong to the communicator any more: an abort of the
+            // communicator must not end a wait for this number.
             issuing.note(number, operation.name, None, position);
             slot.refuse(number);
             return Err(error.in_operation(|| operation.context(position)));
@@ -223,7 +227,8 @@ pub(crate) fn check_places(
     Ok(())
 }
 
-/// Publishes the number when it goes, also in a panic and after a refusal.
+/// A number that is taken. When this guard is dropped, it publishes the number, also in a panic and
+/// after an error.
 pub(crate) struct Publish<'a> {
     slot: &'a StreamSlot,
     number: u64,
@@ -231,13 +236,13 @@ pub(crate) struct Publish<'a> {
 }
 
 impl<'a> Publish<'a> {
-    /// For the next number of `slot`, whose issue lock the caller holds.
+    /// Returns the guard of the next number of `slot`. The caller holds the issue lock of the slot.
     #[inline]
     pub(crate) fn new(slot: &'a StreamSlot, number: u64) -> Self {
         Publish { slot, number, before: slot.ticket() }
     }
 
-    /// The number gets a `Work`.
+    /// Publishes the number of an operation that gets a `Work`, and returns the operation.
     #[inline]
     pub(crate) fn with_work(self) -> Issued {
         let (slot, number, before) = (self.slot, self.number, self.before);
@@ -266,8 +271,8 @@ impl<'a> PreparedWaits<'a> {
         self.points.iter().any(|(other, covered, _)| ptr::eq(*other, slot) && *covered >= number)
     }
 
-    /// Records events for the conflicts, without the lock of the own stream. Returns the failure of
-    /// one that nobody has seen.
+    /// Records events for the conflicts. The caller does not hold the issue lock of its own stream.
+    /// Returns an error if one of the conflicting operations has a failure that nobody has seen.
     #[cold]
     pub(crate) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();
@@ -285,7 +290,8 @@ impl<'a> PreparedWaits<'a> {
                         None => (slot, number, None),
                     }
                 }
-                // Events do not reach across devices. Only pinned memory gets here.
+                // A stream cannot wait for an event of another device, so the host waits. Only a
+                // conflict over pinned memory gets here.
                 Some(queue) => {
                     queue.wait(number, own.runtime().deadline(), operation)?;
                     slot.take_unseen(number, Unseen::Dropped)?;

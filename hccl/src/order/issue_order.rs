@@ -1,30 +1,33 @@
 //! The issue order: the communication operations of a device are issued one at a time, whatever
 //! communicator and thread they come from.
 //!
-//! CANN demands this order, and a mutex would do if every call were short. But the first operation
-//! of a communicator waits *inside the call* until its peers have made theirs. Suppose two
-//! communicators X and Y over the same two devices, each used by a thread of its own. On one device
-//! X comes first and waits for the peer's X. On the other device that X stands in line behind Y,
-//! which waits for the peer's Y, which stands in line behind the first X. No order of the lines is
-//! wrong, and nobody moves until CANN's connection time-out.
+//! CANN requires this order. A mutex would be enough if every call were short. But the first
+//! operation of a communicator waits *inside the call* until its peers have made their calls.
+//! Suppose that two communicators X and Y span the same two devices, and that each of them has a
+//! thread of its own. On device 0 the call of X comes first and waits for X on device 1. On device
+//! 1 the call of Y comes first and waits for Y on device 0. The two other calls wait for the mutex
+//! of their device. Neither order is wrong, but no call returns until CANN's connection time-out.
 //!
-//! An operation does not hold the order against others for ever: one that has stood in line for
-//! [`PATIENCE`] goes ahead beside the call that is under way. Only a call that waits for its peers
-//! takes that long, and standing behind it any longer can only be a deadlock or lost time. CANN's
-//! own libraries keep such calls apart by locks per communicator. Two operations on one *stream*
-//! still keep their order, since the stream has its own lock; there, different orders on different
-//! devices are a mistake in the program that ends with the connection time-out.
+//! So an operation does not wait for the order for ever. After [`PATIENCE`] it makes its call while
+//! the other call is still running. Only a call that waits for its peers takes that long, and
+//! waiting for it any longer would be a deadlock or lost time. CANN's own libraries separate such
+//! calls by a lock for each communicator. Two operations on one *stream* still keep their order,
+//! since the stream has its own lock. A program that issues them in different orders on different
+//! devices is wrong, and it ends with the connection time-out.
 //!
 //! # How
 //!
 //! Every operation holds the issue lock of its stream anyway. One stream of the device *owns* the
-//! issue order: the one that issued for a communicator last. Its issue lock is the lock of the
-//! order, so an operation on that stream pays one load. Another stream first becomes the owner. To
-//! do so, it holds the line, so that one stream does it at a time, and the issue lock of the owner,
-//! so that nothing is under way there. A holder of that lock sees what was written under it, so no
-//! stream takes itself for the owner when it no longer is. A stream that goes gives the order back:
-//! its slot may go to a stream of another device, behind whose calls nothing here must stand in
-//! line.
+//! issue order: the stream that last issued for a communicator. Its issue lock is the lock of the
+//! order, so an operation on that stream pays one load.
+//!
+//! Another stream first becomes the owner, for which it takes two locks. It takes `line`, so that
+//! only one stream becomes the owner at a time, and the issue lock of the present owner, so that no
+//! call is in progress there. The change of the owner is written under that issue lock. So a stream
+//! that holds its own issue lock sees the change and does not mistake itself for the owner.
+//!
+//! A stream that ends gives the order back, because its slot may go to a stream of another device.
+//! Operations of this device must not wait for the calls of that stream.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -32,10 +35,10 @@ use std::time::{Duration, Instant};
 use crate::sync::{AtomicU64, name};
 use ascend_sync::{Biased, Guard, SpinLock, spin_until};
 
-/// The time for which an operation stands in line behind another one of its device.
+/// The time for which an operation waits for the call of another operation on its device.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// An owner of an issue lock: a slot.
+/// A type that has an issue lock: a stream slot.
 pub(crate) trait Issuer {
     type Issuing;
     fn issue_lock(&self) -> &Biased<Self::Issuing>;
@@ -43,10 +46,10 @@ pub(crate) trait Issuer {
 
 /// The issue order of one device.
 pub(crate) struct IssueOrder<L: 'static> {
-    /// The name of the slot that owns the order. Written with its issue lock held, and with the
-    /// next owner's.
+    /// The name of the slot that owns the order, or 0. A new owner writes it while it holds its own
+    /// issue lock and that of the previous owner.
     owner: AtomicU64,
-    /// The same slot.
+    /// The slot that owns the order. Its lock admits one change of the owner at a time.
     line: SpinLock<Option<&'static L>>,
 }
 
@@ -55,8 +58,8 @@ impl<L: Issuer> IssueOrder<L> {
         IssueOrder { owner: AtomicU64::new(0), line: SpinLock::new(None) }
     }
 
-    /// Makes `slot`, whose issue lock the caller holds, the owner: until it gives the order back,
-    /// unless another loses patience.
+    /// Makes `slot` the owner. The caller holds the issue lock of the slot. If the order cannot be
+    /// taken within [`PATIENCE`], this returns all the same, and the owner stays as it is.
     #[inline]
     pub(crate) fn take(&self, slot: &'static L) {
         if !self.is_of(slot) {
@@ -70,10 +73,11 @@ impl<L: Issuer> IssueOrder<L> {
         self.owner.load(Relaxed) == name(slot)
     }
 
-    /// The stream of `slot` is gone, and the slot about to be another's. Never blocks.
+    /// Gives the order back if `slot` owns it. Called when the stream of the slot is gone, before
+    /// another stream gets the slot. Never blocks.
     pub(crate) fn give_back(&self, slot: &'static L) {
-        // A holder of the line while this slot is the owner is about to take over, since nobody
-        // holds the slot's lock.
+        // If another thread holds `line`, it is about to become the owner, since nobody holds the
+        // issue lock of `slot`. Then there is nothing to do.
         if self.is_of(slot)
             && let Some(mut line) = self.line.try_lock()
             && self.is_of(slot)
@@ -100,7 +104,7 @@ impl<L: Issuer> IssueOrder<L> {
     }
 }
 
-/// Takes a lock, or gives up after [`PATIENCE`].
+/// Takes a lock. Returns `None` if it cannot be taken within [`PATIENCE`].
 fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
     attempt().or_else(|| stand_in_line(attempt))
 }
@@ -108,9 +112,9 @@ fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<
 #[cold]
 fn stand_in_line<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
     let since = Instant::now();
-    // A call that does not wait for peers takes a microsecond or a few.
+    // Spins, because a call that does not wait for peers takes only a few microseconds.
     spin_until(|| match attempt() {
-        // A model has no time, and under Miri it passes too fast.
+        // Loom has no clock, and under Miri time passes too fast, so the limit is off there.
         None if since.elapsed() <= PATIENCE || cfg!(any(loom, miri)) => None,
         ended => Some(ended),
     })
@@ -122,7 +126,7 @@ struct TestIssuer(Biased<()>);
 #[cfg(test)]
 impl TestIssuer {
     fn leaked() -> &'static Self {
-        // Keeps the slots reachable: Miri reports memory that nothing leads to.
+        // Keeps the slots reachable, because Miri reports unreachable memory as leaked.
         static LEAKED: std::sync::Mutex<Vec<&TestIssuer>> = std::sync::Mutex::new(Vec::new());
         let issuer = Box::leak(Box::new(TestIssuer(Biased::new(()))));
         crate::sync::lock(&LEAKED).push(issuer);
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn operations_are_issued_one_at_a_time() {
-        // Miri is slow, and checks every access.
+        // Fewer rounds are enough under Miri, which is slow and checks every access.
         let rounds = if cfg!(miri) { 20 } else { 1000 };
         let order = IssueOrder::new();
         let inside = Mutex::new(0);
@@ -189,8 +193,8 @@ mod loom_tests {
     fn loom_operations_are_issued_one_at_a_time() {
         loom::model(|| {
             let order = Arc::new(IssueOrder::new());
-            // Loom reports two threads that are inside, and a thread that need not see what the
-            // other has done there.
+            // Loom reports an error if two threads are inside at the same time, or if the accesses
+            // of two threads are not ordered.
             let inside = Arc::new(UnsafeCell::new(()));
             let [one, two] = [(); 2].map(|()| TestIssuer::leaked());
             let issue = |order: &IssueOrder<TestIssuer>,

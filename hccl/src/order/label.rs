@@ -1,8 +1,8 @@
-//! A communicator as its operations know it, and the numbers that they take.
+//! The label of a communicator: the part that its operations need, and the numbers that they take.
 //!
 //! Collectives and batches are numbered by communicator, messages by peer and direction. The
-//! communicator counts the operations that it issues itself. A graph, which may be replayed by
-//! another thread, counts here those that it issues in the communicator's name. A number is the sum
+//! communicator counts the operations that it issues itself. Another thread may replay a graph that
+//! uses the communicator, so operations of graphs have counters of their own. A number is the sum
 //! of both counts.
 
 #![forbid(unsafe_code)]
@@ -20,52 +20,55 @@ use crate::error::peers::{MOST_WATCHED, PeerReport};
 use crate::error::{Error, OpContext};
 use crate::sync::lock;
 
-/// See the [module](self).
+/// The label of a communicator; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Label {
     pub(crate) communicator: Box<str>,
     pub(crate) rank: u32,
     pub(crate) world_size: u32,
-    /// The states of its ranks, for errors.
+    /// The source of the states of the ranks, which errors report.
     peers: PeerSource,
-    /// The states of the ranks when it failed, which do not change.
+    /// The states of the ranks at the time when the communicator failed. They do not change.
     failure: OnceLock<Arc<PeerReport>>,
-    /// Whether waits for its operations may end.
+    /// Whether the communicator was aborted, so that waits for its operations end.
     pub(crate) aborted: AtomicBool,
-    /// Labels of graphs that use this communicator beside others: its abort is theirs.
+    /// The labels of graphs that use this communicator together with others. An abort of this
+    /// communicator aborts them too.
     joint: Mutex<Vec<Weak<Label>>>,
-    /// Collectives that the communicator has issued itself; it is the only one to write this.
+    /// The number of collectives that the communicator has issued itself. Only the communicator
+    /// writes it.
     issued: AtomicU64,
     replayed: Replayed,
-    /// The number of users that may issue in its name: the communicator, operations on a detour,
-    /// parts that are being made, and graphs.
+    /// The number of users that may issue in the name of the communicator: the communicator itself,
+    /// operations on a detour, parts that are being made, and graphs.
     users: AtomicUsize,
-    /// Why the communicator was dropped, for those that leave after it.
+    /// The reason why the communicator was dropped. Users that leave later report it.
     dropped: OnceLock<&'static CStr>,
-    /// Lives as long as somebody may issue, where a run has to know.
+    /// A guard that lives as long as a user may issue, for a run that has to check this.
     alive: OnceLock<Weak<()>>,
 }
 
-/// The operations that graphs have issued.
+/// The numbers of operations that graphs have issued.
 #[derive(Debug, Default)]
 struct Replayed {
     collectives: AtomicU64,
     batches: AtomicU64,
-    /// The messages by peer and direction. Made when messages are captured.
+    /// The messages by peer and direction. Allocated when the first message is captured.
     messages: OnceLock<Box<[[AtomicU64; 2]]>>,
 }
 
-/// The numbers that an operation takes.
+/// The kind of number that an operation takes.
 #[derive(Clone, Copy)]
 pub(crate) enum Takes<'a> {
-    /// It belongs to no communicator, or is a replay, which is counted when it has been issued.
+    /// The operation belongs to no communicator, or it is a replay, which is counted after it has
+    /// been issued.
     Nothing,
     Collective,
     Message(Direction, u32),
     Batch(&'a [Item]),
 }
 
-/// The number of operations of each kind, for example that a graph issues at every replay.
+/// The number of operations of each kind, for example of those that a graph issues at each replay.
 #[derive(Default)]
 pub(crate) struct Numbers {
     collectives: u64,
@@ -74,7 +77,7 @@ pub(crate) struct Numbers {
 }
 
 impl Takes<'_> {
-    /// The same kind of number, without the items of a batch.
+    /// Returns the same kind of number, without the items of a batch.
     pub(crate) fn without_items(self) -> Takes<'static> {
         match self {
             Takes::Nothing => Takes::Nothing,
@@ -86,7 +89,7 @@ impl Takes<'_> {
 }
 
 impl Numbers {
-    /// How many operations take a number of this kind.
+    /// Returns how many operations take a number of this kind.
     pub(crate) fn of(&self, takes: Takes<'_>) -> u64 {
         match takes {
             Takes::Nothing => 0,
@@ -148,28 +151,29 @@ impl Label {
         }
     }
 
-    /// Stores the guard of a run that has to know how long somebody may issue in its name.
+    /// Stores the guard of a run that has to check whether a user may still issue in the name of
+    /// the communicator.
     pub(crate) fn set_alive(&self, alive: &Arc<()>) {
         drop(self.alive.set(Arc::downgrade(alive)));
     }
 
-    /// The guard that a user keeps as long as it may issue, where a run has to know.
+    /// Returns the guard that a user keeps as long as it may issue, or `None` if no run needs it.
     pub(crate) fn alive(&self) -> Option<Arc<()>> {
         self.alive.get().and_then(Weak::upgrade)
     }
 
-    /// One more user may issue in its name.
+    /// Adds a user that may issue in the name of the communicator.
     pub(crate) fn join(&self) {
         self.users.fetch_add(1, Relaxed);
     }
 
-    /// The communicator is dropped for this reason.
+    /// Stores the reason why the communicator is dropped.
     pub(crate) fn note_drop(&self, reason: &'static CStr) {
-        // It is dropped once.
+        // A communicator is dropped only once, so the cell is empty.
         let _ = self.dropped.set(reason);
     }
 
-    /// One user less may issue: one that the communicator began before it was dropped.
+    /// Removes a user that the communicator added before it was dropped.
     pub(crate) fn leave_after_it(&self, table: &Table) {
         self.leave(
             table,
@@ -177,16 +181,18 @@ impl Label {
         );
     }
 
-    /// One user less may issue. After the last one the peers are told that this rank issues nothing
-    /// more, where the backend can.
+    /// Removes a user. When the last user is removed, reports to the peers that this rank issues
+    /// nothing more, if the backend can do that.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
         if self.users.fetch_sub(1, AcqRel) == 1 {
             self.peers.leave(table, reason);
         }
     }
 
-    /// Returns the label that the replays of a graph use: that of its only communicator, or one
-    /// that is aborted when any of them is. It has the names of all, and the rank in the first.
+    /// Returns the label that the replays of a graph use, or `None` if the graph uses no
+    /// communicator. If it uses one, this is the label of that communicator. If it uses several,
+    /// the label has the names of all and the rank in the first, and it is aborted when any of them
+    /// is aborted.
     pub(crate) fn of_graph<'a>(labels: impl Iterator<Item = &'a Arc<Label>>) -> Option<Arc<Label>> {
         let labels: Vec<_> = labels.collect();
         let first = match *labels {
@@ -203,7 +209,8 @@ impl Label {
             others.retain(|other| other.strong_count() != 0);
             others.push(Arc::downgrade(&joint));
             drop(others);
-            // An abort sets its own flag before it looks at the list.
+            // An abort sets its flag before it locks the list, and this code reads the flag after
+            // it has locked the list. So at least one of the two sets the flag of `joint`.
             if label.aborted.load(Acquire) {
                 joint.aborted.store(true, Release);
             }
@@ -211,7 +218,8 @@ impl Label {
         Some(joint)
     }
 
-    /// Ends waits for its operations, those of graphs too. Returns whether that is news.
+    /// Ends waits for operations of the communicator, also for those that graphs have issued.
+    /// Returns whether this is the first abort.
     pub(crate) fn abort(&self) -> bool {
         let before = self.aborted.swap(true, AcqRel);
         for other in lock(&self.joint).iter().filter_map(Weak::upgrade) {
@@ -220,21 +228,24 @@ impl Label {
         !before
     }
 
-    /// Names an operation, or with number 0 a call that takes none.
+    /// Returns the context that names an operation. `sequence` is 0 for a call that takes no
+    /// number.
     pub(crate) fn context(&self, operation: &'static str, sequence: u64) -> OpContext {
         let communicator = Some(self.communicator.clone());
         let (rank, world_size) = (Some(self.rank), Some(self.world_size));
         OpContext { operation, communicator, rank, world_size, sequence, peers: None }
     }
 
-    /// The same with the states of the ranks when the communicator failed, if it has.
+    /// Returns the [`context`](Self::context) of an operation. If the communicator has failed, adds
+    /// the states of the ranks at that time.
     #[cold]
     pub(crate) fn failed(&self, operation: &'static str, sequence: u64) -> OpContext {
         OpContext { peers: self.failure(), ..self.context(operation, sequence) }
     }
 
-    /// The same with the present states of the ranks, as seen from a collective. Of other
-    /// operations the backend does not see which ranks have come.
+    /// Returns the context of an operation as [`failed`](Self::failed) does. If the communicator
+    /// has not failed and the operation is a collective, adds the present states of the ranks. For
+    /// other operations the backend does not know which ranks have issued them.
     #[cold]
     pub(crate) fn waiting(&self, operation: &'static str, sequence: u64) -> OpContext {
         let now = || self.peers.now(sequence, self.rank, self.world_size).map(Arc::new);
@@ -242,7 +253,8 @@ impl Label {
         OpContext { peers, ..self.context(operation, sequence) }
     }
 
-    /// The same if that is not too much for a wait that goes on.
+    /// Returns the context of an operation as [`waiting`](Self::waiting) does, for a wait that goes
+    /// on. Adds no states of ranks if the communicator has more than [`MOST_WATCHED`] ranks.
     #[cold]
     pub(crate) fn watched(&self, operation: &'static str, sequence: u64) -> OpContext {
         match self.world_size {
@@ -251,7 +263,7 @@ impl Label {
         }
     }
 
-    /// The states of the ranks when the communicator failed, if it has.
+    /// Returns the states of the ranks when the communicator failed, if it has.
     fn failure(&self) -> Option<Arc<PeerReport>> {
         if let Some(known) = self.failure.get() {
             return Some(known.clone());
@@ -260,7 +272,7 @@ impl Label {
         Some(self.failure.get_or_init(|| report).clone())
     }
 
-    /// Adds the operation to an error, unless the error has one itself.
+    /// Adds the operation to an error, unless the error already names one.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
         let error = error.in_operation(|| self.failed(operation, sequence));
@@ -271,25 +283,25 @@ impl Label {
         Error::Refused { context, cause: Box::new(error) }
     }
 
-    /// The number of the next collective.
+    /// Returns the number of the next collective.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.issued.load(Relaxed) + self.replayed.collectives.load(Relaxed) + 1
     }
 
-    /// The communicator has issued a collective.
+    /// Counts a collective that the communicator itself has issued.
     #[inline]
     pub(crate) fn count(&self) {
         self.issued.store(self.issued.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Batches that graphs have issued.
+    /// Returns the number of batches that graphs have issued.
     #[inline]
     pub(crate) fn replayed_batches(&self) -> u64 {
         self.replayed.batches.load(Relaxed)
     }
 
-    /// Messages to or from a peer that graphs have issued.
+    /// Returns the number of messages to or from a peer that graphs have issued.
     #[inline]
     pub(crate) fn replayed_messages(&self, direction: Direction, peer: u32) -> u64 {
         let peers = self.replayed.messages.get();
@@ -297,11 +309,11 @@ impl Label {
         peer.map_or(0, |directions| directions[direction as usize].load(Relaxed))
     }
 
-    /// Counts one more operation of a graph.
+    /// Adds an operation of a graph to `numbers`, the numbers that each replay takes.
     pub(crate) fn will_replay(&self, takes: Takes<'_>, numbers: &mut Numbers) {
         numbers.add(takes);
         if !numbers.messages.is_empty() {
-            // Made now, so that no replay allocates.
+            // Allocates the counters now, so that no replay allocates.
             self.peers();
         }
     }

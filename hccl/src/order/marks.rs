@@ -1,24 +1,24 @@
 //! The events of a stream, each recorded after some operation.
 //!
-//! A mark is a pooled event recorded behind some operation: when the event is complete, so is every
-//! number up to the mark's. Other streams wait for marks, on every backend: for the first one
-//! behind the operation that they need. Such a mark exists where the program has
-//! [recorded](crate::Stream::record) an event, and before an operation that waits for links.
-//! Otherwise one is recorded behind all that was issued.
+//! A mark is a pooled event that is recorded after an operation. When the event is complete, so is
+//! every number up to the number of the mark. On every backend, other streams wait for marks: each
+//! waits for the first mark after the operation that it needs. Such a mark exists if the program
+//! has [recorded](crate::Stream::record) an event there, or if the next operation waits for links.
+//! Otherwise a mark is recorded after all operations issued so far.
 //!
 //! # Completion by events
 //!
-//! Where the backend does not count, marks tell which operations are complete. They are recorded
-//! when somebody asks (a poll, a wait), and after the last operation just before the next one is
-//! enqueued while its `Work` is alive. So a lone operation costs no call, and a `Work` never
-//! completes later than its own operation.
+//! If the backend does not count tasks, marks show which operations are complete. A mark is
+//! recorded when a caller checks for completion (a poll or a wait). A mark is also recorded after
+//! an operation whose `Work` is alive, just before the next operation is enqueued. So a single
+//! operation costs no call, and a `Work` never completes later than its own operation.
 //!
-//! A backend may tell a failure once only. So the answer of a call is written down before the next
-//! one counts. A poll asks with the lock held. A call that blocks is listed for as long as its
-//! answer is not written down. "All is well" is believed only when none of the listed calls can
-//! have been told otherwise, because their targets are not complete.
+//! A backend may report a failure only once. So the result of each call must be recorded before the
+//! result of another call is used. A poll makes its call with the lock held. A call that blocks is
+//! listed until its result is recorded. A success is believed only if the target of every listed
+//! call is incomplete, because such a call cannot have received a failure yet.
 //!
-//! Lock order: the issue lock, then the marks. A poll holds the marks and only *tries* the issue
+//! Lock order: the issue lock, then the marks. A poll holds the marks and only try-locks the issue
 //! lock.
 
 #![forbid(unsafe_code)]
@@ -33,7 +33,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
 
-/// The number of marks that are left until somebody asks.
+/// The number of marks up to which [`Marks::poll_if_many`] does nothing.
 const FEW: usize = 64;
 
 /// The marks of one stream.
@@ -46,18 +46,18 @@ pub(crate) struct Marks {
 struct MarksState {
     /// The marks, oldest first.
     list: VecDeque<(u64, Arc<EventHandle>)>,
-    /// The number of marks beyond which they are looked at: twice as many as the last look has
-    /// left.
+    /// The number of marks above which [`Marks::poll_if_many`] polls: twice the number that its
+    /// last poll left.
     most: usize,
-    /// The calls that block, by number.
+    /// The calls that are blocking at the moment, each with a number.
     asking: Vec<(u64, Target)>,
     asked: u64,
 }
 
-/// The target of a call that waits.
+/// The target of a call that blocks.
 enum Target {
     Mark(Arc<EventHandle>),
-    /// The end of the stream, which was this operation.
+    /// The end of the stream, which was this operation when the call began.
     End(u64),
 }
 
@@ -72,8 +72,8 @@ impl MarksState {
         self.asking.retain(|(number, _)| *number != call);
     }
 
-    /// Only where the backend counts. Elsewhere the outcome of a mark must also be asked for, which
-    /// a poll does.
+    /// Recycles complete marks, but only if the backend counts tasks. Otherwise the outcome of a
+    /// mark must be queried first, which a poll does.
     fn forget_complete(&mut self, queue: &StreamQueue) {
         if queue.slot.progress.is_none() {
             return;
@@ -88,8 +88,8 @@ impl MarksState {
 }
 
 impl Marks {
-    /// Records a mark behind `number`, unless there is one or it is complete. Only with the issue
-    /// lock held, when `number` is the last one.
+    /// Records a mark after operation `number`, unless there is one already or the operation is
+    /// complete. The caller holds the issue lock, and `number` is the last operation submitted.
     pub(crate) fn record_behind(&self, queue: &StreamQueue, number: u64) -> Result<()> {
         let mut state = lock(&self.state);
         state.forget_complete(queue);
@@ -100,10 +100,12 @@ impl Marks {
         record(queue, number, &mut state.list)
     }
 
-    /// Returns the first mark behind `number`, and the number that it is behind; recorded when
-    /// there is none. `None` when `number` is complete. Only with the issue lock held. A wait looks
-    /// at the event as it is when the wait is enqueued; as long as somebody has it, it is not
-    /// recorded again.
+    /// Returns the event of the first mark after operation `number`, and the number of that mark.
+    /// Records a mark if there is none. Returns `None` if `number` is complete. The caller holds
+    /// the issue lock.
+    ///
+    /// A stream waits for an event as it was last recorded when the wait is enqueued. The event is
+    /// not recorded again as long as the caller keeps it.
     pub(crate) fn event_behind(
         &self,
         queue: &StreamQueue,
@@ -121,7 +123,7 @@ impl Marks {
         Ok(first.map(|(last, event)| (event.clone(), *last)))
     }
 
-    /// Takes note of marks that are complete, when there are many. Not with the issue lock held.
+    /// Polls if there are many marks. The caller does not hold the issue lock.
     pub(crate) fn poll_if_many(&self, queue: &StreamQueue) {
         if try_lock(&self.state).is_some_and(|state| state.list.len() > state.most.max(FEW)) {
             self.poll(queue, 0);
@@ -130,8 +132,8 @@ impl Marks {
         }
     }
 
-    /// Takes note of marks that are complete, and returns whether `number` is. Records a mark for
-    /// it when there is none.
+    /// Notes which marks are complete, and returns whether operation `number` is complete. Records
+    /// a mark for the operation if there is none.
     pub(crate) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
             return queue.slot.timeline.is_told_complete(number);
@@ -142,7 +144,7 @@ impl Marks {
             && let Err(error) = record(queue, queue.slot.timeline.submitted(), &mut state.list)
         {
             // The next poll tries again.
-            tracing::debug!("no mark behind operation {number}: {error}");
+            tracing::debug!("cannot record an event after operation {number}: {error}");
         }
         while let Some((last, event)) = state.list.front() {
             let last = *last;
@@ -159,8 +161,8 @@ impl Marks {
         queue.slot.timeline.is_told_complete(number)
     }
 
-    /// Blocks for at most `limit`, until `number` is complete. Returns whether it took all of that
-    /// time.
+    /// Blocks for at most `limit`, until `number` is complete. Returns whether the whole limit
+    /// passed. May return early although `number` is not complete yet.
     pub(crate) fn wait(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         if number == queue.slot.timeline.submitted() {
             self.wait_for_stream(queue, number, limit)
@@ -169,7 +171,7 @@ impl Marks {
         }
     }
 
-    /// The last number needs no mark.
+    /// Waits for the last number. This needs no mark, because it synchronises the stream.
     fn wait_for_stream(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         let call = lock(&self.state).begin(Target::End(number));
         let waited = queue.table().synchronize_stream(queue.handle(), limit);
@@ -181,7 +183,7 @@ impl Marks {
                 loop {
                     match is_believed(queue, &state) {
                         Ok(true) => break,
-                        // Another thread is about to write down the answer that it got.
+                        // Another thread is about to record its result, so wait for that.
                         Ok(false) => drop(state),
                         Err(error) => {
                             note(queue, queue.slot.timeline.submitted(), error);
@@ -194,8 +196,8 @@ impl Marks {
                 queue.slot.timeline.complete(number);
                 Ok(false)
             }
-            // Only the state of the stream says whether memory is still in use. The failure may be
-            // of an operation that another thread has issued meanwhile.
+            // Only the state of the stream shows whether memory is still in use, because the
+            // failure may belong to an operation that another thread has issued meanwhile.
             Waited::Over(Err(error)) => {
                 note(queue, queue.slot.timeline.submitted(), error.clone());
                 if queue.table().query_stream(queue.handle())? {
@@ -213,17 +215,18 @@ impl Marks {
             return Ok(false);
         }
         let mut state = lock(&self.state);
-        // The event is shared, not taken: a pooled event is recorded again only when nobody else
+        // The clone keeps the event in use: a pooled event is recorded again only when nobody else
         // holds it.
         let mark = state.list.iter().find(|(last, _)| *last >= number).cloned();
         let Some((last, event)) = mark else {
-            // The issue lock is taken: another operation is just being enqueued.
+            // The poll could not record a mark, because another thread holds one of the locks,
+            // usually to enqueue an operation.
             drop(state);
             std::thread::sleep(Duration::from_micros(50).min(limit));
             return Ok(false);
         };
         if queue.table().query_event(&event)? {
-            // The next poll asks for the outcome, with the lock held.
+            // The next poll queries the outcome with the lock held.
             drop(state);
             std::thread::yield_now();
             return Ok(false);
@@ -234,7 +237,7 @@ impl Marks {
         let mut state = lock(&self.state);
         state.end(call);
         match waited? {
-            // An error that this call returned is not returned again by the next one.
+            // A later call does not return this error again, so it is recorded here.
             Waited::Over(Err(error)) => {
                 note(queue, last, error.clone());
                 if queue.table().query_event(&event)? {
@@ -257,10 +260,10 @@ impl Marks {
     }
 }
 
-/// Marks everything up to `last` as complete, since the event is. A synchronise, which returns at
-/// once, tells the outcome. Returns whether it did: if the synchronise takes its time, or is not to
-/// be believed yet, the next poll asks again. An event whose outcome cannot be asked for counts as
-/// failed.
+/// Marks everything up to `last` as complete, because `event` is complete. Synchronising the event
+/// gives the outcome and should return at once. Returns false if the call timed out or its success
+/// cannot be believed yet; then the next poll tries again. An event whose outcome cannot be queried
+/// counts as failed.
 fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandle) -> bool {
     match queue.table().synchronize_event(event, Duration::from_secs(1)) {
         Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
@@ -275,15 +278,16 @@ fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandl
     true
 }
 
-/// Whether no blocked call can have been told of a failure, because its target is not complete. The
-/// error is one that no other call is told.
+/// Whether a success can be believed: no blocking call can have received a failure, because no
+/// target of these calls is complete. If a query returns an error, no other call receives it.
 fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {
             Target::Mark(event) => !queue.table().query_event(event)?,
             Target::End(number) => match state.list.iter().find(|(last, _)| last == number) {
                 Some((_, event)) => !queue.table().query_event(event)?,
-                // Operations that were issued since would hide that it is complete.
+                // Operations issued since then may keep the stream busy although the target is
+                // complete. So the target counts as open only if it is still the last operation.
                 None => {
                     !queue.table().query_stream(queue.handle())?
                         && queue.slot.timeline.submitted() == *number
@@ -297,7 +301,8 @@ fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     Ok(true)
 }
 
-/// Notes that `error` is about an operation up to `number` that was not known to be complete.
+/// Records `error` as the failure of some operation up to `number` that was not known to be
+/// complete.
 fn note(queue: &StreamQueue, number: u64, error: Error) {
     let first = queue.slot.timeline.told_complete() + 1;
     if first <= number {

@@ -1,9 +1,9 @@
-//! One wait: since when, for how long, and which watch may end it before its time.
+//! One wait: when it began, how long it may last, and which watch may end it early.
 //!
-//! A [`Patience`] is one wait, of a thread that blocks or of a task that awaits. The thread that
-//! waits has registered a [`Watch`] that may end the wait, for example that of a rank of a run:
-//! when another rank has failed, an operation may never complete. A thread that makes a watch fail
-//! gives an [`alarm`] afterwards, so that tasks look again.
+//! A [`Patience`] is one wait of a thread that blocks or of a task that awaits. A thread may
+//! register a [`Watch`] that can end its waits. For example, a thread of a run has a watch for its
+//! rank, because an operation may never complete after another rank has failed. A thread that makes
+//! a watch fail raises an [`alarm`] afterwards, so that waiting tasks check their watches again.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use super::registry::{Key, Registry};
 use crate::error::Error;
 use crate::sync::{contain, lock};
 
-/// May end the waits of a thread before their time.
+/// An object that may end the waits of a thread early.
 pub(crate) trait Watch: Send + Sync {
     /// Returns the error with which the waits end, or `None` while they may go on.
     fn failure(&self) -> Option<Error>;
@@ -29,18 +29,19 @@ thread_local! {
     static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
 }
 
-/// From now on `watch` may end the waits of this thread.
+/// Registers `watch` for the calling thread. From now on it may end the waits of this thread.
 pub(crate) fn watch_waits(watch: Arc<dyn Watch>) {
     WATCH.set(Some(watch));
 }
 
-/// Returns the watch that may end the waits of the calling thread, and those for what it begins.
+/// Returns the watch of the calling thread. It may end the waits of this thread, and waits for the
+/// objects that this thread begins to make.
 pub(crate) fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
-    // A thread that ends may still wait, in the drop of another thread local.
+    // `try_with`, because a thread that ends may still wait in the drop of another thread local.
     WATCH.try_with(|watch| watch.borrow().clone()).ok().flatten()
 }
 
-/// The time after which a wait says what it waits for.
+/// The time after which a wait logs a warning that says what it waits for.
 #[cfg(not(test))]
 pub(super) const WARN_AFTER: Duration = Duration::from_secs(10);
 #[cfg(test)]
@@ -48,22 +49,22 @@ pub(crate) const WARN_AFTER: Duration = Duration::from_millis(200);
 
 static ALARMS: AtomicU64 = AtomicU64::new(0);
 
-/// The wakers of tasks that await something else than an operation; for an operation, the reactor
-/// keeps them.
+/// The wakers of tasks that await something other than an operation. The reactor keeps the wakers
+/// of tasks that await an operation.
 static LISTENING: LazyLock<Mutex<Registry<Arc<Waker>>>> = LazyLock::new(Mutex::default);
 
-/// Wakes every task that awaits, since something has happened that may end waits: each asks its
-/// [`Patience`].
+/// Raises an alarm: wakes every task that awaits, so that it checks its [`Patience`]. Called after
+/// something has happened that may end waits.
 pub(crate) fn alarm() {
     ALARMS.fetch_add(1, SeqCst);
     let wakers: Vec<Arc<Waker>> = lock(&LISTENING).values().cloned().collect();
     for waker in wakers {
-        // Without the lock: a waker is code of others.
+        // The lock is released by now, because a waker runs code from outside this crate.
         contain(move || waker.wake_by_ref());
     }
 }
 
-/// Registers a task for every alarm, until this is dropped.
+/// The registration of a task for alarms. It ends when this is dropped.
 pub(crate) struct Listening(Key);
 
 impl Listening {
@@ -76,7 +77,8 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let waker = lock(&LISTENING).remove(self.0);
-        // Here, where the lock is free again: a waker may be code of others.
+        // Dropped after the lock was released, because the drop of a waker may run code from
+        // outside this crate.
         drop(waker);
     }
 }
@@ -86,66 +88,68 @@ pub(crate) fn alarms() -> u64 {
     ALARMS.load(SeqCst)
 }
 
-/// One wait: since when, for how long, and which watch may end it.
+/// One wait: when it began, how long it may last, and which watch may end it early.
 pub(crate) struct Patience {
     since: Instant,
     limit: Duration,
-    /// Whether it has said what it waits for.
+    /// Whether this wait has logged its warning.
     pub(super) warned: bool,
     watch: Option<Arc<dyn Watch>>,
-    /// The time of its last look at the other ranks, and the newest collective of each.
+    /// The time at which this wait noted the state of the other ranks, and the newest collective of
+    /// each rank at that time.
     pub(super) looked: Option<(Instant, Box<[u64]>)>,
 }
 
 impl Patience {
-    /// A wait of the calling thread that begins now.
+    /// Returns a wait of the calling thread that begins now.
     pub(crate) fn new(limit: Duration) -> Self {
         Self::since(Duration::ZERO, limit)
     }
 
-    /// A wait that begins now, and that `watch` may end if the calling thread has no watch of its
-    /// own.
+    /// Returns a wait that begins now. If the calling thread has no watch of its own, `watch` may
+    /// end the wait early.
     pub(crate) fn watched(limit: Duration, watch: Option<Arc<dyn Watch>>) -> Self {
         let own = Self::new(limit);
         Self { watch: own.watch.or(watch), ..own }
     }
 
-    /// A wait that began some time ago.
+    /// Returns a wait of the calling thread that began `ago` before now.
     pub(super) fn since(ago: Duration, limit: Duration) -> Self {
         let now = Instant::now();
         let since = now.checked_sub(ago).unwrap_or(now);
         Self { since, limit, warned: false, watch: watch_of_this_thread(), looked: None }
     }
 
-    /// Whether it has lasted so long that it should say what it waits for. Asked again, it says no.
+    /// Whether the wait has lasted so long that the caller should log the warning. Returns true
+    /// only once.
     pub(crate) fn is_long(&mut self) -> bool {
         let is_long = !self.warned && self.elapsed() >= WARN_AFTER;
         self.warned |= is_long;
         is_long
     }
 
-    /// Returns how long it has lasted.
+    /// Returns how long the wait has lasted.
     pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Returns how long it may last in all. The backend is told this: a wait of half a minute or
-    /// more is one whose deadlock is told, to its end.
+    /// Returns how long the wait may last in all. The backend gets this limit too: when it looks
+    /// for a deadlock, it counts only threads whose wait may last half a minute or more.
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// Returns how long it may still last.
+    /// Returns how much longer the wait may last.
     pub(crate) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.elapsed())
     }
 
-    /// Returns the error that ends it before its time.
+    /// Returns the error with which the watch ends the wait, or `None` while the wait may go on.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.watch.as_ref()?.failure()
     }
 
-    /// Ends it: it waits for nobody any more.
+    /// Ends the wait and drops its watch.
     pub(super) fn end(&mut self) {
         self.watch = None;
     }

@@ -1,11 +1,15 @@
-//! The stream's own part: its handle, its device, and how its completion and failures are asked
-//! for.
+//! The queue of a stream: its handle, its device, and the queries for completion and failures.
 //!
-//! A queue is kept by its `Stream`, by its [`StreamSlot`] for holders of a mere number, and, when
-//! the stream was dropped with work in flight, by the reactor, which [closes](StreamQueue::close)
-//! it when everything is complete. So work in flight keeps its device and its runtime alive, also
-//! when the `Stream` was forgotten. The handle lives until the last borrower of the queue, a wait
-//! for example, has given it back.
+//! Several owners keep a queue alive:
+//!
+//! * its `Stream`;
+//! * its [`StreamSlot`], for callers that have only a number;
+//! * the reactor, if the `Stream` was dropped with work in flight. The reactor
+//!   [closes](StreamQueue::close) the queue when everything is complete.
+//!
+//! So work in flight keeps its device and its runtime alive, even if the `Stream` was leaked with
+//! `mem::forget`. The handle lives until the last user of the queue, for example a wait, has
+//! dropped its reference.
 
 #![forbid(unsafe_code)]
 
@@ -24,18 +28,18 @@ use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 use ascend_sync::pause;
 
-/// The most looks at failures while more come.
+/// The largest number of times that failures are collected again because new ones arrive.
 const MOST_LOOKS: u32 = 1000;
 
-/// See the [module](self).
+/// The queue of one stream; see the [module](self).
 pub(crate) struct StreamQueue {
     pub(crate) slot: &'static StreamSlot,
     handle: StreamHandle,
-    /// Whether the handle is ours to destroy.
+    /// Whether the handle belongs to this crate, which then destroys it.
     owned: bool,
     pub(crate) marks: Marks,
-    /// The number of failures of the progress line that have been looked at, and up to which
-    /// ticket.
+    /// The number of failures of the progress line that have been collected, and the last ticket
+    /// up to which they were.
     examined: Mutex<(u64, u64)>,
     device: Device,
 }
@@ -52,14 +56,15 @@ impl StreamQueue {
         queue
     }
 
-    /// Everything is complete and nothing will be issued any more. From now on the slot has the
-    /// failures.
+    /// Moves the last failures into the slot and gives the slot up. Logs failures that were never
+    /// reported. Called when everything is complete and nothing will be issued any more.
     pub(crate) fn close(&self) {
         self.examine();
         self.slot.set_occupant(None);
         while let Some(error) = self.slot.faults.take_untold(|_| true) {
             tracing::warn!(
-                "nobody has asked for the error of an operation whose stream is gone: {error}"
+                "an operation failed, and its stream was dropped before the program had seen the \
+                 error: {error}"
             );
         }
     }
@@ -79,20 +84,20 @@ impl StreamQueue {
         &self.handle
     }
 
-    /// Called just before the next operation is enqueued, with the issue lock held: the last one
-    /// may need a mark of its own.
+    /// Records a mark after the previous operation if its `Work` needs one. Called just before
+    /// operation `number` is enqueued, with the issue lock held.
     #[inline]
     pub(crate) fn before_enqueue(&self, number: u64) {
         if self.slot.is_watched(number - 1)
             && let Err(error) = self.marks.record_behind(self, number - 1)
         {
-            tracing::debug!("no mark behind operation {}: {error}", number - 1);
+            tracing::debug!("cannot record an event after operation {}: {error}", number - 1);
         }
     }
 
-    /// Makes complete marks ready to be recorded again, also in a program that never asks what is
-    /// complete. Called without the issue lock, because a failure that is found needs to know its
-    /// operation.
+    /// Recycles the events of complete marks, so that they do not pile up in a program that never
+    /// checks for completion. Called without the issue lock: the description of a failure that is
+    /// found here needs that lock.
     #[inline]
     pub(crate) fn reuse_marks(&self) {
         if self.slot.progress.is_none() {
@@ -100,16 +105,16 @@ impl StreamQueue {
         }
     }
 
-    /// Returns an event behind operation `number`, and the last number that it covers. `None` when
-    /// that operation is complete.
+    /// Returns an event recorded after operation `number`, and the last number that the event
+    /// covers. Returns `None` if the operation is complete.
     pub(crate) fn event_behind(&self, number: u64) -> Result<Option<(Arc<EventHandle>, u64)>> {
         let _bound = self.device.bind()?;
         let _issuing = self.slot.issuing();
         self.marks.event_behind(self, number)
     }
 
-    /// Records an event behind all that was issued. Waits for the event are waits for that,
-    /// whatever is issued later. Returns the last number.
+    /// Records an event after all operations issued so far, and returns the number of the last one.
+    /// A wait for the event does not wait for operations that are issued later.
     pub(crate) fn record(&self) -> Result<u64> {
         let _bound = self.device.bind()?;
         self.reuse_marks();
@@ -119,20 +124,22 @@ impl StreamQueue {
         Ok(submitted)
     }
 
-    /// Whether the number is complete. May ask the backend; never blocks.
+    /// Whether the number is complete. May query the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
-        // Without a context of its own the thread cannot ask; then the answer is "not yet".
+        // A thread that cannot make the device's context current cannot query the backend. Then the
+        // answer is "not yet".
         self.slot.is_known_complete(number)
             || self.slot.progress.is_none()
                 && self.device.bind().is_ok_and(|_bound| self.marks.poll(self, number))
     }
 
-    /// Looks at failures that the backend counted and nobody has looked at.
+    /// Collects the failures that the backend has counted since the last call, and stores them in
+    /// the slot.
     ///
-    /// A failed task can be asked for before it is counted, and is counted before it counts as
-    /// complete. So the count is that of the failures up to `completed` when the task behind is not
-    /// known to have failed. The backend has forgotten those that are counted but cannot be asked
-    /// for.
+    /// When a task fails, the backend first makes its failure available to queries, then counts the
+    /// failure, and then counts the task as complete. So if the task after `completed` has not
+    /// failed, the count is the number of failures up to `completed`. If a failure is counted but
+    /// a query does not find it, the backend has forgotten it.
     #[cold]
     pub(crate) fn examine(&self) {
         let slot = self.slot;
@@ -148,10 +155,10 @@ impl StreamQueue {
         let (failed, completed, found, steady) = loop {
             let failed = progress.failed();
             let completed = progress.completed();
-            // A task is between failing and being complete for a moment only.
+            // True if the next task has failed but is not complete yet, which lasts only a moment.
             let between = failure(completed + 1).is_some() && progress.completed() == completed;
-            // The backend remembers the last failures only, so there is no point in going back
-            // further than this.
+            // The backend remembers only the last failures, so queries of older tickets would find
+            // nothing.
             let first = (before + 1).max(completed.saturating_sub(4096));
             let found: Vec<_> = (first..=completed)
                 .filter_map(|ticket| failure(ticket).map(|failure| (ticket, failure)))
@@ -165,7 +172,8 @@ impl StreamQueue {
         };
         let all = met + found.len() as u64;
         if all < failed || !steady {
-            // The backend forgets the oldest first.
+            // The backend forgets the oldest failures first, so the forgotten ones come before the
+            // first failure that was found.
             let last = match found.first() {
                 Some((ticket, _)) if steady => ticket - 1,
                 None if steady && self.table().functions().ascendExtStreamFailure.is_some() => {
@@ -193,7 +201,7 @@ impl StreamQueue {
         }
     }
 
-    /// Takes any failure that has not been told.
+    /// Returns any failure that has not been reported yet, and counts it as reported.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.examine();
         self.slot.faults.take_untold(|_| true).map_or(Ok(()), Err)
@@ -222,7 +230,7 @@ impl Occupant for StreamQueue {
         let device = self.device.clone();
         self.close();
         drop(self);
-        // Destroys what was dropped while the stream used it.
+        // Destroys the objects that were dropped while the stream used them.
         device.reap_in_drop();
         if let Ok(_bound) = device.bind() {
             device.runtime().pool().sweep(device.table());
@@ -231,14 +239,14 @@ impl Occupant for StreamQueue {
 }
 
 impl StreamSlot {
-    /// Returns the queue that operation `number` is on. `None` when that is gone: then the
-    /// operation is complete.
+    /// Returns the queue of the stream on which operation `number` was issued. Returns `None` if
+    /// that stream is gone, in which case the operation is complete.
     pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
         queue_of(self.occupant_of(number)?)
     }
 }
 
-/// Every occupant of a slot is a queue.
+/// Returns the occupant of a slot as a queue. Every occupant is one, so this never fails.
 fn queue_of(occupant: Arc<dyn Occupant>) -> Option<Arc<StreamQueue>> {
     let occupant: Arc<dyn Any + Send + Sync> = occupant;
     occupant.downcast().ok()

@@ -1,18 +1,19 @@
 //! The thread that wakes the tasks which await an operation.
 //!
-//! There is one thread for a runtime, and only while something is registered. An entry is an
-//! operation and the action when it is complete: call a waker, or end a stream that was dropped
-//! with work in flight. The reactor also calls a waker when the time has come that it was
-//! registered with, and all of them after an [alarm](super::patience::alarm): the task then looks
-//! for itself what ends its wait. The thread blocks in the backend where the backend has a call for
-//! that (`ascendExtAwaitActivity`). Elsewhere it asks every 50 µs, after a short spin.
+//! Each runtime has one such thread, which runs only while something is registered. An entry names
+//! an operation and the action to run when it is complete: call a waker, or end a stream that was
+//! dropped with work in flight. The reactor also calls a waker at the time that was registered with
+//! it, and it calls all wakers after an [alarm](super::patience::alarm). The task then checks what
+//! ends its wait. If the backend has a call for that (`ascendExtAwaitActivity`), the thread blocks
+//! in the backend. Otherwise the thread checks every 50 µs, after a short spin.
 //!
 //! # No wake-up is lost
 //!
-//! A task looks whether its operation is complete, registers, and looks again. The thread reads the
-//! activity counter before it looks at what is registered. So an operation that completes after the
-//! second look completes after it was registered and after the counter was read, or is seen by the
-//! look that follows. Wakers are called with no lock held.
+//! A task checks whether its operation is complete, registers, and checks again. The thread reads
+//! the activity counter before it checks the entries. Suppose that an operation completes after the
+//! second check of the task, so that it was registered before. If it completes before the thread
+//! checks the entries, the thread sees that. If it completes later, the activity counter changes
+//! after the thread has read it, so the thread does not block. Wakers are called with no lock held.
 
 #![forbid(unsafe_code)]
 
@@ -29,23 +30,23 @@ use crate::error::{Error, Result};
 use crate::sync::contain;
 use ascend_sync::pause;
 
-/// The time for which the thread stays when nothing is registered.
+/// The time for which the thread stays alive when nothing is registered.
 const IDLE: Duration = Duration::from_millis(100);
-/// The time for which it blocks in the backend at once.
+/// The longest time for which the thread blocks in one call of the backend.
 const BLOCK: Duration = Duration::from_millis(100);
 
-/// The action when an operation is complete.
+/// The action to run when an operation is complete.
 enum Then {
-    /// At the latest at this moment.
+    /// Calls the waker, at the latest at this moment, even if the operation is not complete.
     Wake(Waker, Option<Instant>),
-    /// The stream was dropped.
+    /// Ends the stream, which was dropped.
     EndStream,
 }
 
 struct Watched {
     stream: Arc<dyn Occupant>,
     number: u64,
-    /// The ticket of a `Work`, which knows it.
+    /// The ticket of the operation, if a `Work` is registered.
     ticket: Option<u64>,
     then: Then,
 }
@@ -58,7 +59,7 @@ impl Watched {
         }
     }
 
-    /// Returns how long until it is looked at whatever happens.
+    /// Returns the time until the waker is called even if the operation is not complete.
     fn left(&self, now: Instant) -> Option<Duration> {
         match self.then {
             Then::Wake(_, due) => Some(due?.saturating_duration_since(now)),
@@ -70,13 +71,13 @@ impl Watched {
 /// The state of a `Work` while it is awaited.
 pub(crate) struct Awaited {
     pub(crate) patience: Patience,
-    /// The thread that polled it last.
+    /// The guard that counts the future as pending for the thread that polled it last.
     polled: PolledHere,
-    /// The place where its waker is registered.
+    /// The reactor with which the waker is registered, and the key of the registration.
     registered: Option<(Arc<Reactor>, Key)>,
 }
 
-/// See the [module](self).
+/// The reactor of a runtime; see the [module](self).
 pub(crate) struct Reactor {
     state: std::sync::Mutex<ReactorState>,
     changed: std::sync::Condvar,
@@ -84,7 +85,7 @@ pub(crate) struct Reactor {
 
 struct ReactorState {
     watched: Registry<Watched>,
-    /// Boxes that are used again, so that awaiting allocates nothing in the steady state.
+    /// Boxes to reuse, so that awaiting allocates nothing in the steady state.
     #[allow(clippy::vec_box, reason = "it is the boxes that are used again")]
     spare: Vec<Box<Awaited>>,
     running: bool,
@@ -111,8 +112,8 @@ impl Reactor {
         }
     }
 
-    /// Calls `waker` when the operation is complete, after `left`, or after an alarm. It replaces
-    /// the waker of an earlier call.
+    /// Registers `waker`, which is called when the operation is complete, when `left` has passed,
+    /// or after an alarm. It replaces the waker of an earlier call.
     pub(crate) fn register(
         self: &Arc<Self>,
         awaited: &mut Awaited,
@@ -143,7 +144,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// Ends the wait.
+    /// Ends the wait and removes its waker.
     pub(crate) fn unregister(mut awaited: Box<Awaited>) {
         let Some((reactor, key)) = awaited.registered.take() else { return };
         awaited.patience.end();
@@ -155,31 +156,31 @@ impl Reactor {
         drop(watched);
     }
 
-    /// Ends the stream, which was dropped with work in flight, when everything up to operation
-    /// `number` is complete.
+    /// Registers a stream that was dropped with work in flight. The stream is ended when everything
+    /// up to operation `number` is complete.
     pub(crate) fn end_stream_after(self: &Arc<Self>, stream: Arc<dyn Occupant>, number: u64) {
         let mut state = self.lock();
         state.watched.insert(Watched { stream, number, ticket: None, then: Then::EndStream });
         let started = self.run(&mut state);
         drop(state);
-        // Without a thread the stream stays registered, alive, until a thread can be started.
+        // If no thread can be started, the stream stays registered and alive until one can be.
         if let Err(error) = started {
-            tracing::warn!("a dropped stream stays alive: {error}");
+            tracing::warn!("a stream that was dropped stays alive for now: {error}");
         }
     }
 
-    /// Starts the thread unless it runs.
+    /// Starts the thread if it does not run. Otherwise wakes it.
     fn run(self: &Arc<Self>, state: &mut ReactorState) -> Result<()> {
         if state.running {
             self.changed.notify_one();
             return Ok(());
         }
         let reactor = self.clone();
-        // Here and not on the thread: alarms that come before it runs are news to it.
+        // Read here, so that the thread also handles alarms that are raised before it runs.
         let mut heard = alarms();
         let serve = move || {
-            // Code of others may panic under the lock: a subscriber of `tracing`. Tasks must be
-            // woken all the same.
+            // Code from outside this crate, such as a subscriber of `tracing`, may panic while the
+            // lock is held. Tasks must still be woken.
             while catch_unwind(AssertUnwindSafe(|| reactor.serve(&mut heard))).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -187,15 +188,15 @@ impl Reactor {
         std::thread::Builder::new().name("hccl-reactor".into()).spawn(serve).map_err(|error| {
             Error::Invalid {
                 operation: "await",
-                problem: format!("no thread to wake tasks from: {error}; use wait()").into(),
+                problem: format!("cannot start a thread to wake tasks: {error}; use wait()").into(),
             }
         })?;
         state.running = true;
         Ok(())
     }
 
-    /// Serves until nothing has been registered for a while. `heard` is the number of alarms so
-    /// far.
+    /// Calls wakers and ends streams until nothing has been registered for [`IDLE`]. `heard` is the
+    /// number of alarms that have been handled so far.
     fn serve(&self, heard: &mut u64) {
         let mut activity = 0;
         let mut pauses = 0u32;

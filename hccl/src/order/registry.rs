@@ -1,17 +1,17 @@
-//! The entries that a reactor watches, in slots that are used again, so that registering allocates
+//! The entries that a reactor watches. Their slots are reused, so that registering allocates
 //! nothing in the steady state.
 
 #![forbid(unsafe_code)]
 
-/// Names one registration. A key of a slot that has been used again names nothing.
+/// The key of one registration. It becomes invalid when its slot is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     slot: usize,
     generation: u64,
 }
 
-/// The task's side of a wait. Returns whether the wait is over. If not, the task is registered, and
-/// was so before it looked for the last time at its target and at the alarms.
+/// Performs the task's side of a wait and returns whether the wait is over. If it is not over, the
+/// task is registered, and it was registered before it last checked its target and the alarms.
 pub(crate) fn look_and_register<E>(
     is_over: impl Fn() -> bool,
     alarms: impl Fn() -> u64,
@@ -27,7 +27,7 @@ pub(crate) fn look_and_register<E>(
     Ok(true)
 }
 
-/// See the [module](self).
+/// Entries with their keys; see the [module](self).
 pub(crate) struct Registry<T> {
     slots: Vec<(u64, Option<T>)>,
     free: Vec<usize>,
@@ -82,9 +82,9 @@ impl<T> Registry<T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
-    /// Moves the entries that are ready to `ready`: `is_ready` is asked of each, and told whether
-    /// there was an alarm. `heard` is the number of alarms that have been seen before, and `alarms`
-    /// the number by now.
+    /// Moves the entries for which `is_ready` returns true to `ready`. The second argument of
+    /// `is_ready` says whether there was an alarm since the last call. `alarms` is the present
+    /// number of alarms, and `heard` that of the last call, which is updated.
     pub(crate) fn take_due(
         &mut self,
         heard: &mut u64,
@@ -97,7 +97,7 @@ impl<T> Registry<T> {
         *heard = alarms;
     }
 
-    /// Moves the entries that are ready to `ready`.
+    /// Moves the entries for which `is_ready` returns true to `ready`.
     fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
         for (slot, (_, value)) in self.slots.iter_mut().enumerate() {
             if value.as_ref().is_some_and(&is_ready)
@@ -148,7 +148,7 @@ mod loom_tests {
     struct WaitModel {
         registry: Mutex<Registry<()>>,
         complete: AtomicBool,
-        /// The counter of the backend.
+        /// The activity counter of the backend.
         activity: AtomicU64,
         failed: AtomicBool,
         alarms: AtomicU64,
@@ -165,14 +165,14 @@ mod loom_tests {
             })
         }
 
-        /// Like the poll of a `Work`, which asks for failures where it registers. Returns whether
-        /// the task need not sleep.
+        /// Polls as a `Work` does, which checks for failures when it registers. Returns whether the
+        /// task need not sleep.
         fn poll(&self) -> bool {
             let register = || match self.failed.load(Ordering::Acquire) {
                 true => Err(()),
                 false => {
                     let mut registry = self.registry.lock().unwrap();
-                    // The waker of an earlier call is replaced.
+                    // One entry is enough, because a task replaces the waker of its earlier call.
                     if registry.is_empty() {
                         let _ = registry.insert(());
                     }
@@ -184,7 +184,7 @@ mod loom_tests {
             look_and_register(is_over, alarms, register).unwrap_or(true)
         }
 
-        /// One pass of the reactor. Returns whether it has woken the task.
+        /// Runs one pass of the reactor. Returns whether it has woken the task.
         fn pass(&self, heard: &mut u64) -> bool {
             let mut ready = Vec::new();
             let mut registry = self.registry.lock().unwrap();
@@ -195,8 +195,7 @@ mod loom_tests {
         }
     }
 
-    /// The reactor runs already and is blocked in the backend, so a registration does not make it
-    /// look.
+    /// The reactor runs already and is blocked in the backend, so a registration does not wake it.
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {
@@ -229,7 +228,7 @@ mod loom_tests {
         });
     }
 
-    /// The reactor passes now and then.
+    /// The reactor checks its entries at arbitrary moments while a watch fails.
     #[test]
     fn loom_no_alarm_is_lost() {
         loom::model(|| {

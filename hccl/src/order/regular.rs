@@ -1,25 +1,29 @@
-//! The stream that uses an allocation over and over, without a lock.
+//! The stamp of the stream that uses an allocation again and again. It needs no lock.
 //!
-//! Nearly always one stream touches the same bytes of an allocation again and again. The stamp of
-//! that stream is here and not in the list: its next operation only stores a new number, one load
-//! and one store where the list needs its lock.
+//! In nearly every program one stream touches the same bytes of an allocation again and again. The
+//! stamp of that stream is kept here instead of in the list. Its next operation only stores a new
+//! number, with a few loads and one store instead of the lock of the list.
 //!
 //! # Why no lock is needed
 //!
-//! *The numbers are written by the thread that holds the issue lock of the regular stream*, and the
-//! regular stream changes only under the lock of the list **and** the issue lock of the stream that
-//! was regular. So no number is ever stored to a place that has just been given to another stream.
+//! *Only the thread that holds the issue lock of the regular stream writes the numbers.* The
+//! regular stream changes only under two locks: the lock of the list, and the issue lock of the
+//! stream that was regular. So no number is ever stored in a stamp that has just been given to
+//! another stream.
 //!
-//! The short way is *open* while no other stream has a stamp in the list. Another stream may close
-//! it while the regular one takes it. Neither sees the other then, and need not: two operations
-//! that conflict are ordered by their borrows (one of them has `&mut`), so the later one sees what
-//! the earlier one stored here. Operations that are not ordered do not conflict. A reader of the
-//! numbers may see a later one than it has to wait for, never an earlier one.
+//! The *short way* is to stamp without the lock of the list. It is *open* while no other stream has
+//! a stamp in the list. Another stream may close it while the regular stream is taking it. Then the
+//! two operations may not see each other, which does no harm. Two operations that conflict are
+//! ordered by their borrows (one of them has `&mut`), so the later one sees the number that the
+//! earlier one stored here. Operations that are not ordered do not conflict. A reader of the
+//! numbers may see a later number than it has to wait for, but never an earlier one.
 //!
-//! Replays of a graph borrow none of the memory that the graph uses, so for that memory the short
-//! way is closed for good. Recording an operation borrows as the operation itself does. So an
-//! operation that conflicts with it has been issued before, and its number is seen, or is issued
-//! later, and finds the way closed. Nobody has to be waited for.
+//! A replay of a graph borrows none of the memory that the graph uses. So the short way is closed
+//! for good for that memory. Recording an operation into a graph borrows as the operation itself
+//! does. So an operation that conflicts with the recorded one is issued either before the recording
+//! or after it. If it is issued before, the replay sees its number; if it is issued after, it finds
+//! the short way closed. So the thread that closes the short way need not wait for any other
+//! thread.
 
 #![forbid(unsafe_code)]
 
@@ -35,22 +39,24 @@ pub(crate) enum AccessKind {
     Write,
 }
 
-/// The stamp of the regular stream; see the [module](self). All orderings are relaxed: the locks
-/// and the borrows order what must be ordered.
+/// The stamp of the regular stream; see the [module](self). All memory orderings are relaxed,
+/// because the locks and the borrows order all accesses that must be ordered.
 #[derive(Default)]
 pub(crate) struct Regular {
     /// The name of the stream that may take the short way, 0 when it is closed.
     open: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
-    /// The last operations of the regular stream that read and that wrote these bytes, 0 for none.
+    /// The number of the last operation of the regular stream that read these bytes, or 0.
+    /// `written` is the same for operations that wrote them.
     read: AtomicU64,
     written: AtomicU64,
 }
 
 impl Regular {
-    /// The short way, with the issue lock of `stream` held. `false` when it is not open for it, or
-    /// for other bytes.
+    /// Takes the short way: stores `number` without the lock of the list. The caller holds the
+    /// issue lock of `stream`. Returns `false` if the short way is not open for this stream and
+    /// these bytes.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -66,9 +72,9 @@ impl Regular {
         open
     }
 
-    /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that
-    /// was regular before. It removes earlier stamps and closes the short way, unless with `keep`
-    /// it is about the same bytes.
+    /// Stores `number` with the lock of the list held, and the issue locks of the new regular
+    /// stream and of the previous one. Removes the earlier stamps and closes the short way, unless
+    /// `keep` says that the stream and the bytes are the same as before.
     pub(crate) fn restart(
         &self,
         number: u64,
@@ -86,12 +92,14 @@ impl Regular {
         self.number(access).store(number, Relaxed);
     }
 
-    /// Opens the short way for a stream, or closes it. With the lock of the list.
+    /// Opens the short way for `stream`, or closes it if `stream` is `None`. The caller holds the
+    /// lock of the list.
     pub(crate) fn open(&self, stream: Option<u64>) {
         self.open.store(stream.unwrap_or(0), Relaxed);
     }
 
-    /// Returns the last operation that wrote, or with `reads` that wrote or read.
+    /// Returns the number of the last operation that wrote, or, with `reads`, of the last one that
+    /// wrote or read.
     pub(crate) fn last(&self, reads: bool) -> u64 {
         let read = if reads { self.read.load(Relaxed) } else { 0 };
         self.written.load(Relaxed).max(read)

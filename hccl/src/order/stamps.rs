@@ -1,21 +1,22 @@
 //! The stamps of an allocation: which operations still use which of its bytes.
 //!
 //! A stamp says: the operation with this number on this stream reads (or writes) these bytes. An
-//! operation puts its stamps *before* it is enqueued, so there is no moment at which a device may
-//! touch bytes that no stamp names. A stamp counts until its number is complete
-//! ([`crate::order::timeline`]); then it may be dropped at any time.
+//! operation puts its stamps *before* it is enqueued, so a stamp names every byte that a device may
+//! touch. A stamp counts until its number is complete ([`crate::order::timeline`]). After that it
+//! may be removed at any time.
 //!
-//! Streams are first in, first out, so a later stamp of the same stream takes the place of an
-//! earlier one over the same bytes. An operation must wait for conflicting stamps of other streams
-//! (same bytes, and one of the two writes).
+//! A stream runs its operations in order, so a later stamp of the same stream replaces an earlier
+//! one over the same bytes. An operation must wait for conflicting stamps of other streams (same
+//! bytes, and one of the two writes).
 //!
-//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]),
-//! and needs no lock, as long as borrows order all conflicts. A graph borrows nothing: its memory
-//! is [shared](Stamps::share), and from then on all stamps go through the list.
+//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]) and
+//! needs no lock, as long as borrows order all conflicts. A graph borrows nothing, so its memory is
+//! [shared](Stamps::share): from then on all stamps are in the list.
 //!
-//! The list is short and its memory is kept. When it is full, complete stamps go first. Then stamps
-//! of one stream and one kind are merged into one over all their bytes, which may name bytes too
-//! many and a number too late, never too few or too early.
+//! The list is short, and its memory is reused. When it is full, complete stamps are removed first.
+//! If that is not enough, stamps of the same stream and the same access are merged into one stamp
+//! over all their bytes. A merged stamp may name too many bytes and too late a number, but never
+//! too few bytes or too early a number.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +39,7 @@ struct Stamp {
     access: AccessKind,
 }
 
-/// The length from which on the list is merged.
+/// The length of the list at which stamps are merged.
 const FULL: usize = 16;
 
 /// The stamps of one allocation.
@@ -51,12 +52,12 @@ struct List {
     /// The slot whose numbers are in `regular`.
     regular: Option<&'static StreamSlot>,
     stamps: Vec<Stamp>,
-    /// Whether there are conflicts that borrows do not order.
+    /// Whether a graph uses the allocation, so that borrows do not order all conflicts.
     shared: bool,
 }
 
-/// The operations that an operation has to wait for: for each other stream the highest number. A
-/// few of them allocate nothing.
+/// The operations that an operation has to wait for: the highest number of each other stream. Up to
+/// four streams need no allocation.
 #[derive(Default)]
 pub(crate) struct Conflicts(SmallVec<[(&'static StreamSlot, u64); 4]>);
 
@@ -77,7 +78,7 @@ impl Conflicts {
         self.0.first().copied()
     }
 
-    /// Forgets the conflicts that `covered` has already waited for.
+    /// Removes the conflicts for which `covered` returns true.
     pub(crate) fn without(mut self, covered: impl Fn(&'static StreamSlot, u64) -> bool) -> Self {
         self.0.retain(|(slot, number)| !covered(slot, *number));
         self
@@ -89,18 +90,18 @@ impl Conflicts {
 }
 
 impl Stamps {
-    /// Makes room for stamps, so that the first ones allocate nothing.
+    /// Returns stamps with room for a few, so that the first stamps allocate nothing.
     pub(crate) fn new() -> Self {
         let list = List { regular: None, stamps: Vec::with_capacity(4), shared: false };
         Self { regular: Regular::default(), list: SpinLock::new(list) }
     }
 
-    /// Stamps `range` for operation `number` of `slot` and collects the operations that it has to
-    /// wait for, and those that have written there and may have failed without anybody knowing.
-    /// With the slot's issue lock held.
+    /// Stamps `range` for operation `number` of `slot`. Adds to `conflicts` the operations that it
+    /// has to wait for, and those that wrote these bytes and may have a failure that nobody has
+    /// seen. The caller holds the issue lock of the slot.
     ///
-    /// The caller must order an operation that conflicts with this one, as a borrow does, unless
-    /// the stamps are shared.
+    /// Unless the stamps are shared, the caller must order conflicting operations, as a borrow
+    /// does.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -127,8 +128,8 @@ impl Stamps {
         let mut list = self.list.lock();
         let List { regular, stamps, shared } = &mut *list;
         let placed = self.stamp_as_regular(regular, slot, number, range, access, conflicts);
-        // A stamp of the same stream over the same bytes is used again, so the steady state moves
-        // no memory.
+        // A stamp of the same stream over the same bytes is reused in place, so that the steady
+        // state moves no memory.
         let mut reuse = None;
         let mut at = 0;
         while let Some(old) = stamps.get(at) {
@@ -156,7 +157,8 @@ impl Stamps {
             if keep {
                 at += 1;
             } else {
-                // The stamp that moves here comes from behind, so `reuse` stays where it is.
+                // The last stamp moves here. Its index is higher than `reuse`, so `reuse` stays
+                // valid.
                 stamps.swap_remove(at);
             }
         }
@@ -176,16 +178,17 @@ impl Stamps {
         stamps.push(Stamp { slot, number, range: range.clone(), access });
     }
 
-    /// Closes the short way for good: from now on there will be operations that no borrow orders
-    /// with the others, replays of a graph.
+    /// Closes the short way for good. Called when a graph begins to use the allocation, because no
+    /// borrow orders replays of the graph with other operations.
     pub(crate) fn share(&self) {
         let mut list = self.list.lock();
         list.shared = true;
         self.regular.open(None);
     }
 
-    /// Stamps as the regular stream when `slot` is it or can become it; else collects the conflicts
-    /// with the regular one.
+    /// Stamps as the regular stream if `slot` is the regular stream or can become it. Returns
+    /// whether it did. If another stream was regular, adds the conflicts with that stream to
+    /// `conflicts`.
     fn stamp_as_regular(
         &self,
         regular: &mut Option<&'static StreamSlot>,
@@ -205,8 +208,9 @@ impl Stamps {
                 return true;
             }
             Some(old) => {
-                // Its issue lock keeps it from the short way. Only tried: this thread holds an
-                // issue lock already.
+                // While this thread holds the issue lock of the regular stream, that stream cannot
+                // take the short way. A try-lock, because this thread holds an issue lock and the
+                // list already (rules 5 and 6 of `order`).
                 let issuing = old.try_issuing();
                 if overlap(&self.regular.range(), range) {
                     let last = self.regular.last(access == AccessKind::Write);
@@ -228,12 +232,12 @@ impl Stamps {
         true
     }
 
-    /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that
-    /// helps. Complete stamps go.
+    /// Whether no operation uses the allocation any more. Removes complete stamps. May query the
+    /// backend; never blocks.
     fn are_complete(&mut self) -> bool {
         let mut list = self.list.lock();
         list.stamps.retain(|stamp| !stamp.slot.is_complete(stamp.number));
-        // Borrowed mutably, so nobody is on the short way.
+        // `self` is borrowed mutably, so no thread is taking the short way.
         if list.regular.as_ref().is_some_and(|slot| slot.is_complete(self.regular.last(true))) {
             self.regular.open(None);
             list.regular = None;
@@ -246,8 +250,8 @@ impl Stamps {
         self.unfinished(&(0..usize::MAX), true)
     }
 
-    /// Returns operations that have written some of these bytes, and may have failed without
-    /// anybody knowing.
+    /// Returns the operations that have written some of these bytes and may have a failure that
+    /// nobody has seen.
     pub(crate) fn unseen(&self, range: &Range<usize>) -> Conflicts {
         self.find(range, false, |slot, _| slot.may_have_unseen())
     }
@@ -258,8 +262,8 @@ impl Stamps {
         self.find(range, reads, |slot, number| !slot.is_known_complete(number))
     }
 
-    /// Returns those of the operations that have written some of these bytes, and with `reads` that
-    /// have read some, which `wanted` takes.
+    /// Returns the operations that have written some of these bytes, if `wanted` returns true for
+    /// them. With `reads`, operations that have read some of these bytes count too.
     fn find(
         &self,
         range: &Range<usize>,
@@ -288,8 +292,8 @@ impl Stamps {
     }
 }
 
-/// Whether nothing uses the stamped object any more, and no graph that shares the stamps will.
-/// Never blocks.
+/// Whether no operation uses the stamped object any more and no graph shares its stamps. Never
+/// blocks.
 pub(crate) fn are_complete(stamps: &mut Arc<Stamps>) -> bool {
     Arc::get_mut(stamps).is_some_and(Stamps::are_complete)
 }
@@ -327,8 +331,8 @@ mod loom_tests {
 
     const BYTES: Range<usize> = 0..4;
 
-    /// Issues an operation that does nothing else. Returns its number and the operations that it
-    /// has to wait for.
+    /// Issues an operation that only stamps. Returns its number and the operations that it has to
+    /// wait for.
     fn issue(
         stamps: &Stamps,
         slot: &'static StreamSlot,
@@ -346,7 +350,8 @@ mod loom_tests {
         conflicts.into_iter().map(|(slot, number)| (name(slot), number)).collect()
     }
 
-    /// The short way is open for the first of two streams, whose operation is complete.
+    /// Returns stamps and two streams. The short way is open for the first stream, whose only
+    /// operation is complete.
     fn begun() -> (Arc<Stamps>, [&'static StreamSlot; 2]) {
         let (stamps, slots) = (Arc::new(Stamps::new()), [(); 2].map(|()| StreamSlot::take(None)));
         let (number, _) = issue(&stamps, slots[0], AccessKind::Read);
@@ -379,13 +384,15 @@ mod loom_tests {
         });
     }
 
-    /// The first stream writes twice, which would be by the short way, while a graph of the memory
-    /// is replayed on the second. Of the replay and each write, one finds the other.
+    /// A graph closes the short way of the first stream, which then writes twice while the graph is
+    /// replayed on the second stream. For each write, either the write finds the replay or the
+    /// replay finds the write.
     #[test]
     fn loom_a_graph_and_the_regular_stream_find_each_other() {
         check(|| {
             let (stamps, [one, two]) = begun();
-            // The capture borrows as a write does, so it comes before all of it, or behind.
+            // The capture borrows as a write does, so it never runs at the same time as a write.
+            // Here it comes before both.
             stamps.share();
             let other = {
                 let stamps = stamps.clone();
@@ -403,8 +410,8 @@ mod loom_tests {
         });
     }
 
-    /// The first stream reads by the short way while the memory is captured, which is no conflict.
-    /// The write of the graph then finds the read.
+    /// The first stream reads by the short way while a graph captures a read of the same memory,
+    /// which does not conflict. A write that is captured later finds the read when it is replayed.
     #[test]
     fn loom_what_is_read_during_a_capture_is_found_later() {
         check(|| {
@@ -414,7 +421,7 @@ mod loom_tests {
                 loom::thread::spawn(move || issue(&stamps, one, AccessKind::Read).0)
             };
             stamps.share();
-            // The capture of a write has the only borrow.
+            // To capture a write, the graph needs the only borrow, so the read has been issued.
             let read = other.join().unwrap();
             let (_, found) = issue(&stamps, two, AccessKind::Write);
             assert!(found.contains(&(name(one), read)));

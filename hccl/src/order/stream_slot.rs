@@ -1,18 +1,18 @@
-//! A slot for streams: the numbers of their operations, and records of the last of these.
+//! A slot for streams: the numbers of their operations, and records of the most recent operations.
 //!
-//! A stream has a slot for as long as it lives; later another stream gets it. Slots are never
-//! freed, and numbers and tickets go on from one stream to the next, so *a slot and a number name
-//! an operation for ever*. A stamp, an event or a `Work` keeps only that pair, without a reference
-//! count.
+//! A stream has a slot for as long as it lives; later another stream gets the slot. Slots are never
+//! freed, and a stream continues the numbers and tickets of the stream before it. So *a slot and a
+//! number name an operation for ever*. A stamp, an event or a `Work` keeps only that pair, without
+//! a reference count.
 //!
-//! The part that belongs to the stream itself, its handle and its device, is the stream's
-//! [`StreamQueue`](super::queue::StreamQueue). A holder of a number may [ask for
-//! it](StreamSlot::occupant_of). It is gone only when everything on the stream is complete and its
-//! failures are in the slot. So a caller that does not get it knows that the operation is complete,
-//! and how it ended.
+//! The handle and the device of a stream belong to its
+//! [`StreamQueue`](super::queue::StreamQueue). A caller that has a number may [request the
+//! queue](StreamSlot::occupant_of). The queue is gone only when everything on the stream is
+//! complete and the failures are in the slot. So a caller that gets no queue knows that the
+//! operation is complete, and finds its outcome in the slot.
 //!
-//! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load.
-//! Elsewhere events tell it ([`super::marks`]).
+//! There are two ways to find out whether an operation is complete. If the backend counts tasks
+//! ([`Progress`]), one load is enough. Otherwise events show it ([`super::marks`]).
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,8 @@ struct Record {
     number: u64,
     operation: &'static str,
     label: Option<Arc<Label>>,
-    /// The number in the communicator.
+    /// The number of the operation in the communicator, or in the stream if there is no
+    /// communicator.
     sequence: u64,
 }
 
@@ -53,8 +54,8 @@ impl Record {
     }
 }
 
-/// The data that the issue lock guards: the right to enqueue, and the records of the last
-/// operations.
+/// The data that the issue lock guards: the records of the last operations. A thread that holds the
+/// lock also has the right to enqueue.
 pub(crate) struct Issuing {
     records: Box<[Record]>,
 }
@@ -82,79 +83,84 @@ impl Issuing {
     }
 }
 
-/// The stream that has a slot, as the slot and the reactor know it. It is always a
-/// [`StreamQueue`](super::queue::StreamQueue), whose other parts they do not know.
+/// The interface through which a slot and the reactor use the stream that has the slot. The only
+/// implementation is [`StreamQueue`](super::queue::StreamQueue), which belongs to a higher layer.
 pub(crate) trait Occupant: Any + Send + Sync {
     fn slot(&self) -> &'static StreamSlot;
-    /// Whether the number is complete. May ask the backend; never blocks.
+    /// Whether the number is complete. May query the backend; never blocks.
     fn is_complete(&self, number: u64) -> bool;
-    /// Looks at failures that the backend counted and nobody has looked at.
+    /// Collects the failures that the backend has counted since the last call.
     fn examine(&self);
-    /// Blocks until something has become complete on some stream since `seen`, for at most `limit`.
-    /// Returns whether the backend has a call for that.
+    /// Blocks until a task of any stream has completed since the activity counter was `seen`, for
+    /// at most `limit`, and updates `seen`. Returns false if the backend has no such call, or if
+    /// the call failed.
     fn await_activity(&self, seen: &mut u64, limit: Duration) -> bool;
     /// Ends the stream, which was dropped and is complete by now.
     fn end(self: Arc<Self>);
 }
 
-/// See the [module](self).
+/// A slot for streams; see the [module](self).
 pub(crate) struct StreamSlot {
-    /// The line of the backend's counters, where it counts.
+    /// The backend's line of counters, if the backend counts tasks.
     pub(crate) progress: Option<Progress>,
     pub(crate) timeline: StreamTimeline,
     issuing: Biased<Issuing>,
     pub(crate) faults: Faults,
-    /// The number of failures of the line that have been looked at.
+    /// The number of failures of this line that have been collected.
     pub(crate) failed_seen: AtomicU64,
-    /// For each of the last numbers: the number itself when its `Work` was dropped before it was
-    /// seen complete.
+    /// The recent numbers whose `Work` was dropped before the operation was seen complete. The
+    /// index of a number is `number % WINDOW`.
     detached: [AtomicU64; WINDOW as usize],
-    /// The same for numbers whose call has returned an error: no `Work` was made.
+    /// The recent numbers whose call returned an error, so that they have no `Work`. The indices
+    /// are the same.
     refused: [AtomicU64; WINDOW as usize],
-    /// The last number while its `Work` is alive; only where events tell.
+    /// The last number that got a `Work`, or 0 after this `Work` was dropped. Used only if events
+    /// show completion.
     watched: AtomicU64,
     occupant: SpinLock<Option<Arc<dyn Occupant>>>,
-    /// Operations whose outcome is known elsewhere, with their numbers.
+    /// The operations whose outcome is kept elsewhere, with their numbers.
     elsewhere: Mutex<Vec<(u64, Arc<dyn Elsewhere>)>>,
-    /// The number of these operations.
+    /// The length of `elsewhere`, which is read without the lock.
     elsewhere_count: AtomicUsize,
-    /// The operations of other streams that operations of this one wait for.
+    /// The operations of other streams that operations of this stream wait for.
     pub(super) fed: Mutex<Vec<Feed>>,
-    /// The number of these.
+    /// The length of `fed`, which is read without the lock.
     pub(super) fed_count: AtomicUsize,
-    /// The notes of the kernel checker, by operation.
+    /// The notes of the kernel checker, with the numbers of the launches that they are about.
     notes: Mutex<VecDeque<(u64, Arc<[Finding]>)>>,
 }
 
-/// The outcome of an operation whose call was made for another stream: see `comm::detour`.
+/// The outcome of an operation whose call a helper thread makes on another stream; see
+/// `comm::detour`.
 pub(crate) trait Elsewhere: Send + Sync {
-    /// Lets go what the operation has held, and returns the failure, if it has failed. Asked when
-    /// the operation is complete; `gave_up` says that its stream may have failed before it got
-    /// there. Does not wait for other ranks.
+    /// Releases the resources of the operation and returns its failure, if it has failed. Called
+    /// when the operation is complete. `gave_up` says that its stream may have failed before it
+    /// reached the operation. Does not wait for other ranks.
     fn failure(&self, gave_up: bool) -> Option<Error>;
 
-    /// Returns the backend's words for what it waits for; `None` when nobody knows.
+    /// Returns the backend's description of what the operation waits for, or `None` if that is not
+    /// known.
     fn waits_for(&self) -> Option<Box<str>>;
 
-    /// Returns the ranks that it waits for, as far as the backend tells.
+    /// Returns the ranks that the operation waits for, as far as the backend reports them.
     fn awaited_ranks(&self) -> Vec<u32>;
 }
 
-/// The slots that no stream has, by the address of their line of counters.
+/// The free slots, by the address of their line of counters (0 for slots without a line).
 static FREE: Mutex<BTreeMap<usize, Vec<&'static StreamSlot>>> = Mutex::new(BTreeMap::new());
 
 impl StreamSlot {
     /// Takes a slot for a new stream.
     ///
-    /// Tickets go on as numbers do, because the slot keeps its line, and the tickets of a line go
-    /// on.
+    /// The new stream continues the tickets as well as the numbers, because the slot keeps its line
+    /// of counters, and the tickets of a line never start over.
     pub(crate) fn take(progress: Option<Progress>) -> &'static StreamSlot {
         let line = progress.map_or(0, Progress::address);
         let free = lock(&FREE).get_mut(&line).and_then(Vec::pop);
         let completed = progress.map_or(0, Progress::completed);
         let slot = free.filter(|slot| slot.timeline.last_ticket() <= completed);
         let slot = slot.unwrap_or_else(|| Box::leak(Box::new(StreamSlot::new(progress))));
-        // A foreign stream has a past that is not ours.
+        // A stream that other code has made may have failed before; those failures are not ours.
         slot.failed_seen.store(progress.map_or(0, Progress::failed), Release);
         slot.faults.begin();
         lock(&slot.fed).clear();
@@ -164,7 +170,8 @@ impl StreamSlot {
         slot
     }
 
-    /// Gives the slot back, which [`take`](Self::take) took, when nobody has the queue any more.
+    /// Makes the slot free again after [`take`](Self::take). Called when the queue of its stream is
+    /// dropped.
     pub(crate) fn give_back(&'static self) {
         let line = self.progress.map_or(0, Progress::address);
         lock(&FREE).entry(line).or_default().push(self);
@@ -192,7 +199,7 @@ impl StreamSlot {
 
     pub(crate) fn set_occupant(&self, occupant: Option<Arc<dyn Occupant>>) {
         let before = std::mem::replace(&mut *self.occupant.lock(), occupant);
-        // Without the lock.
+        // The lock is released by now, because the drop may destroy the stream.
         drop(before);
     }
 
@@ -201,8 +208,8 @@ impl StreamSlot {
         self.occupant.lock().clone()
     }
 
-    /// Returns the stream that operation `number` is on. `None` when that is gone: then the
-    /// operation is complete.
+    /// Returns the stream on which operation `number` was issued. Returns `None` if that stream is
+    /// gone, in which case the operation is complete.
     pub(crate) fn occupant_of(&self, number: u64) -> Option<Arc<dyn Occupant>> {
         self.occupant().filter(|_| !self.timeline.is_past(number))
     }
@@ -217,13 +224,14 @@ impl StreamSlot {
         self.issuing.try_lock()
     }
 
-    /// Returns the ticket that the stream has reached; 0 where the backend does not count.
+    /// Returns the ticket that the stream has reached, or 0 if the backend does not count tasks.
     #[inline]
     pub(crate) fn ticket(&self) -> u64 {
         self.progress.map_or(0, Progress::submitted)
     }
 
-    /// Whether events tell completion, and there is a `Work` of this number.
+    /// Whether events show completion, and `number` is the last number that got a `Work`, which is
+    /// still alive.
     #[inline]
     pub(crate) fn is_watched(&self, number: u64) -> bool {
         self.progress.is_none() && self.watched.load(Acquire) == number
@@ -236,7 +244,7 @@ impl StreamSlot {
         }
     }
 
-    /// The number has no `Work` any more.
+    /// Notes that the `Work` of this number is gone.
     #[inline]
     pub(crate) fn unwatch(&self, number: u64) {
         if self.progress.is_none() {
@@ -244,7 +252,7 @@ impl StreamSlot {
         }
     }
 
-    /// Whether the number is complete, as far as the slot knows without a call.
+    /// Whether the number is known to be complete without a call of the backend.
     #[inline]
     pub(crate) fn is_known_complete(&self, number: u64) -> bool {
         match self.progress {
@@ -256,14 +264,15 @@ impl StreamSlot {
         }
     }
 
-    /// Whether the number is complete. May ask the backend; never blocks.
+    /// Whether the number is complete. May query the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
         self.is_known_complete(number)
             || self.progress.is_none()
                 && self.occupant_of(number).is_none_or(|stream| stream.is_complete(number))
     }
 
-    /// As [`is_complete`](Self::is_complete) for a `Work`, which knows its own ticket.
+    /// Whether the number is complete, for a `Work`: it has its own ticket, so this is faster than
+    /// [`is_complete`](Self::is_complete).
     #[inline]
     pub(crate) fn is_work_complete(&self, number: u64, ticket: u64) -> bool {
         match self.progress {
@@ -272,7 +281,8 @@ impl StreamSlot {
         }
     }
 
-    /// Keeps the notes of the kernel checker on an operation, for as long as its record is kept.
+    /// Stores the notes of the kernel checker on a launch. The notes of the last [`WINDOW`]
+    /// launches that have any are kept.
     pub(crate) fn note(&self, number: u64, found: Arc<[Finding]>) {
         let mut notes = lock(&self.notes);
         if notes.len() as u64 >= WINDOW {
@@ -288,8 +298,9 @@ impl StreamSlot {
         found.map(|(_, notes)| Arc::clone(notes))
     }
 
-    /// Returns an unfinished operation up to `number` whose communicator has been aborted. `None`
-    /// when it cannot be told, because an operation is just being enqueued.
+    /// Returns an unfinished operation up to `number` whose communicator has been aborted, or
+    /// `Some(None)` if there is none. Returns `None` if that is not known at the moment, because
+    /// another thread holds the issue lock.
     pub(crate) fn aborted(&self, number: u64) -> Option<Option<OpContext>> {
         let issuing = self.try_issuing()?;
         let submitted = self.timeline.submitted();
@@ -303,24 +314,28 @@ impl StreamSlot {
         Some(aborted.map(Record::context))
     }
 
-    /// Returns the operation with this number, as far as it is remembered.
+    /// Returns the name and the number of an operation for messages. If its record is not kept any
+    /// more, the name is "operation".
     pub(crate) fn describe(&self, number: u64) -> OpContext {
         self.described(number, Label::context)
     }
 
-    /// As [`describe`](Self::describe), with the states of the ranks when its communicator failed.
+    /// Returns the operation as [`describe`](Self::describe) does, with the states of the ranks at
+    /// the time when the communicator failed.
     #[cold]
     pub(crate) fn describe_failed(&self, number: u64) -> OpContext {
         self.described(number, Label::failed)
     }
 
-    /// As [`describe`](Self::describe), with the present states of the ranks.
+    /// Returns the operation as [`describe`](Self::describe) does, with the present states of the
+    /// ranks.
     #[cold]
     pub(crate) fn describe_waiting(&self, number: u64) -> OpContext {
         self.described(number, Label::waiting)
     }
 
-    /// As [`describe_waiting`](Self::describe_waiting), for a wait that goes on.
+    /// Returns the operation as [`describe_waiting`](Self::describe_waiting) does, for a wait that
+    /// goes on: without the states of the ranks if the communicator is large.
     #[cold]
     pub(crate) fn describe_watched(&self, number: u64) -> OpContext {
         self.described(number, Label::watched)
@@ -331,25 +346,25 @@ impl StreamSlot {
         number: u64,
         by: impl FnOnce(&Label, &'static str, u64) -> OpContext,
     ) -> OpContext {
-        // The lock may be held by an enqueue that waits for peers; a message is not worth waiting
-        // for it.
+        // An enqueue that waits for peers may hold the lock. A message is not worth that wait.
         let known = self.try_issuing().and_then(|issuing| {
             let record = &issuing.records[(number % WINDOW) as usize];
             let known = (record.label.clone(), record.operation, record.sequence);
             (record.number == number).then_some(known)
         });
         match known {
-            // Without the lock, since the backend is asked.
+            // The lock is released by now, because `by` may query the backend.
             Some((Some(label), operation, sequence)) => by(&label, operation, sequence),
             Some((None, operation, sequence)) => OpContext::new(operation, sequence),
             None => OpContext::new("operation", self.timeline.position(number)),
         }
     }
 
-    /// Returns how a complete operation ended.
+    /// Returns the outcome of a complete operation, whose tasks have the tickets after `tickets.0`
+    /// up to `tickets.1`.
     #[inline]
     pub(crate) fn outcome(&self, number: u64, tickets: (u64, u64)) -> Result<()> {
-        // If the stream is gone, its failures have been looked at.
+        // If the stream is gone, its failures are in `faults` already.
         if self.has_news()
             && let Some(stream) = self.occupant_of(number)
         {
@@ -361,7 +376,7 @@ impl StreamSlot {
         self.faults.of(number, tickets).map_or(Ok(()), Err)
     }
 
-    /// Whether there may be failures that nobody has looked at: the backend has counted some, or
+    /// Whether there may be failures that have not been collected: the backend has counted some, or
     /// there are outcomes elsewhere.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
@@ -369,23 +384,23 @@ impl StreamSlot {
             || self.elsewhere_count.load(Acquire) != 0
     }
 
-    /// Says that the outcome of operation `number` will be known elsewhere. With the issue lock
-    /// held, before the number is published.
+    /// Registers that the outcome of operation `number` will be kept elsewhere. The caller holds
+    /// the issue lock and has not published the number yet.
     pub(crate) fn ends_elsewhere(&self, number: u64, end: Arc<dyn Elsewhere>) {
         let mut elsewhere = lock(&self.elsewhere);
         elsewhere.push((number, end));
         self.elsewhere_count.fetch_add(1, Release);
     }
 
-    /// Returns the first unfinished operation up to `number` whose outcome is known elsewhere.
+    /// Returns the first unfinished operation up to `number` whose outcome is kept elsewhere.
     pub(crate) fn first_elsewhere(&self, number: u64) -> Option<Arc<dyn Elsewhere>> {
         let elsewhere = lock(&self.elsewhere);
         let mut open = elsewhere.iter().filter(|(at, _)| !self.is_known_complete(*at));
         open.find(|(at, _)| *at <= number).map(|(_, end)| end.clone())
     }
 
-    /// Takes over what is known elsewhere of operations that are complete. Whether there are
-    /// others.
+    /// Collects the outcomes, kept elsewhere, of operations that are complete. Returns whether
+    /// there are operations left whose outcome is kept elsewhere.
     pub(crate) fn settle(&self) -> bool {
         if self.elsewhere_count.load(Acquire) == 0 {
             return false;
@@ -393,7 +408,8 @@ impl StreamSlot {
         let mut elsewhere = lock(&self.elsewhere);
         let is_over = |(number, _): &mut (u64, _)| self.is_complete(*number);
         let over: Vec<_> = elsewhere.extract_if(.., is_over).collect();
-        // Reads the backend's counters after the check above.
+        // The counter is read after the check above, because the backend counts a failure before
+        // the task counts as complete.
         let counted = self
             .progress
             .is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire));
@@ -402,19 +418,19 @@ impl StreamSlot {
                 self.faults.add(*number..=*number, None, error);
             }
         }
-        // Last: a thread that finds none has seen the failures.
+        // Subtracted last: a thread that reads 0 also sees the failures that were added above.
         self.elsewhere_count.fetch_sub(over.len(), Release);
         let others = !elsewhere.is_empty();
         drop(elsewhere);
-        // Without the lock: it ends streams.
+        // The lock is released by now, because the drop ends streams.
         drop(over);
         others
     }
 
-    /// Notes that the `Work` of this number is gone and nobody has seen how the operation ended.
+    /// Notes that the `Work` of this number is gone and that nobody has seen the outcome.
     #[inline]
     pub(crate) fn detach(&self, number: u64, ticket: u64) {
-        // The operation is complete and nothing new failed: there is nothing to tell.
+        // The operation is complete and nothing new has failed, so there is nothing to report.
         if self.progress.is_some_and(|progress| progress.completed() >= ticket)
             && !self.has_news()
             && !self.faults.any_untold()
@@ -422,19 +438,19 @@ impl StreamSlot {
             return;
         }
         self.unwatch(number);
-        // A later number that is dropped at the same moment may lose its note to this one. Then its
-        // failure is told later.
+        // If the `Work` of a later number with the same index is dropped at the same moment, this
+        // store may overwrite its note. Then a failure of that operation is reported later.
         if number + WINDOW > self.timeline.submitted() {
             self.detached[(number % WINDOW) as usize].store(number, Release);
         }
     }
 
-    /// Notes that the call of this number has returned an error, so that its caller knows.
+    /// Notes that the call of this number returned an error to its caller.
     pub(crate) fn refuse(&self, number: u64) {
         self.refused[(number % WINDOW) as usize].store(number, Release);
     }
 
-    /// Whether the call of this number has returned an error, as far as that is remembered.
+    /// Whether the call of this number returned an error. False for numbers older than the window.
     pub(crate) fn is_refused(&self, number: u64) -> bool {
         number != 0 && self.refused[(number % WINDOW) as usize].load(Acquire) == number
     }

@@ -1,26 +1,29 @@
-//! The numbers of a stream: how many operations entered it, and which of them are complete.
+//! The numbers of a stream: how many operations were issued on it, and which of them are complete.
 //!
 //! # The invariant
 //!
 //! *A number counts as complete only when everything that its operation enqueued is complete.*
 //!
 //! Operations are numbered from 1 under the stream's issue lock. A number is
-//! [`next`](StreamTimeline::next) while its operation is being enqueued. It becomes part of
-//! `submitted` when the enqueue call has returned, whatever it returned: a refused operation keeps
-//! its number and completes when the stream has reached what it held at that moment. So stamps may
-//! name a number *before* its operation is enqueued. Until [`publish`](StreamTimeline::publish) the
-//! number is newer than `submitted`, and a number newer than `submitted` is never complete.
+//! [`next`](StreamTimeline::next) while its operation is being enqueued. The number becomes part of
+//! `submitted` when the enqueue call has returned, even if it returned an error. A refused
+//! operation keeps its number, which is complete when the stream has finished the tasks that it
+//! held at that moment. So stamps may name a number *before* its operation is enqueued. Until
+//! [`publish`](StreamTimeline::publish) the number is newer than `submitted`, and a number newer
+//! than `submitted` is never complete.
 //!
-//! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had
-//! reached after the enqueue, and a number is complete when the backend's completed ticket is no
-//! lower. The last [`WINDOW`] tickets are kept. An older number borrows the ticket of the oldest
-//! kept one, which is higher, so it can only seem complete too late, never too early. The same
-//! holds when an entry is overwritten between two loads of a reader.
+//! If the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had
+//! reached after the enqueue. A number is complete when the backend's completed ticket is no lower
+//! than the stored one. The last [`WINDOW`] tickets are kept. An older number uses the ticket of
+//! the oldest kept number. This ticket is higher, so the older number can only seem complete too
+//! late, never too early. The same holds when an entry is overwritten between two loads of a
+//! reader.
 //!
-//! Streams come one after the other: where one [begins](StreamTimeline::begin), everything before
-//! is complete, and stays so whatever becomes of the tickets.
+//! A slot has one stream after another. When a stream [begins](StreamTimeline::begin), all earlier
+//! numbers are complete. They stay complete, whatever tickets follow.
 //!
-//! Where the backend does not count, events tell [`complete`](StreamTimeline::complete).
+//! If the backend does not count tasks, events show which numbers are complete, and the code that
+//! queries the events calls [`complete`](StreamTimeline::complete).
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +37,7 @@ pub(crate) const WINDOW: u64 = 64;
 #[cfg(loom)]
 pub(crate) const WINDOW: u64 = 2;
 
-/// See the [module](self).
+/// The numbers of one stream after another; see the [module](self).
 pub(crate) struct StreamTimeline {
     submitted: AtomicU64,
     completed: AtomicU64,
@@ -53,9 +56,10 @@ impl StreamTimeline {
         }
     }
 
-    /// Begins a stream, at a ticket that is complete and no lower than any before. This takes a
-    /// number, so that "nothing yet" has one. Everything before is complete, and nobody else begins
-    /// or issues.
+    /// Begins a stream at `ticket`, which must be complete and no lower than any earlier ticket.
+    /// The call takes one number, so that a stream without operations has a last number too. The
+    /// caller makes sure that all earlier operations are complete, and that no other thread begins
+    /// a stream or issues an operation.
     pub(crate) fn begin(&self, ticket: u64) {
         let number = self.next();
         self.publish(number, ticket);
@@ -63,7 +67,7 @@ impl StreamTimeline {
         self.began.store(number, Release);
     }
 
-    /// Whether the number is of an earlier stream, and so complete.
+    /// Whether `number` belongs to an earlier stream and is therefore complete.
     #[inline]
     pub(crate) fn is_past(&self, number: u64) -> bool {
         number < self.began.load(Acquire)
@@ -86,15 +90,16 @@ impl StreamTimeline {
         self.submitted.load(Acquire)
     }
 
-    /// Returns the number of the operation that is about to be enqueued. Only with the issue lock
-    /// held.
+    /// Returns the number of the operation that is about to be enqueued. The caller holds the issue
+    /// lock.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.submitted.load(Relaxed) + 1
     }
 
-    /// Publishes `number`: its enqueue call has returned and the stream has reached `ticket` (0
-    /// when the backend does not count). Only with the issue lock held, in order.
+    /// Publishes `number`: its enqueue call has returned and the stream has reached `ticket` (0 if
+    /// the backend does not count tasks). The caller holds the issue lock and publishes all numbers
+    /// in order.
     #[inline]
     pub(crate) fn publish(&self, number: u64, ticket: u64) {
         self.entry(number).store(ticket, Release);
@@ -103,8 +108,9 @@ impl StreamTimeline {
 
     /// Marks everything up to `number` as complete.
     pub(crate) fn complete(&self, number: u64) {
-        // Not `fetch_max`, which ThreadSanitizer does not see. If more is complete already, a
-        // thread that reads that is ordered after the thread that wrote it.
+        // `fetch_update` instead of `fetch_max`, because ThreadSanitizer does not see `fetch_max`.
+        // If a higher number is stored already, no store is needed: a thread that reads the higher
+        // number is ordered after the thread that stored it.
         let higher = |completed| (completed < number).then_some(number);
         let _ = self.completed.fetch_update(Release, Relaxed, higher);
     }
@@ -120,8 +126,8 @@ impl StreamTimeline {
         self.completed.load(Acquire)
     }
 
-    /// Returns a ticket that covers `number`, of the present stream: `None` while its enqueue call
-    /// has not returned.
+    /// Returns a ticket that covers `number`, which belongs to the present stream. Returns `None`
+    /// while the enqueue call of the operation has not returned.
     #[inline]
     pub(crate) fn ticket(&self, number: u64) -> Option<u64> {
         let submitted = self.submitted.load(Acquire);
@@ -132,13 +138,14 @@ impl StreamTimeline {
         Some(self.entry(kept).load(Acquire))
     }
 
-    /// Returns the oldest kept number whose ticket covers `ticket`, if the kept ones tell.
+    /// Returns the oldest number whose ticket is no lower than `ticket`. Returns `None` if there is
+    /// none, or if the kept tickets do not show which number it is.
     pub(crate) fn number_of(&self, ticket: u64) -> Option<u64> {
         let submitted = self.submitted.load(Acquire);
         let oldest = (submitted + 1).saturating_sub(WINDOW).max(1);
         let found =
             (oldest..=submitted).find(|&number| self.entry(number).load(Acquire) >= ticket)?;
-        // The oldest kept number may have inherited the ticket from an older one.
+        // If this is the oldest kept number, an older number may have a ticket that is high enough.
         (found > oldest || oldest == 1).then_some(found)
     }
 
@@ -212,9 +219,9 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64;
 
-    /// An issuer stamps, enqueues and publishes more operations than the window keeps; a backend
-    /// completes them; a third thread that sees a number as complete must see its memory untouched
-    /// from then on.
+    /// An issuer enqueues and publishes more operations than the window keeps, and a backend
+    /// completes them. When a third thread sees a number as complete, the backend must have
+    /// completed both tasks of its operation.
     #[test]
     fn loom_no_number_seems_complete_too_early() {
         loom::model(|| {

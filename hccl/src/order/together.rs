@@ -1,15 +1,17 @@
 //! Groups: operations of several streams that are enqueued together, with one call for all.
 //!
-//! The steps are those of [`super::issue`], each for all streams before the next: check, take the
-//! issue locks, take the numbers, stamp, wait for unfinished conflicting work of others, enqueue,
-//! publish. To its stream a group is one operation, whatever it holds.
+//! The steps are those of [`super::issue`]. Each step is done for all streams before the next step
+//! begins: check, take the issue locks, take the numbers, stamp, wait for unfinished conflicting
+//! work of other streams, enqueue, publish. On each of its streams a group is one operation, even
+//! if it contains several.
 //!
 //! # Locks
 //!
-//! All issue locks are held at once, since nothing else may come between stamps and enqueueing.
-//! They are taken in the order of their addresses, so that two groups do not wait for each other;
-//! and no thread that holds one waits for another for ever ([`super::issue_order`]). A conflict is
-//! solved with none of them held, after which all numbers are given up and taken anew.
+//! All issue locks are held at once, because no other operation may come between the stamps and the
+//! enqueueing. They are taken in the order of their addresses, so that two groups do not deadlock.
+//! Other code that holds one issue lock waits for a second one only for a limited time
+//! ([`super::issue_order`]). To resolve a conflict, the group gives up all numbers and all issue
+//! locks. Then it takes them anew.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +26,7 @@ use crate::device::{Device, Stream};
 use crate::error::Result;
 use ascend_sync::Guard;
 
-/// The part of a group for one stream. Each stream has one part at most.
+/// The part of a group for one stream. Each stream has at most one part.
 pub(crate) struct Part<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) operation: Operation<'a>,
@@ -41,8 +43,8 @@ impl Part<'_> {
     }
 }
 
-/// A stream whose issue lock is held and whose next number is taken. It is published before the
-/// lock is given back.
+/// A stream whose issue lock is held and whose next number is taken. The number is published before
+/// the lock is released.
 struct Held<'a> {
     publish: Publish<'a>,
     issuing: Guard<'a, Issuing>,
@@ -51,19 +53,19 @@ struct Held<'a> {
     number: u64,
 }
 
-/// The waits that come before a part is enqueued, and those that have been seen to.
+/// The waits that are enqueued before a part, and the streams that need no more waits.
 struct Waits<'a> {
     prepared: PreparedWaits<'a>,
-    /// Streams of the group whose earlier work has been seen to.
+    /// The streams of the group for whose earlier work a wait has been prepared.
     within: Vec<*const StreamSlot>,
 }
 
 /// Issues a group. See the [module](self).
 ///
 /// `enqueue` is called once, with no particular context current. The tasks that it enqueues may use
-/// exactly the memory that the touches name, each on its own stream. When it fails, some of it may
-/// have been enqueued all the same; the numbers are complete when the streams have reached what
-/// they hold then.
+/// exactly the memory that the touches name, each on its own stream. If `enqueue` fails, a part of
+/// the group may have been enqueued all the same. Then each number is complete when its stream has
+/// finished the tasks that it holds at that moment.
 pub(crate) fn issue_together(
     parts: &[Part<'_>],
     enqueue: impl FnOnce() -> Result<()>,
@@ -97,8 +99,8 @@ pub(crate) fn issue_together(
         take_issue_orders(parts, &order);
         break (held, enqueue());
     };
-    // In the order of the parts. After a failure they go at once, and the next operation tells
-    // later failures on the device.
+    // The works are in the order of the parts. If `enqueue` failed, they are dropped at once, and
+    // the next operation returns any failure on the device.
     held.sort_by_key(|held| held.at);
     let works = held
         .into_iter()
@@ -135,8 +137,8 @@ fn take_and_stamp<'a>(
     (all, conflicts)
 }
 
-/// Records events for the conflicts that have none yet. Returns whether there were any; then no
-/// lock is held any more.
+/// Records events for the conflicts that have none yet. Returns whether there were any. If so, it
+/// has released all issue locks.
 fn solve(
     parts: &[Part<'_>],
     held: &mut Vec<Held<'_>>,
@@ -148,7 +150,8 @@ fn solve(
         let Waits { prepared, within } = &mut waits[at];
         for (slot, number) in found.into_iter() {
             // Parts of one group do not conflict with each other, because the bytes that they write
-            // are borrowed. A merged stamp may say so, but it is about earlier work.
+            // are borrowed. A merged stamp may look like such a conflict, but it is about earlier
+            // work.
             let own = held.iter().find(|held| ptr::eq(parts[held.at].slot(), slot));
             let number = match own {
                 Some(own) if number >= own.number => {
@@ -177,9 +180,9 @@ fn solve(
     Ok(true)
 }
 
-/// Takes the issue order of each device, once. Its lock is the issue lock of one stream of the
-/// device, and all of the group's are held. If one of these owns the order already, nobody else can
-/// take it.
+/// Takes the issue order of each device once. The lock of an issue order is the issue lock of one
+/// stream of the device. The group holds the issue locks of all its streams. So if one of its
+/// streams owns the order already, no other thread can take the order.
 fn take_issue_orders(parts: &[Part<'_>], order: &[usize]) {
     for (position, &at) in order.iter().enumerate() {
         let device = parts[at].device();

@@ -1,17 +1,19 @@
-//! Failures that nobody has seen, and who is told of them.
+//! Failures that nobody has seen, and the calls that return them.
 //!
-//! An operation may fail while nobody looks at its [`Work`](super::work::Work). Then whoever comes
-//! behind it is told, since what came behind may have used what it should have written. *Behind* is
-//! the order of the streams: later on the same stream, or on a stream that has waited for it, for
-//! its memory or by an event. A stream keeps what it has waited for, its *feeds*, until all of that
-//! is complete and has been looked at.
+//! An operation may fail after its [`Work`](super::work::Work) was dropped. Then a later call
+//! returns the failure, because a later operation may have used the data that the failed one should
+//! have written. An operation is *later* than another one if it comes after it on the same stream,
+//! or on a stream that has waited for it, because of its memory or by an event. A stream keeps the
+//! operations that it has waited for, its *feeds*, until they are complete and their failures are
+//! known.
 //!
-//! * The next operation of the stream is refused with the failure, and so is one of another stream
-//!   that uses what the failed one has written.
-//! * A wait for an operation, an event or the stream returns it.
-//! * A read by the host returns it also while the `Work` is there ([`Unseen::Any`]).
+//! * The next operation of the stream is refused with the failure. So is an operation of another
+//!   stream that uses memory which the failed operation has written.
+//! * A wait for an operation, an event or the stream returns the failure.
+//! * A read by the host returns the failure even while the `Work` is alive ([`Unseen::Any`]).
 //!
-//! A failure is told once in this way. Its own `Work` tells it whenever it is asked.
+//! These calls return a failure only once. The `Work` of the failed operation returns it each time
+//! it is queried.
 
 #![forbid(unsafe_code)]
 
@@ -27,21 +29,22 @@ use super::timeline::WINDOW;
 use crate::error::Result;
 use crate::sync::lock;
 
-/// The failures that a wait tells besides that of its own operation.
+/// The failures that a call returns besides that of its own operation.
 #[derive(Clone, Copy)]
 pub(crate) enum Unseen {
-    /// Those whose `Work` nobody has any more.
+    /// The failures of operations whose `Work` was dropped.
     Dropped,
-    /// All that nobody has seen: the host reads what the operations have written. A `Work` that is
-    /// left tells its own failure once more. If the call itself has returned an error, that was
-    /// seen.
+    /// All failures that nobody has seen, for a host read of data that the operations have written.
+    /// A `Work` that is still alive returns its own failure once more. A failure that the call of
+    /// an operation has returned as an error counts as seen.
     Any,
 }
 
-/// From this number of feeds on, those of one stream are merged.
+/// The number of feeds at which the feeds of one stream are merged.
 const MOST_FEEDS: usize = 32;
 
-/// Operations from `own` on wait for operation `number` of another stream.
+/// A record that operations of a stream, from number `own` on, wait for operation `number` of
+/// another stream.
 #[derive(Clone, Copy)]
 pub(super) struct Feed {
     own: u64,
@@ -50,7 +53,8 @@ pub(super) struct Feed {
 }
 
 impl StreamSlot {
-    /// Notes that operations from now on wait for operation `number` of another stream.
+    /// Notes that all later operations of this stream wait for operation `number` of the stream
+    /// `other`.
     pub(crate) fn feed(&self, other: &'static StreamSlot, number: u64) {
         let mut fed = lock(&self.fed);
         fed.retain(|Feed { slot, number, .. }| {
@@ -59,16 +63,17 @@ impl StreamSlot {
         });
         let is_full = fed.len() >= MOST_FEEDS;
         match fed.iter_mut().find(|feed| is_full && ptr::eq(feed.slot, other)) {
-            // Operations in between are then said to wait for more than they do.
+            // The merged feed makes operations between the two feeds seem to wait for more than
+            // they do, which is safe.
             Some(feed) => feed.number = feed.number.max(number),
             None => fed.push(Feed { own: self.timeline.next(), slot: other, number }),
         }
         self.fed_count.store(fed.len(), Release);
     }
 
-    /// Takes a failure that nobody has seen: of the operations up to `number`, of the operations of
-    /// other streams that these waited for, and so on. For an operation that is complete, before
-    /// which all of these are.
+    /// Takes a failure that nobody has seen. Searches the operations up to `number`, then the
+    /// operations of other streams that these waited for, and so on. Operation `number` is
+    /// complete, so all of the others are complete too.
     #[inline]
     pub(crate) fn take_unseen(&'static self, number: u64, unseen: Unseen) -> Result<()> {
         if !self.may_have_unseen() && self.fed_count.load(Acquire) == 0 {
@@ -98,7 +103,7 @@ impl StreamSlot {
                 }
             }
         }
-        // All that they waited for was well.
+        // No operation that these waited for has failed.
         if all.iter().all(|(slot, _)| !slot.may_have_unseen()) {
             let mut fed = lock(&self.fed);
             fed.retain(|feed| feed.own > number || !feed.slot.is_known_complete(feed.number));
@@ -107,9 +112,10 @@ impl StreamSlot {
         Ok(())
     }
 
-    /// Where events tell: asks how an operation has ended that is complete on the device.
+    /// Queries the outcome of an operation that is complete on the device. Does nothing if the
+    /// backend counts tasks.
     fn learn_outcome(&self, number: u64) {
-        /// Another thread that asks is soon ready.
+        /// The number of attempts. Another thread that makes the same query is soon ready.
         const MOST_LOOKS: u32 = 100;
         if self.progress.is_some() {
             return;
@@ -129,7 +135,8 @@ impl StreamSlot {
         lock(&self.fed).iter().copied().filter(|feed| feed.own <= number).collect()
     }
 
-    /// Takes a failure of this stream up to `number`.
+    /// Returns an unreported failure of an operation of this stream up to `number`, and counts it
+    /// as reported. `unseen` selects which failures may be returned.
     #[inline]
     pub(crate) fn take_failure_up_to(&self, number: u64, unseen: Unseen) -> Result<()> {
         if !self.may_have_unseen() {

@@ -1,9 +1,8 @@
-//! Waiting for an operation: the time limit, the warning, and the watches that end a wait besides
-//! its completion.
+//! Waiting for an operation: the time limit, the warning, and the watches that end a wait early.
 //!
-//! Every waiter has a [`Patience`]. A thread that blocks looks up every [`LOOK_UP`] and asks it. A
-//! task that awaits asks it at each poll, and the reactor sees to it that the task is polled when
-//! the time has come or an [alarm](super::patience::alarm) was given.
+//! Every waiter has a [`Patience`]. A thread that blocks wakes every [`LOOK_UP`] and checks its
+//! patience. A task that awaits checks its patience at each poll. The reactor wakes the task when
+//! the time of the next check has come, or after an [alarm](super::patience::alarm).
 
 #![forbid(unsafe_code)]
 
@@ -18,12 +17,13 @@ use super::stream_slot::StreamSlot;
 use crate::error::peers::{MOST_RANKS, PeerReport};
 use crate::error::{Error, Result};
 
-/// A wait looks up at least this often.
+/// The longest time for which a thread blocks before it checks its [`Patience`] again.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl Patience {
-    /// Returns the error that ends the wait for operation `number`, or how long the wait may go on
-    /// until it wants to be asked again. After [`WARN_AFTER`] it says, once, what is waited for.
+    /// Returns the error that ends the wait for operation `number`, or the time after which the
+    /// wait must be checked again. After [`WARN_AFTER`], logs one warning that says what the
+    /// operation waits for.
     pub(crate) fn check(
         &mut self,
         queue: &StreamQueue,
@@ -50,23 +50,24 @@ impl Patience {
         if !self.warned {
             left = left.min(WARN_AFTER.saturating_sub(elapsed));
         }
-        // Most programs never give one.
+        // Most programs never raise an alarm and skip these checks.
         if alarms() != 0 {
-            // The operation that this one waits for may never come then.
+            // The watch of the device counts too: if it has failed, the operation of another rank
+            // that this one waits for may never be issued.
             let of_device = || queue.device().watch()?.failure();
             if let Some(error) = self.failure().or_else(of_device) {
                 return Err(error);
             }
             match queue.slot.aborted(number) {
                 Some(Some(context)) => {
-                    // The abort may be about this failure.
+                    // The failure may be the reason for the abort, so it is the better error.
                     if let Some(error) = queue.slot.faults.of(number, (0, 0)) {
                         return Err(error);
                     }
                     return Err(Error::Aborted { context: Some(Box::new(context)) });
                 }
                 Some(None) => {}
-                // It cannot be known just now.
+                // Another thread holds the issue lock, so check again soon.
                 None => left = left.min(LOOK_UP),
             }
         }
@@ -75,7 +76,8 @@ impl Patience {
 }
 
 impl Conflicts {
-    /// Waits for one of the operations, for at most `slice` of the time that `patience` has left.
+    /// Waits for the first of the operations, for at most `slice` and no longer than `patience`
+    /// allows. May return before the operation is complete.
     pub(crate) fn wait_a_little(
         &self,
         patience: &mut Patience,
@@ -90,7 +92,7 @@ impl Conflicts {
         queue.wait_unnoted(number, None, slice, patience.limit()).map(drop)
     }
 
-    /// Waits until all of the operations are complete. Says nothing about how they ended.
+    /// Waits until all of the operations are complete. Does not return their failures.
     pub(crate) fn wait(self, limit: Duration, waiter: &'static str) -> Result<()> {
         let start = Instant::now();
         for (slot, number) in self.into_iter() {
@@ -101,19 +103,19 @@ impl Conflicts {
 }
 
 impl StreamSlot {
-    /// Waits until the number is complete. Says nothing about how it ended.
+    /// Waits until the number is complete. Does not return a failure of its operation.
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
         self.queue(number).map_or(Ok(()), |queue| queue.wait(number, limit, waiter))
     }
 }
 
 impl StreamQueue {
-    /// As [`StreamSlot::wait`].
+    /// Waits until the number is complete, as [`StreamSlot::wait`] does.
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
         self.wait_until(number, None, limit, waiter)
     }
 
-    /// As [`wait`](Self::wait) for a `Work`, which knows its own ticket.
+    /// Waits until the number is complete, for a `Work`, which has the `ticket` of its operation.
     pub(crate) fn wait_work(
         &self,
         number: u64,
@@ -142,8 +144,8 @@ impl StreamQueue {
         let _bound = self.device().bind()?;
         let wait = |slice| self.wait_unnoted(number, ticket, slice, limit);
         let mut patience = if alarms() == 0 {
-            // Most waits are over after a microsecond, of which looking at the clock would be a
-            // part.
+            // Most waits last about a microsecond, and reading the clock would be a large part of
+            // that. So the first slice does not read it.
             let first = limit.min(LOOK_UP);
             let all_of_it = wait(first)?;
             if is_complete() {
@@ -163,7 +165,8 @@ impl StreamQueue {
         }
     }
 
-    /// As [`wait_a_little`](Self::wait_a_little), but a wait that ends too early leaves no text.
+    /// Waits as [`wait_a_little`](Self::wait_a_little) does. If the whole slice passes, removes the
+    /// error text that the backend has stored about that.
     fn wait_unnoted(
         &self,
         number: u64,
@@ -174,14 +177,14 @@ impl StreamQueue {
         let ticket = ticket.or_else(|| self.slot.timeline.ticket(number));
         let all_of_it = self.wait_a_little(number, ticket, slice, patience)?;
         if all_of_it {
-            // The backend has noted it as an error, which must not turn up in a later text.
+            // The text must not appear in the message of a later error.
             drop(self.table().recent_message());
         }
         Ok(all_of_it)
     }
 
-    /// Blocks for at most `slice` in the call that the backend has for it. Returns whether it took
-    /// all of it.
+    /// Blocks for at most `slice` in a wait call of the backend. `patience` is the limit of the
+    /// whole wait. Returns whether the whole slice passed.
     fn wait_a_little(
         &self,
         number: u64,
@@ -192,7 +195,7 @@ impl StreamQueue {
         match (self.slot.progress, ticket) {
             (None, _) => self.marks.wait(self, number, slice),
             (_, Some(ticket)) => self.table().await_task(self.handle(), ticket, slice, patience),
-            // Its enqueue call has not returned yet.
+            // The enqueue call of the operation has not returned yet, so it has no ticket.
             (_, None) => {
                 std::thread::sleep(Duration::from_micros(50));
                 Ok(false)
@@ -230,7 +233,7 @@ impl StreamQueue {
         Error::Timeout { what: what.into(), after, message, context: Some(Box::new(operation)) }
     }
 
-    /// Returns the ranks that an operation waits for, as far as the backend tells.
+    /// Returns the ranks that an operation waits for, as far as the backend reports them.
     #[cold]
     pub(crate) fn awaited_ranks(&self, number: u64) -> Vec<u32> {
         if let Some(elsewhere) = self.slot.first_elsewhere(number) {
@@ -238,23 +241,25 @@ impl StreamQueue {
         }
         let ticket = |number| self.slot.timeline.ticket(number);
         let Some(last) = ticket(number) else { return Vec::new() };
-        // Of the oldest kept number only the last ticket is known.
+        // If no ticket is kept for the number before, only the last ticket of this one is known.
         let before = number.checked_sub(1).and_then(ticket).unwrap_or(0);
         self.table().task_peers(self.handle(), (before + 1).min(last)..=last)
     }
 
-    /// Returns what the backend says about it: the text of a wait that ends too early.
+    /// Returns the backend's description of what the operation waits for. The backend gives it as
+    /// the error text of a wait that times out, so this waits for 1 ms.
     #[cold]
     pub(crate) fn what_it_waits_for(&self, number: u64) -> Result<Option<Box<str>>> {
         if let Some(elsewhere) = self.slot.first_elsewhere(number) {
             return Ok(elsewhere.waits_for());
         }
         let _bound = self.device().bind()?;
-        // An earlier text is about something else.
+        // Removes an earlier text, which is about another call.
         drop(self.table().recent_message());
         let moment = Duration::from_millis(1);
         self.wait_a_little(number, self.slot.timeline.ticket(number), moment, moment)?;
-        // The program does not care which entry was asked, and that its work is not complete.
+        // Removes the beginning of the text, which names the C function and says that the work is
+        // not complete.
         let without_entry = |message: Box<str>| match message.split_once("not complete yet, and ") {
             Some((_, what)) => what.strip_prefix("its work goes on: ").unwrap_or(what).into(),
             None => message,

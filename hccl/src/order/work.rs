@@ -1,13 +1,15 @@
 //! The handle of an operation that has been issued. Wait for it where the host needs the outcome.
-//! Between operations no wait is needed: those that use the same buffers are ordered on the device.
+//! No wait is needed between operations, because operations that use the same buffers are ordered
+//! on the device.
 //!
-//! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches.
-//! `.await` it, [`Work::wait`] for it, poll it with [`Work::is_done`], make another stream wait for
-//! it ([`Stream::wait_for`](crate::Stream::wait_for)), or drop it. After a drop the operation goes
-//! on, and its buffers stay reserved until it is complete. If it fails, that is told by the next
-//! operation or synchronise of its stream, or by the next wait for an operation that came behind
-//! it: on the same stream, or on one that waited for it, because it used the same memory for
-//! instance.
+//! The operation is on its stream already when its [`Work`] is returned. You can `.await` the
+//! `Work`, block in [`Work::wait`], poll it with [`Work::is_done`], make another stream wait for it
+//! ([`Stream::wait_for`](crate::Stream::wait_for)), or drop it.
+//!
+//! After a drop the operation goes on, and its buffers stay reserved until it is complete. If it
+//! fails, the next operation or synchronise of its stream returns the error. So does the next wait
+//! for a later operation on the same stream, or on a stream that has waited for the failed
+//! operation, for example because both used the same memory.
 
 #![forbid(unsafe_code)]
 
@@ -32,12 +34,13 @@ use crate::error::Result;
 
 const UNSEEN: u8 = 0;
 const SEEN: u8 = 1;
-/// The outcome has been seen, and it was success: so it stays, whatever the stream forgets.
+/// The outcome has been seen and was success. It stays success, even if the stream forgets the
+/// details of its failures later.
 const WELL: u8 = 2;
 
-/// An operation that has been issued: a future of its outcome.
+/// The handle of an operation that has been issued, and a future of its outcome.
 ///
-/// It borrows nothing, may go to other threads, and allocates nothing.
+/// A `Work` borrows nothing and can be sent to other threads. Making one allocates nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -56,22 +59,23 @@ pub struct Work {
     slot: &'static StreamSlot,
     issued: Issued,
     operation: &'static str,
-    /// The state while it is awaited. In a box, of which the reactor keeps some, so that a `Work`
-    /// is one cache line.
+    /// The state of the wait while this `Work` is awaited. It is boxed so that a `Work` fits into
+    /// one cache line. The reactor reuses the boxes.
     awaited: Option<Box<Awaited>>,
     /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
     seen: AtomicU8,
 }
 
 impl Work {
-    /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
-    /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on and may be waited
-    /// for again.
+    /// Blocks the calling thread until the operation is complete, up to the runtime's deadline, and
+    /// returns the outcome (`aclrtSynchronizeStreamWithTimeout` or
+    /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on, and you may wait
+    /// for it again.
     pub fn wait(&self) -> Result<()> {
         self.wait_for(None)
     }
 
-    /// As [`wait`](Self::wait), up to `limit`.
+    /// Waits as [`wait`](Self::wait) does, but for at most `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         self.wait_for(Some(limit))
     }
@@ -82,15 +86,15 @@ impl Work {
         self.slot.is_work_complete(self.issued.number, self.issued.tickets.1)
     }
 
-    /// Returns the notes of the kernel checker on this launch: warnings, and the parts that it
-    /// could not look at. Empty for other operations, and when the stream has had more than 64
-    /// noted launches since.
+    /// Returns the notes of the kernel checker on this launch: warnings, and the parts of the
+    /// kernel that it could not check. The list is empty for an operation that is no launch. It is
+    /// also empty after 64 later launches with notes on the same stream.
     ///
     /// ```
     /// use hccl::kernel::*;
     /// use hccl::prelude::*;
     ///
-    /// /// Copies as many elements as `x` begins with.
+    /// /// Copies the first `x[0]` elements of `x` to `y`.
     /// #[kernel(mix = "aiv_only")]
     /// fn some(k: Kernel, x: Input<u32>, y: Output<u32>) {
     ///     let a = k.scratch::<u32>(64).get();
@@ -132,15 +136,16 @@ impl Work {
         self.issued.number
     }
 
-    /// Keeps the notes on the launch that this is.
+    /// Stores the notes of the kernel checker on this launch.
     pub(crate) fn note(&self, found: Arc<[Finding]>) {
         if !found.is_empty() {
             self.slot.note(self.issued.number, found);
         }
     }
 
-    /// For a read by the host of what the operation has written: a failure that nobody has seen of
-    /// the operations before it. It is complete, and was well.
+    /// Returns a failure of an earlier operation, if nobody has seen the failure yet. Called before
+    /// the host reads the data that this operation has written. The operation itself is complete
+    /// and has succeeded.
     pub(crate) fn host_reads(&self) -> Result<()> {
         self.slot.take_unseen(self.issued.number, Unseen::Any)
     }
@@ -168,8 +173,8 @@ impl Work {
         outcome
     }
 
-    /// Registers `waker`, to be called when it is complete, or when it has been awaited so long
-    /// that it should be polled again.
+    /// Registers `waker` with the reactor, which calls it when the operation is complete, or when
+    /// the task should poll again to check its time limit.
     fn register(&mut self, waker: &Waker) -> Result<()> {
         let Issued { number, tickets } = self.issued;
         // If the stream is gone, the operation is complete.
@@ -213,7 +218,7 @@ impl Drop for Work {
         } else {
             self.slot.detach(self.issued.number, self.issued.tickets.1);
         }
-        // Last, since it drops a waker, which may panic.
+        // Last, because it drops a waker, and that drop may panic.
         self.unregister();
     }
 }

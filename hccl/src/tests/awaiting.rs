@@ -1,5 +1,5 @@
-//! Waiting for operations and awaiting them: what wakes whom, what a waker may do, and what happens
-//! when nothing comes.
+//! Waiting for operations and awaiting them: which events wake which tasks, the rights of a waker,
+//! and deadlines.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_waker_that_panics_does_not_stop_the_others() {
         let opener = gate.open_later();
         assert_eq!(block_on(download).unwrap(), [2; 4]);
         opener.join().unwrap();
-        // Also what is registered later.
+        // A task that is registered later is woken too.
         let gate = Gate::on(&stream);
         let download = x.to_vec(&stream);
         let opener = gate.open_later();
@@ -119,7 +119,7 @@ fn work_is_known_complete_behind_a_long_queue() {
         let first = Gate::on(&stream);
         let (waited, awaited) = (x.to_vec(&stream), x.to_vec(&stream));
         let second = Gate::on(&stream);
-        // More than the timeline remembers one by one.
+        // More operations than the timeline keeps one by one.
         for _ in 0..100 {
             x.fill_zero(&stream).unwrap();
         }
@@ -156,8 +156,7 @@ fn a_wait_has_a_deadline_and_can_be_repeated() {
     });
 }
 
-/// Without the optional entries: an event that is complete, and whose synchronise runs out of time
-/// all the same.
+/// Without the optional entries: an event is complete, but its synchronise times out.
 #[test]
 fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     use std::ffi::{c_int, c_void};
@@ -183,14 +182,14 @@ fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     let work = x.fill_zero(&stream).unwrap();
     TIMEOUTS.store(3, SeqCst);
     for _ in 0..3 {
-        assert!(!work.is_done(), "complete, with nothing known of its end");
+        assert!(!work.is_done(), "complete before its outcome is known");
     }
     eventually("the end", || work.is_done());
     assert_eq!(TIMEOUTS.load(SeqCst), 0);
     work.wait().unwrap();
 }
 
-/// The operation completes while its waker is being registered, which is after the first look.
+/// The operation completes while its waker is being registered, which is after the first check.
 #[test]
 fn what_completes_while_it_is_registered_is_seen_by_the_second_look() {
     use std::cell::RefCell;
@@ -229,7 +228,7 @@ fn what_was_taken_from_a_pending_is_an_error_the_second_time() {
         let build = || crate::comm::Communicator::init_all(std::slice::from_ref(&device));
         let taken = |outcome: Result<Vec<crate::comm::Communicator>>| {
             let error = outcome.map(drop).unwrap_err().to_string();
-            assert!(error.contains("it has been taken already"), "{error}");
+            assert!(error.contains("already taken by an earlier await"), "{error}");
         };
         let mut pending = build();
         block_on(&mut pending).unwrap();

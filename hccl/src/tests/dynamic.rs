@@ -1,4 +1,4 @@
-//! Elements whose type is known at run time only.
+//! Elements whose type is known only at run time.
 
 use super::*;
 use crate::dtype::{DType, ReduceKind, Sum};
@@ -87,7 +87,7 @@ fn dynamic_collectives_do_what_typed_ones_do() {
                             f.slice_mut(..8)?.into_bytes().copy_from(x.bytes(), &stream)?;
                             let (to, kind) = (f.slice_mut(..8)?, ReduceKind::Sum);
                             comm.dynamic().reduce_scatter_in_place(to, kind, &stream)?;
-                            // Unspecified: the part of the other rank.
+                            // The part of the other rank is unspecified, so it is set to zero.
                             let other = Partition::even(8, 2).of(1 - me);
                             e.slice_mut(other.clone())?.fill_zero(&stream)?;
                             f.slice_mut(other)?.into_bytes().fill_zero(&stream)?;
@@ -159,7 +159,7 @@ fn types_are_checked_before_anything_moves() {
             "{text}"
         );
         assert!(text.contains("bf16") && text.contains("u16"), "{text}");
-        // No product reduces these: the type says so before the length does.
+        // No Ascend product reduces these types. The type is checked before the length.
         let mut short = device.dynamic_zeros(DType::U16, 1, &stream).unwrap();
         let refused = comm.dynamic().all_reduce(&x, &mut short, ReduceKind::Sum, &stream);
         let (_, wrong) = cause(refused.unwrap_err());
@@ -178,13 +178,13 @@ fn types_are_checked_before_anything_moves() {
         let refused = comm.dynamic().all_to_all_vc(&x, &mut y, &counts, &stream);
         let (_, wrong) = cause(refused.unwrap_err());
         assert!(matches!(wrong, Error::WrongType { what: "the destination", .. }), "{wrong}");
-        // To itself, of another type.
+        // A message of the rank to itself, with another type.
         let batch = comm.batch().send_dynamic(&x, 0).recv_dynamic(&mut y, 0);
         let (_, wrong) = cause(batch.submit(&stream).unwrap_err());
         assert!(matches!(wrong, Error::Batch(_)), "{wrong}");
         let (_, wrong) = cause(comm.dynamic().all_gather(&x, &mut short, &stream).unwrap_err());
         assert!(matches!(wrong, Error::WrongLength { .. }), "{wrong}");
-        // None of these took a number, and the communicator goes on.
+        // None of the refused operations took a number, and the communicator still works.
         let (again, _) = cause(comm.dynamic().all_gather(&x, &mut y, &stream).unwrap_err());
         assert_eq!(again, sequence);
         comm.dynamic().all_reduce_in_place(&mut y, ReduceKind::Sum, &stream).unwrap();
@@ -217,7 +217,7 @@ fn a_buffer_gets_its_type_back_and_no_other() {
     });
 }
 
-/// The shares of two ranks in a group.
+/// The partitions and counts with which two ranks of a group exchange elements.
 struct Shares {
     uneven: Partition,
     even: Partition,
@@ -251,7 +251,8 @@ fn typed_turn<'env>(
     Ok(())
 }
 
-/// The same on elements whose type is known at run time only.
+/// An operation of a group on elements whose type is known only at run time; the last one is a
+/// message.
 fn dynamic_turn<'env>(
     on: crate::group::DynRecorder<'_, 'env>,
     (turn, me): (usize, u32),
@@ -279,7 +280,7 @@ fn dynamic_turn<'env>(
     Ok(())
 }
 
-/// Two devices, with a communicator and a stream for each.
+/// Returns two devices, with a communicator and a stream for each.
 fn pair(runtime: &Runtime) -> (Vec<Device>, Vec<Communicator>, Vec<Stream>) {
     let devices = vec![runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let comms = Communicator::init_all(&devices).wait().unwrap();
@@ -341,7 +342,7 @@ fn a_group_checks_types_before_anything_moves() {
         let mut y = devices[0].dynamic_zeros(DType::BF16, 2, &streams[0]).unwrap();
         let mut z = devices[0].dynamic_zeros(DType::U16, 2, &streams[0]).unwrap();
         let (comm, stream) = (&mut comms[0], &streams[0]);
-        // Source and destination, of the second operation of the group.
+        // The second operation of the group has a source and a destination of different types.
         let refused = crate::group(|group| {
             let rank = group.on(comm, stream).all_reduce_in_place(&mut sum, Sum);
             rank.dynamic().all_gather(&x, &mut y);
@@ -355,7 +356,7 @@ fn a_group_checks_types_before_anything_moves() {
             matches!(*cause, Error::WrongType { expected: e, found: f, .. } if (e, f) == (expected, found)),
             "{cause}"
         );
-        // No product reduces these.
+        // No Ascend product reduces this type.
         let refused = crate::group(|group| {
             let rank = group.on(comm, stream).dynamic().all_reduce(&x, &mut z, ReduceKind::Sum);
             rank.typed().all_reduce_in_place(&mut sum, Sum);
@@ -363,7 +364,7 @@ fn a_group_checks_types_before_anything_moves() {
         });
         let Error::Refused { cause, .. } = refused.unwrap_err() else { panic!("no refusal") };
         assert!(matches!(*cause, Error::NotReduced { dtype: DType::U16, .. }), "{cause}");
-        // Nothing was issued: the other rank has not been waited for.
+        // Nothing was issued, so no operation waits for the other rank.
         assert_eq!(sum.to_vec(stream).wait().unwrap(), [3.0]);
     });
 }
@@ -384,7 +385,7 @@ fn ranks_of_a_group_that_disagree_about_the_type_are_told_and_keep_their_element
     let text = outcome.unwrap_err().to_string();
     assert!(text.contains("f32") && text.contains("i32"), "{text}");
     assert!(text.contains("all_reduce #1"), "{text}");
-    // On streams of their own.
+    // On new streams, because the failed operation was on the old ones.
     let again = devices.iter().map(|device| device.stream().unwrap()).collect::<Vec<_>>();
     let x = buffers[0].typed::<f32>().unwrap().to_vec(&again[0]).wait().unwrap();
     let y = buffers[1].typed::<i32>().unwrap().to_vec(&again[1]).wait().unwrap();

@@ -1,5 +1,5 @@
-//! Rare behaviour of backends: no result where one was promised, no memory for a long time,
-//! payloads that panic.
+//! Rare behaviour of backends and programs: a result that is missing although the call succeeded, a
+//! device without free memory for a long time, panic payloads that panic when they are dropped.
 
 use std::ffi::c_void;
 
@@ -55,8 +55,8 @@ fn a_stream_is_made_with_its_own_device_current() {
         let (first, second) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
         let _bound = first.bind().unwrap();
         let stream = second.stream().unwrap();
-        // A call for the other device's context would have been refused, and would have left its
-        // text.
+        // A call with the context of the other device would have been refused and would have left
+        // an error text.
         assert_eq!(runtime.table().recent_message(), None);
         stream.host_fn(|| ()).unwrap().wait().unwrap();
     });

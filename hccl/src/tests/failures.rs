@@ -1,4 +1,5 @@
-//! A failure is told, once to everybody or to whoever awaits it, and never turns into success.
+//! Failures: each is reported to the task that awaits it, or once to a later call, and it never
+//! turns into success.
 
 use super::*;
 
@@ -8,11 +9,11 @@ fn a_failure_that_nobody_awaits_comes_back_from_the_stream() {
         let device = runtime.device(0).unwrap();
         let stream = device.stream().unwrap();
         let panics = || stream.host_fn(|| panic!("on purpose")).unwrap();
-        // Awaited: told there, and not again.
+        // Awaited: the wait returns the failure, and no later call does.
         let error = panics().wait().unwrap_err();
         assert!(error.to_string().contains("on purpose"), "{error}");
         stream.synchronize().unwrap();
-        // Dropped: the next synchronise tells, or the next operation.
+        // Dropped: the next synchronise or the next operation returns the failure.
         drop(panics());
         assert!(matches!(stream.synchronize(), Err(Error::HostFunctionPanicked { .. })));
         stream.synchronize().unwrap();
@@ -22,7 +23,7 @@ fn a_failure_that_nobody_awaits_comes_back_from_the_stream() {
         let refused = device.zeros::<u8>(1, &stream).unwrap_err();
         assert!(matches!(refused, Error::HostFunctionPanicked { .. }), "{refused}");
         let _zeros = device.zeros::<u8>(1, &stream).unwrap();
-        // Alive: the next operation is not refused, the work tells.
+        // Alive: the next operation is not refused, and the `Work` returns the failure.
         let work = panics();
         let _zeros = device.zeros::<u8>(1, &stream).unwrap();
         assert!(work.wait().is_err() && work.wait().is_err());
@@ -55,8 +56,8 @@ fn a_failure_never_turns_into_success() {
     });
 }
 
-/// A backend that has counted more failures than it remembers: all that may be meant count as
-/// failed, and nothing else.
+/// The backend has counted more failures than it remembers. All operations that may have failed
+/// count as failed, but no others do.
 #[test]
 fn a_failure_that_the_backend_forgot_is_a_failure() {
     use std::ffi::{c_int, c_void};
@@ -68,7 +69,8 @@ fn a_failure_that_the_backend_forgot_is_a_failure() {
         out: *mut *const ascend_sys::AscendExtProgress,
     ) -> c_int {
         let real = ascend_emulator::table().ascendExtStreamProgress.unwrap();
-        // SAFETY: the caller's arguments are passed on; what comes back is the line of a stream.
+        // SAFETY: the caller's arguments are passed on. The returned pointer is that of the line of
+        // a stream.
         unsafe {
             let code = real(stream, out);
             FAILED.store((&raw const (**out).failed).cast_mut(), SeqCst);
@@ -97,8 +99,8 @@ fn a_failure_that_the_backend_forgot_is_a_failure() {
     assert!(works[0].wait().is_err());
 }
 
-/// Without the optional entries a failure is known from the code of a synchronise, whichever the
-/// wait uses.
+/// Without the optional entries, the result code of a synchronise shows a failure. A wait may
+/// synchronise the stream or an event.
 #[test]
 fn a_failure_is_known_from_synchronising() {
     use std::ffi::{c_int, c_void};
@@ -133,7 +135,8 @@ fn a_failure_is_known_from_synchronising() {
         assert!(matches!(error, Error::Failed { .. }), "{error}");
         assert!(error.to_string().contains("ACL_ERROR_RT_AICORE_EXCEPTION (507015)"), "{error}");
     };
-    // Waited for as the last operation, awaited by a task, and not awaited by anybody.
+    // The first operation is waited for as the last one, the second is awaited by a task, and the
+    // third is dropped.
     ARMED.store(true, SeqCst);
     is_it(&y.copy_from(&x, &stream).unwrap().wait().unwrap_err());
     ARMED.store(true, SeqCst);
@@ -178,7 +181,7 @@ fn a_missing_function_is_an_error_with_its_name() {
     stream.synchronize().unwrap();
 }
 
-/// The others wait here for work that the backend would not end because of a lost rank.
+/// The other rank waits here for work that the backend does not end when a rank is lost.
 #[test]
 fn a_wait_ends_when_another_rank_has_failed() {
     on_both(2, |runtime| {
@@ -211,7 +214,7 @@ fn an_error_that_nobody_asked_for_is_a_warning_when_its_stream_goes() {
     });
 }
 
-/// One stream after the other, as many as it takes until a slot is used again.
+/// Makes several streams one after the other, so that slots are used again.
 #[test]
 fn a_work_outlives_its_stream_and_says_how_it_ended() {
     on_both(1, |runtime| {
@@ -222,7 +225,7 @@ fn a_work_outlives_its_stream_and_says_how_it_ended() {
             let failed = stream.host_fn(move || panic!("round {round}")).unwrap();
             let seen = stream.host_fn(|| ()).unwrap();
             seen.wait().unwrap();
-            // Also where others were before.
+            // The stream counts only its own operations, even if its slot was used before.
             assert!(format!("{stream:?}").contains("3 operations"), "{stream:?}");
             (stream, well, failed, seen)
         });
@@ -236,7 +239,7 @@ fn a_work_outlives_its_stream_and_says_how_it_ended() {
                 let error = failed.wait().unwrap_err().to_string();
                 assert!(error.contains(&format!("round {round}")), "{error}");
             }
-            // To wait for what is complete is nothing, whatever has its place by now.
+            // To wait for a complete operation does nothing, even if another stream has its slot.
             stream.wait_for(&failed).unwrap();
         }
         stream.synchronize().unwrap();
@@ -245,8 +248,8 @@ fn a_work_outlives_its_stream_and_says_how_it_ended() {
     });
 }
 
-/// A backend that does not say which operation has failed may mean any that was not known to be
-/// complete.
+/// If a backend does not report which operation has failed, each operation that was not known to be
+/// complete may have failed.
 #[test]
 fn a_failure_of_a_stream_is_one_of_all_its_unfinished_operations() {
     on_both(2, |runtime| {

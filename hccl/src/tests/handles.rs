@@ -1,4 +1,4 @@
-//! The promises of handles to the threads that hold them.
+//! Handles and threads: which handles are `Send` and `Sync`, and the contexts of threads.
 
 use super::*;
 
@@ -44,8 +44,8 @@ fn a_foreign_stream_is_used_and_left_to_its_owner() {
             // SAFETY: the out parameter is a live local.
             assert_eq!(unsafe { functions.aclrtCreateStream.unwrap()(&mut raw) }, 0);
         }
-        // SAFETY: the stream was just made in the device's default context, and is destroyed after
-        // all that uses it.
+        // SAFETY: the stream was just made in the device's default context. It is destroyed after
+        // everything that uses it.
         let stream = unsafe { Stream::from_raw(&device, raw) }.unwrap();
         assert_eq!(stream.as_raw(), raw);
         let x = device.upload(&[1_u8, 2], &stream).unwrap();
@@ -55,7 +55,7 @@ fn a_foreign_stream_is_used_and_left_to_its_owner() {
         drop((x, y, stream));
 
         let mut status = ascend_sys::aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
-        // SAFETY: the stream is alive unless `hccl` destroyed it, which the backend would say.
+        // SAFETY: the stream is alive unless `hccl` destroyed it, which the backend would report.
         assert_eq!(unsafe { functions.aclrtStreamQuery.unwrap()(raw, &mut status) }, 0);
         assert_eq!(status, ascend_sys::aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE);
         // SAFETY: nobody uses it any more.
@@ -74,7 +74,7 @@ fn streams_one_after_the_other_share_a_place() {
                 crate::sync::name(stream.slot())
             })
             .collect();
-        // Other tests run beside this one.
+        // Not exact, because other tests run at the same time.
         assert!(places.len() < 200, "{} places", places.len());
     });
 }

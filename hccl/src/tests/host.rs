@@ -102,11 +102,11 @@ fn the_host_uses_one_part_while_a_device_uses_another() {
         let (mut read, mut free) = rest.split_at_mut(8).unwrap();
         x.copy_to(&mut written, &stream).unwrap();
         y.copy_from_host(&read, &stream).unwrap();
-        // Neither of these waits for the copies, which cannot run.
+        // These two accesses do not wait for the copies, which cannot run.
         free.as_mut_slice().unwrap().fill(1);
         assert_eq!(read.as_slice().unwrap(), [0; 8]);
         let opener = gate.open_later();
-        // Each of these does.
+        // These two accesses wait for the copies.
         read.as_mut_slice().unwrap().fill(2);
         assert_eq!(written.as_slice().unwrap(), [5; 8]);
         opener.join().unwrap();

@@ -1,4 +1,4 @@
-//! Objects that are dropped, forgotten or cancelled while the device works with them.
+//! Objects that are dropped, forgotten or cancelled while the device uses them.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn drop_in_flight() {
         let dropped = device.upload(&vec![7_u8; n], &stream).unwrap();
         drop(kept.copy_from(&dropped, &stream).unwrap());
         drop(dropped);
-        // Its memory is not given to anybody while the copy is to come.
+        // The memory is not allocated again before the copy has run.
         for _ in 0..4 {
             drop(device.upload(&vec![9_u8; n], &other).unwrap());
             other.synchronize().unwrap();
@@ -60,10 +60,10 @@ fn forget_in_flight() {
         std::mem::forget(x.to_vec(&stream));
         std::mem::forget(x);
         let opener = gate.open_later();
-        // Not before the copy.
+        // This waits for the copy.
         assert_eq!(host.as_slice().unwrap(), [1, 2, 3, 4]);
         opener.join().unwrap();
-        // The host waits for readers too, before it writes.
+        // Before the host writes, it also waits for operations that read.
         let mut y = device.zeros::<i64>(4, &stream).unwrap();
         let opener = Gate::on(&stream).open_later();
         std::mem::forget(y.copy_from_host(&host, &stream).unwrap());
@@ -112,7 +112,7 @@ fn cancel_a_download() {
             let mut cx = Context::from_waker(Waker::noop());
             assert!(download.as_mut().poll(&mut cx).is_pending());
         }
-        // The block of the cancelled download is not handed out while the device is to write to it.
+        // The block of the cancelled download is not used again before the device has written it.
         let second = y.to_vec(&other).wait_timeout(LONG / 2);
         assert_eq!(second.unwrap(), [2_u32; 64]);
         gate.open();

@@ -1,4 +1,4 @@
-//! The results of copies, and their refusals.
+//! The results of copies, and copies that are refused.
 
 use super::*;
 use crate::api::Table;
@@ -79,11 +79,11 @@ fn a_foreign_pointer_that_cannot_hold_the_elements_is_refused() {
             unsafe { DeviceBuffer::<f32>::from_raw(&device, pointer, len) }.map(|x| x.len())
         };
         let (null, odd) = (std::ptr::null_mut(), x.as_ptr().wrapping_byte_add(1));
-        for (pointer, problem) in [(null, "is null, for 1 elements"), (odd, "no multiple of 4")] {
+        for (pointer, problem) in [(null, "is null, but len is 1"), (odd, "no multiple of 4")] {
             let wrong = foreign(pointer, 1).unwrap_err();
             assert!(matches!(wrong, Error::Invalid { .. }), "{wrong}");
             assert!(wrong.to_string().contains(problem), "{wrong}");
-            // Memory of no elements has no address.
+            // A buffer without elements needs no valid address.
             assert_eq!(foreign(pointer, 0).unwrap(), 0);
         }
         assert!(matches!(foreign(null, usize::MAX).unwrap_err(), Error::TooLarge { .. }));
@@ -115,8 +115,8 @@ fn buffer_of_another_device_is_refused() {
     });
 }
 
-/// Holds memory and is complete after some looks, with nothing to wait for in between: as an
-/// operation that completes while what was dropped is looked at.
+/// A dropped object that holds memory and is free after some checks, with nothing to wait for in
+/// between. It stands for an operation that completes while the dropped objects are being checked.
 struct CompleteSoon {
     looks: u32,
     _memory: DeviceBuffer<u8, crate::memory::Uninit>,
@@ -151,7 +151,7 @@ fn what_becomes_complete_while_it_is_looked_at_is_found() {
         let device = runtime.device(0).unwrap();
         let bytes = device.memory_info().unwrap().free / 4 * 3;
         let memory = device.alloc(bytes).unwrap();
-        // One look before the allocation is tried, one since there is none, and one more.
+        // One check before the allocation is tried, one after it has failed, and one more.
         device.retire(CompleteSoon { looks: 3, _memory: memory });
         drop(device.alloc::<u8>(bytes).unwrap());
     });

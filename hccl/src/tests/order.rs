@@ -1,4 +1,4 @@
-//! Operations on different streams are ordered by the memory they touch, and by nothing else.
+//! The order of operations on different streams: only the memory that they touch determines it.
 
 use super::*;
 
@@ -11,8 +11,7 @@ fn a_buffer_changes_hands_between_streams() {
         for round in 1..5 {
             let (writer, reader) = (&streams[round % 2], &streams[(round + 1) % 2]);
             let value = round as i32;
-            // Nothing is in flight, so the writer becomes the stream that uses the buffer over and
-            // over.
+            // Nothing is in flight, so the writer becomes the regular stream of the buffer.
             streams.iter().for_each(|stream| stream.synchronize().unwrap());
             x.upload(&[-1; 100], writer).unwrap();
             let gate = Gate::on(writer);
@@ -38,7 +37,7 @@ fn an_operation_waits_for_conflicting_work_of_another_stream() {
         x.upload(&[2; 100], &writer).unwrap();
         let download = x.to_vec(&reader);
         assert!(!download.is_done());
-        // Nor does a later write overtake the read.
+        // A later write does not overtake the read either.
         x.upload(&[3; 100], &writer).unwrap();
         let opener = gate.open_later();
         assert_eq!(download.wait().unwrap(), [2; 100]);
@@ -83,7 +82,8 @@ fn disjoint_slices_do_not_wait_for_one_another() {
     });
 }
 
-/// The list of stamps is merged when it is full; what is merged is still waited for to its end.
+/// The list of stamps is merged when it is full. A wait for a merged stamp still waits for all of
+/// its operations.
 #[test]
 fn more_pieces_than_stamps() {
     const PIECES: usize = 40;
@@ -100,8 +100,8 @@ fn more_pieces_than_stamps() {
             part.upload(&[piece as i32 + 1; LENGTH], &writer).unwrap()
         };
 
-        // Nothing is complete before the last piece is stamped, so that no stamp goes but by
-        // merging.
+        // Nothing is complete before the last piece is stamped, so stamps disappear only when they
+        // are merged.
         let first_gate = Gate::on(&writer);
         let early: Vec<_> = (0..EARLY).map(|piece| write(&mut x, piece)).collect();
         let second_gate = Gate::on(&writer);
@@ -152,8 +152,8 @@ fn a_stream_waits_for_work_and_events() {
     });
 }
 
-/// Nothing but the communicator connects the two. The emulator keeps their order anyway, so what is
-/// asked of it is looked at.
+/// The two operations have only their communicator in common. The emulator would keep their order
+/// anyway, so the test checks the calls to the backend.
 #[test]
 fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
     use std::ffi::{c_int, c_void};
@@ -201,7 +201,7 @@ fn marks_are_used_again() {
                 assert_eq!(y.to_vec(&reader).wait()?, [round]);
                 contact.wait()?;
             }
-            // The events that they still have come back.
+            // The events that the streams still have are recycled.
             drop([stream, reader]);
             device.reap();
             Ok(device.state().spare_events())
@@ -220,7 +220,7 @@ fn marks_that_nobody_asks_for_are_used_again() {
             let mut x = device.zeros::<i32>(1, &stream).unwrap();
             let mut last = None;
             for _ in 0..1000 {
-                // Behind an operation whose `Work` is alive there is a mark.
+                // A mark is recorded after an operation whose `Work` is alive.
                 last = Some(x.fill_zero(&stream).unwrap()).filter(|_| !records);
                 if records {
                     stream.record().unwrap();
@@ -248,7 +248,7 @@ fn pinned_memory_is_ordered_between_devices() {
         let gate = Gate::on(&first);
         x.copy_to(&mut host, &first).unwrap();
         let opener = gate.open_later();
-        // Events do not reach across devices: the call waits.
+        // Events do not work across devices, so the call waits.
         y.copy_from_host(&host, &second).unwrap();
         opener.join().unwrap();
         assert_eq!(y.to_vec(&second).wait().unwrap(), [7; 100]);

@@ -1,4 +1,4 @@
-//! The calls to a backend and their order, where the emulator would forgive more than CANN.
+//! The calls to a backend and their order, in cases where the emulator accepts more than CANN.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::SeqCst;
@@ -8,10 +8,10 @@ use ascend_sys::{HcclComm, HcclResult, aclrtEventRecordedStatus};
 
 use super::*;
 
-/// The communicators that were destroyed behind [`noting_destroyed`].
+/// The communicators that the table of [`noting_destroyed`] has destroyed.
 static DESTROYED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// The functions of the emulator, of which one notes the communicators that it destroys.
+/// Returns the functions of the emulator, with one that notes the communicators that it destroys.
 fn noting_destroyed() -> ascend_sys::Functions {
     unsafe extern "C" fn destroy(comm: HcclComm) -> HcclResult {
         DESTROYED.lock().unwrap().push(comm.addr());
@@ -24,8 +24,8 @@ fn noting_destroyed() -> ascend_sys::Functions {
     table
 }
 
-/// Those of these communicators that were destroyed, in their order. A handle is used only once, so
-/// other tests have others.
+/// Returns which of these two communicators were destroyed, in the order of destruction. A handle
+/// is used only once, so communicators of other tests do not match.
 fn destroyed(of: [usize; 2]) -> Vec<usize> {
     let all = DESTROYED.lock().unwrap();
     all.iter().copied().filter(|comm| of.contains(comm)).collect()
@@ -39,7 +39,7 @@ fn a_part_is_destroyed_before_the_whole() {
     let part = whole.split(Some(0), 0).wait().unwrap().unwrap();
     let both = [&part, &whole].map(|comm| comm.as_raw().addr());
     drop(whole);
-    // Long enough for whatever else has held it.
+    // Long enough for everything else that could hold the communicator.
     for _ in 0..50 {
         device.reap();
         assert!(destroyed(both).is_empty(), "the part is alive");
@@ -70,7 +70,7 @@ fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroy
     {
         let _bound = devices[0].bind().unwrap();
         let abort = ascend_emulator::table().aclrtStreamAbort.unwrap();
-        // SAFETY: a live stream.
+        // SAFETY: the stream is alive.
         assert_eq!(unsafe { abort(stream.as_raw()) }, 0);
     }
     assert!(work.wait().is_err());
@@ -89,7 +89,7 @@ fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroy
     });
 }
 
-/// Where nothing counts, a failure is told once only, to one of several threads.
+/// If the backend does not count tasks, it reports a failure only once, to one of several threads.
 #[test]
 fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
     const AICORE_EXCEPTION: c_int = 507_015;
@@ -103,7 +103,7 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
         if code != 0 || !ARMED.load(SeqCst) || TOLD.fetch_add(1, SeqCst) != 0 {
             return code;
         }
-        // It has been told, and has not returned.
+        // The failure has been reported to this call, which has not returned yet.
         while !GOES_ON.load(SeqCst) {
             std::thread::yield_now();
         }
@@ -120,7 +120,7 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
     let gate = Gate::on(&stream);
     ARMED.store(true, SeqCst);
     let work = x.fill_zero(&stream).unwrap();
-    // So that the wait is for a mark, and not for the end of the stream.
+    // A later operation, so that the wait is for a mark instead of the end of the stream.
     let _later = x.fill_zero(&stream).unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| work.wait());
@@ -133,20 +133,20 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
         });
         GOES_ON.store(true, SeqCst);
         assert!(waits.join().unwrap().is_err());
-        assert!(!too_early, "nobody knew yet how it had ended");
+        assert!(!too_early, "complete before its outcome was known");
     });
     assert!(work.wait().is_err());
 }
 
-/// The first operation of a communicator runs on a stream of its own, and the program's stream goes
-/// on when a notify is recorded there. An event behind that record may be complete a little later.
+/// The first operation of a communicator runs on a stream of its own. The program's stream goes on
+/// when a notify is recorded there. An event after that record may be complete a little later.
 #[test]
 fn a_failure_is_told_when_the_events_behind_it_are_complete_later_than_what_waited_for_it() {
-    /// How much later.
+    /// The time by which events are complete too late.
     const LATE: Duration = Duration::from_millis(100);
-    /// Events, and when each was recorded.
+    /// The events and the time at which each was recorded.
     static RECORDED: Mutex<Vec<(usize, Instant)>> = Mutex::new(Vec::new());
-    /// How often one was not complete only because of that.
+    /// The number of queries that reported an event as not ready because of [`LATE`].
     static HELD_BACK: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn record(event: *mut c_void, stream: *mut c_void) -> c_int {
         let mut recorded = RECORDED.lock().unwrap();
@@ -162,7 +162,7 @@ fn a_failure_is_told_when_the_events_behind_it_are_complete_later_than_what_wait
         let known = recorded.iter().find(|(known, _)| *known == event.addr());
         if known.is_some_and(|(_, when)| when.elapsed() < LATE) {
             HELD_BACK.fetch_add(1, SeqCst);
-            // SAFETY: the caller's argument is there to be written to.
+            // SAFETY: the caller's argument is valid for writes.
             unsafe { *to = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY };
             return 0;
         }
@@ -190,14 +190,14 @@ fn a_failure_is_told_when_the_events_behind_it_are_complete_later_than_what_wait
     assert_ne!(HELD_BACK.load(SeqCst), 0);
 }
 
-/// A slot goes from one stream to the next, of whatever device.
+/// The next stream of a slot may belong to another device.
 #[test]
 fn what_was_on_an_earlier_stream_of_a_slot_is_waited_for_by_nobody() {
     on_both(2, |runtime| {
         let [first, second] = [0, 1].map(|index| runtime.device(index).unwrap());
         let waits = first.stream().unwrap();
         let mut others = Vec::new();
-        // Other tests take slots too.
+        // Many attempts, because other tests take slots too.
         for _ in 0..1000 {
             let stream = first.stream().unwrap();
             let work = stream.host_fn(|| ()).unwrap();
@@ -209,7 +209,7 @@ fn what_was_on_an_earlier_stream_of_a_slot_is_waited_for_by_nobody() {
             let is_same = std::ptr::eq(other.slot(), work.slot());
             others.push(other);
             if is_same {
-                // Of the other device, and busy.
+                // The slot now belongs to a stream of the other device, which is busy.
                 let gate = Gate::on(&others[others.len() - 1]);
                 waits.wait_for(&work).unwrap();
                 waits.wait_event(&event).unwrap();

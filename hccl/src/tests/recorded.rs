@@ -1,4 +1,4 @@
-//! Recorded runs whose record fails, or is refused.
+//! Recorded runs in which an operation cannot be recorded or is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -7,7 +7,7 @@ use crate::dtype::Sum;
 use crate::operator::Operator;
 use crate::record::RunRecord;
 
-/// The bytes of a buffer, for which no other allocation here is made.
+/// The number of bytes of a buffer. No other allocation in this test has this size.
 const BYTES: usize = 1 << 20;
 
 #[test]
@@ -22,7 +22,7 @@ fn an_operation_goes_on_when_there_is_no_memory_to_record_its_result() {
         if bytes == BYTES && LEFT.fetch_update(SeqCst, SeqCst, take).is_err() {
             return 207_001;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's arguments are passed on.
         unsafe { ascend_emulator::table().aclrtMallocHost.unwrap()(pointer, bytes) }
     }
     let table =
@@ -36,11 +36,11 @@ fn an_operation_goes_on_when_there_is_no_memory_to_record_its_result() {
     let x = device.zeros::<u8>(BYTES, &stream).unwrap();
     let mut y = device.zeros::<u8>(BYTES, &stream).unwrap();
 
-    // The input cannot be recorded: nothing is issued.
+    // The input cannot be recorded, so nothing is issued.
     let refused = comm.all_gather(&x, &mut y, &stream).unwrap_err();
     assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     assert!(refused.to_string().starts_with("out of memory"), "{refused}");
-    // The output cannot be recorded.
+    // The output cannot be recorded, but the operation runs.
     LEFT.store(1, SeqCst);
     comm.all_gather(&x, &mut y, &stream).unwrap().wait().unwrap();
     comm.barrier(&stream).unwrap().wait().unwrap();
@@ -53,7 +53,7 @@ fn an_operation_goes_on_when_there_is_no_memory_to_record_its_result() {
     assert!(text.lines().count() == 2 && text.contains(" barrier 2\t"), "{text}");
 }
 
-/// A communicator of the first device alone, which is recorded in a new directory.
+/// Returns a communicator of the first device alone, which is recorded in a new directory.
 fn recorded(
     name: &str,
     runtime: &Runtime,
@@ -62,7 +62,7 @@ fn recorded(
     let recording = runtime.record_run(RunRecord::new(&directory)).unwrap();
     let device = runtime.device(0).unwrap();
     let root = RootInfo::new(&device).unwrap();
-    // With a buffer for which these devices have the memory.
+    // A small communication buffer, because these devices have little memory.
     let config = CommConfig::builder().buffer_mib(1).build();
     let making = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
     let comm = making.config(config).build().wait().unwrap();
@@ -87,7 +87,7 @@ fn an_operation_of_a_group_that_cannot_be_recorded_is_named_in_the_error() {
     let error = refused.expect_err("the stream is on another device");
     let context = error.context().expect("it names the operation");
     assert_eq!((context.operation, context.sequence), ("all_reduce", 2), "{error}");
-    // Nothing was issued, and no number taken.
+    // Nothing was issued, and no number was taken.
     comm.all_reduce_in_place(&mut x, Sum, &stream).unwrap().wait().unwrap();
     recording.finish().unwrap();
     let file = std::fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
@@ -109,7 +109,7 @@ fn an_operator_that_cannot_be_recorded_leaves_its_tape_to_the_next_one() {
     let error = refused.expect_err("the stream is on another device");
     assert_eq!(error.context().map(|context| context.operation), Some("gather"), "{error}");
     assert!(error.to_string().contains("the stream belongs to device"), "{error}");
-    // Recording again allocates nothing for the threads of the tape.
+    // The tape keeps its threads, so that recording again allocates nothing for them.
     assert!(!comm.member.operators.tape.tasks.threads.is_empty());
     comm.run(&gather).input(&x).output(&mut y).submit(&stream).unwrap().wait().unwrap();
     assert_eq!(y.to_vec(&stream).wait().unwrap(), [1.5; 4]);

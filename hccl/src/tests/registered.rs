@@ -1,4 +1,4 @@
-//! Memory of the program that devices use where it is.
+//! Registered memory of the program, which devices access directly.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -9,17 +9,18 @@ use crate::memory::{GivenBack, HostMemory, HostMemoryMut};
 
 const PAGE: usize = 4096;
 
-/// Says when it is dropped.
+/// Memory that sets a flag when it is dropped.
 struct Told(Vec<u8>, Arc<AtomicBool>);
 
-// SAFETY: a vector that nobody touches keeps its elements where they are; it is the only owner.
+// SAFETY: a vector that nobody changes keeps its elements at the same address. It is their only
+// owner.
 unsafe impl HostMemory for Told {
     type Element = u8;
     fn memory(&mut self) -> NonNull<[u8]> {
         self.0.memory()
     }
 }
-// SAFETY: it is the only owner.
+// SAFETY: the vector is the only owner of its elements.
 unsafe impl HostMemoryMut for Told {}
 
 impl Drop for Told {
@@ -28,12 +29,12 @@ impl Drop for Told {
     }
 }
 
-/// A byte that says where it is.
+/// Returns a byte that depends on its position.
 fn byte(at: usize) -> u8 {
     (at % 251) as u8 + 1
 }
 
-/// Copies to and from parts of borrowed memory that begins anywhere.
+/// Copies to and from parts of borrowed memory, which begins at any offset from a page.
 fn goes_there_and_back(runtime: &Runtime) {
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
@@ -49,7 +50,7 @@ fn goes_there_and_back(runtime: &Runtime) {
                 .lend_mut(memory, |mut host| {
                     x.slice(..len)?.copy_to(&mut host, &stream)?;
                     assert!(host.as_slice()? == &expected[..len], "{len} bytes from {start}");
-                    // The ends are the program's, the rest the device's.
+                    // The program writes the ends and the middle byte after the device.
                     for at in [0, len / 2, len.saturating_sub(1)] {
                         let piece = at..(at + 1).min(len);
                         host.slice_mut(piece)?.as_mut_slice()?.fill(0);
@@ -58,7 +59,7 @@ fn goes_there_and_back(runtime: &Runtime) {
                     back.copy_from_host(&host, &stream)?;
                     let back = back.to_vec(&stream).wait()?;
                     assert!(back == host.as_slice()?, "{len} bytes from {start}");
-                    // This last write is not checked here.
+                    // The result of this last write is checked after the scope.
                     x.slice(len / 3..len)?.copy_to(host.slice_mut(len / 3..)?, &stream)?;
                     Ok(())
                 })
@@ -97,8 +98,8 @@ fn program_and_device_write_turn_by_turn_beside_the_pages() {
         let x = device.upload(&[1_u8, 2, 3, 4], &stream).unwrap();
         let mut y = device.zeros::<u8>(8, &other).unwrap();
         let mut mine = runtime.register(vec![9_u8; 8].into_boxed_slice()).unwrap();
-        // A device reads what another operation has just written, and what the program writes
-        // meanwhile beside it.
+        // A device reads bytes that another operation has just written, and bytes beside them that
+        // the program has written meanwhile.
         let gate = Gate::on(&stream);
         x.copy_to(mine.slice_mut(..4).unwrap(), &stream).unwrap();
         mine.slice_mut(6..).unwrap().as_mut_slice().unwrap().fill(7);
@@ -181,13 +182,13 @@ fn a_scope_ends_when_the_device_is_done_also_by_a_panic() {
         let x = device.upload(&vec![5_u8; 3 * PAGE], &stream).unwrap();
         let mut mine = vec![0_u8; 3 * PAGE];
         let mut opener = None;
-        // A deadline does not end it either.
+        // The deadline is short, to show that it does not end the wait of the scope.
         runtime.set_deadline(SOON / 10);
         let panic = catch_unwind(AssertUnwindSafe(|| {
             runtime.lend_mut(&mut mine, |host| {
                 let gate = Gate::on(&stream);
                 drop(x.copy_to(host, &stream)?);
-                // After many deadlines.
+                // The gate opens after many deadlines have passed.
                 opener = Some(std::thread::spawn(move || {
                     std::thread::sleep(SOON * 10);
                     drop(gate);
@@ -202,12 +203,12 @@ fn a_scope_ends_when_the_device_is_done_also_by_a_panic() {
         assert!(panic.is_err());
         assert!(mine.iter().all(|byte| *byte == 5));
         opener.unwrap().join().unwrap();
-        // Nothing is left of the registration.
+        // The memory can be registered again, so the registration has ended.
         assert_eq!(runtime.lend(&mine, |host| Ok(host.len())).unwrap(), 3 * PAGE);
     });
 }
 
-/// The bytes beside the whole pages are the caller's again also then.
+/// The bytes beside the whole pages are copied back to the caller's memory in this case too.
 #[test]
 fn a_scope_whose_wait_fails_just_when_the_device_is_done_leaves_nothing_out() {
     static FAILS: AtomicBool = AtomicBool::new(false);
@@ -222,7 +223,7 @@ fn a_scope_whose_wait_fails_just_when_the_device_is_done_leaves_nothing_out() {
         if fails {
             drop(GATE.lock().unwrap().take());
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's arguments are passed on.
         let code = unsafe {
             let wait = ascend_emulator::table().ascendExtAwaitTask.unwrap();
             wait(stream, ticket, if fails { 10_000 } else { limit }, patience)
@@ -259,7 +260,7 @@ fn memory_that_cannot_be_registered_comes_back() {
         assert!(error.to_string().contains("ALREADY_REGISTERED"), "{error}");
         assert!(Arc::ptr_eq(&value, &shared));
         assert!(runtime.lend(&shared, |_| Ok(())).is_err());
-        // The first registration is as it was.
+        // The first registration still works.
         let mut x = device.zeros::<u32>(2 * PAGE, &stream).unwrap();
         x.copy_from_host(&registered, &stream).unwrap();
         let wrong = x.copy_from_host(registered.slice(1..).unwrap(), &stream).unwrap_err();
@@ -279,7 +280,7 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
     assert_eq!(value, [7; 3 * PAGE]);
     // Less than a page needs no registration.
     assert_eq!(runtime.register(vec![7_u8]).unwrap().into_inner().unwrap(), [7]);
-    // Nor is memory of one runtime used by another.
+    // Memory that one runtime has registered cannot be used by another runtime.
     let other = own(1, ascend_emulator::table());
     let device = other.device(0).unwrap();
     let stream = device.stream().unwrap();
@@ -289,12 +290,13 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
     assert!(matches!(wrong.root_cause(), Error::WrongRuntime { .. }), "{wrong}");
 }
 
-/// Without its pages a registration cannot go on, so what else is freed is no reason to refuse.
+/// A registration has ended once its pages are unregistered. So an error that comes later, when the
+/// ends are freed, does not keep the memory from its owner.
 #[test]
 fn memory_comes_back_when_the_pinned_copies_of_its_ends_cannot_be_freed() {
     static REFUSES: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn free_host(pointer: *mut c_void) -> ascend_sys::aclError {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's arguments are passed on.
         let code = unsafe { ascend_emulator::table().aclrtFreeHost.unwrap()(pointer) };
         if REFUSES.swap(false, SeqCst) { 507_899 } else { code }
     }
@@ -315,7 +317,7 @@ fn memory_comes_back_when_the_pinned_copies_of_its_ends_cannot_be_freed() {
 #[test]
 fn memory_whose_drop_panics_harms_nobody() {
     struct Panics(Vec<u8>, Arc<AtomicBool>);
-    // SAFETY: a vector that nobody touches keeps its elements where they are.
+    // SAFETY: a vector that nobody changes keeps its elements at the same address.
     unsafe impl HostMemory for Panics {
         type Element = u8;
         fn memory(&mut self) -> NonNull<[u8]> {

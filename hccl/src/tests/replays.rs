@@ -1,4 +1,4 @@
-//! Replays of a graph in a recorded run: they leave the lines of their operations.
+//! Replays of a graph in a recorded run: each replay writes the lines of its operations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,18 +10,18 @@ use crate::record::RunRecord;
 
 /// The memory of a step.
 struct Memory {
-    /// Given to an all-reduce, and then overwritten.
+    /// The input of an all-reduce, which is overwritten afterwards.
     x: DeviceBuffer<i32>,
     sum: DeviceBuffer<i32>,
-    /// Gathered behind the all-reduce.
+    /// The input of an all-gather after the all-reduce.
     y: DeviceBuffer<i32>,
     all: DeviceBuffer<i32>,
-    /// The messages.
+    /// The data that is sent in messages. `got` is the data that is received.
     sent: DeviceBuffer<i32>,
     got: DeviceBuffer<i32>,
 }
 
-/// A step whose operations overwrite what earlier ones have read and written.
+/// Issues a step whose operations overwrite memory that earlier ones have read and written.
 fn step<S: StreamState>(
     memory: &mut Memory,
     comm: &mut Communicator,
@@ -45,13 +45,13 @@ fn step<S: StreamState>(
     Ok(())
 }
 
-/// Whether the steps are captured, and their changes.
+/// The variants of the steps: whether they are captured, and the data that differs.
 #[derive(Clone, Copy, Default)]
 struct Steps {
     are_captured: bool,
     /// The last element that rank 2 gives to the all-gather of the second step.
     gathered: i32,
-    /// The value of elements that are in steps that are left out.
+    /// The value of the elements in the step that is left out of the record.
     unread: i32,
 }
 
@@ -76,14 +76,14 @@ fn steps(rank: &Rank, changed: Steps) -> Result<()> {
             let capture = device.begin_capture()?;
             step(memory, &mut comm, &capture)?;
             let graph = capture.end()?;
-            // The operations of the step, and nothing else.
+            // The graph counts the operations of the step, but not the copies for the record.
             assert_eq!(graph.len(), if me < 2 { 8 } else { 7 });
             Some(graph)
         }
         false => None,
     };
     for number in 0..4 {
-        // The third one is left out.
+        // The third step is left out of the record.
         let is_left_out = number == 2;
         comm.set_recorded(!is_left_out);
         let mut y = vec![if is_left_out { changed.unread } else { me + number }; 8];
@@ -96,7 +96,7 @@ fn steps(rank: &Rank, changed: Steps) -> Result<()> {
             Some(graph) => drop(graph.replay(&stream)?),
             None => step(memory, &mut comm, &stream)?,
         }
-        // Operations between two replays take numbers, too.
+        // Operations between two replays take numbers too.
         let Memory { sent, got, .. } = &mut *memory;
         let (next, before) = ((rank.index() + 1) % 3, (rank.index() + 2) % 3);
         comm.batch().send(&*sent, next).recv(&mut *got, before).submit(&stream)?;
@@ -119,7 +119,7 @@ fn recorded_steps(name: &str, changed: Steps) -> Files {
     recording.finish().unwrap();
     let read = |path: &Path| {
         let name = path.file_name().unwrap().to_str().unwrap();
-        // Not on which device, which other tests may use.
+        // Without the device, which depends on other tests.
         let name = name.split_once(".device-").map_or(name, |(rank, _)| rank);
         let end = path.extension().unwrap().to_str().unwrap();
         (format!("{name}.{end}"), std::fs::read(path).unwrap())
@@ -130,10 +130,10 @@ fn recorded_steps(name: &str, changed: Steps) -> Files {
     files
 }
 
-/// The operation to which another element is given.
+/// The operation whose input differs in one element.
 const LOCATED: &str = "world all_gather 8";
 
-/// The operations of a rank, without their place among those of the process.
+/// Returns the lines of a rank's operations, without their position in the process.
 fn lines(files: &Files, rank: u32) -> Vec<String> {
     let text = std::str::from_utf8(&files[&format!("world.1.rank-{rank}.run")]).unwrap();
     let line = |line: &str| line.split_once('\t').unwrap().1.to_owned();
@@ -148,9 +148,10 @@ fn a_run_with_replays_leaves_the_lines_of_the_run_that_issues_its_steps_again() 
     let captured = recorded_steps("captured", captured);
     for rank in 0..3 {
         let (eager, captured) = (lines(&eager, rank), lines(&captured, rank));
-        // A barrier and four messages for the links. Three steps of four collectives and two
-        // messages, and one more message of two ranks. Behind each step two messages and a
-        // collective. The step that is left out leaves no line, nor do those behind it.
+        // A barrier and four messages for the links. Then three steps: four collectives and two
+        // messages, one more message on two ranks, and after the step two messages and one
+        // collective. The step that is left out writes no line, and the operations after it write
+        // none either.
         let message = if rank < 2 { 1 } else { 0 };
         assert_eq!(eager.len(), 1 + 4 + 3 * (4 + 2 + message + 2 + 1), "{eager:?}");
         assert_eq!(eager, captured, "rank {rank}");
@@ -182,17 +183,17 @@ fn two_runs_that_differ_within_a_replay_differ_in_the_line_of_the_operation() {
         assert_eq!(lines(&again, rank), lines(&a, rank));
         let (a, b) = (lines(&a, rank), lines(&b, rank));
         let differ = a.iter().zip(&b).filter(|(a, b)| a != b).collect::<Vec<_>>();
-        // The other operations of the replay, before and behind it, are the same.
+        // The other operations of the replay, before and after it, are the same.
         let [(a, b)] = differ[..] else { panic!("{differ:?}") };
         let [a, b] = [a, b].map(|line| line.split('\t').collect::<Vec<_>>());
         let ([name, _, given, got], [_, _, other_given, other_got]) = (&a[..], &b[..]) else {
             panic!("{a:?} {b:?}")
         };
         assert_eq!(*name, LOCATED);
-        assert_eq!(given != other_given, rank == 2, "what goes in, on rank {rank}");
-        assert!(got != other_got, "what comes out, on rank {rank}");
+        assert_eq!(given != other_given, rank == 2, "the input of rank {rank}");
+        assert!(got != other_got, "the output of rank {rank}");
     }
-    // All bytes of the operation at that replay.
+    // The record has all bytes of the operation at that replay.
     let given = |files: &Files| files["world.1.rank-2.given"].clone();
     let (a, b) = (given(&a), given(&b));
     assert_eq!((a.len(), &a[..28]), (32, &b[..28]));
@@ -215,7 +216,7 @@ fn an_operation_that_is_captured_while_the_record_is_paused_is_left_out_of_its_r
         comm.all_gather_in_place(&mut x, &capture)?;
         let mut graph = capture.end()?;
         assert_eq!(graph.len(), 2);
-        // A graph goes on when its communicator is dropped.
+        // A graph keeps working after its communicator is dropped.
         drop(comm);
         graph.replay(&stream)?;
         graph.replay(&stream)?.wait()

@@ -1,13 +1,13 @@
-//! Properties of waits, and of what ends them, that only show from inside. An alarm is for all
-//! tasks of the process, so each of these tests may wake the tasks of the others, which changes
-//! nothing.
+//! Tests of waits, and of the events that end them, that need access to the inside of the crate. An
+//! alarm wakes all tasks of the process. So each of these tests may wake the tasks of other tests,
+//! which does no harm.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-/// Keeps the texts of warnings.
+/// A subscriber that keeps the texts of warnings.
 #[derive(Clone, Default)]
 pub(super) struct Warnings(pub(super) Arc<Mutex<Vec<String>>>);
 
@@ -35,7 +35,7 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// The tests wait for a shorter time than others before they warn.
+/// In tests the warning comes after a shorter time than in programs.
 #[test]
 fn a_long_wait_says_once_what_it_waits_for() {
     on_both(1, |runtime| {
@@ -48,7 +48,7 @@ fn a_long_wait_says_once_what_it_waits_for() {
         let said = warnings.clone();
         let opener = std::thread::spawn(move || {
             eventually("a warning", || !said.0.lock().unwrap().is_empty());
-            // Long enough for another one.
+            // Long enough for a second warning, which must not come.
             std::thread::sleep(3 * crate::order::patience::WARN_AFTER);
             drop(gate);
         });
@@ -64,8 +64,8 @@ fn a_long_wait_says_once_what_it_waits_for() {
     });
 }
 
-/// While a communicator is made, which takes until all ranks have come, operations of others are
-/// issued meanwhile.
+/// Making a communicator takes until all ranks have joined. Meanwhile operations of other
+/// communicators are issued.
 #[test]
 fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     let runtime = runtime_with(2);
@@ -83,8 +83,8 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| build(0));
-        // The first rank waits for the second inside the call. Ten thousand waits of half a second
-        // would be seen.
+        // The first rank waits for the second inside the call. If each operation waited half a
+        // second for that call, the ten thousand operations would take too long.
         eventually("building", || !devices[0].making().is_idle());
         let stream = devices[0].stream().unwrap();
         let mut single = alone(&devices[0]);
@@ -116,20 +116,21 @@ fn a_long_wait_for_a_communicator_says_so_once() {
     let _comms = [build(1), pending].map(|pending| pending.wait().unwrap());
 }
 
-/// A device with a stream of its own.
+/// Returns a device with a stream of its own.
 fn one_device() -> (Device, Stream) {
     let device = runtime_with(1).device(0).unwrap();
     let stream = device.stream().unwrap();
     (device, stream)
 }
 
-/// The communicator of a device alone.
+/// Returns a communicator of one device alone.
 fn alone(device: &Device) -> Communicator {
     Communicator::init_all(std::slice::from_ref(device)).wait().unwrap().remove(0)
 }
 
-/// Slots go from device to device. First operations wait for their peers inside the call, and would
-/// stand in line behind each other. Two hundred waits of half a second would be seen.
+/// A slot may go from a stream of one device to a stream of another. First operations wait for
+/// their peers inside the call. If they waited for each other's calls too, the two hundred waits of
+/// half a second would take too long.
 #[test]
 fn a_stream_that_goes_gives_the_issue_order_back() {
     let runtime = runtime_with(3);
@@ -144,7 +145,8 @@ fn a_stream_that_goes_gives_the_issue_order_back() {
 }
 
 /// The lock of the issue order of a device is the issue lock of one of its streams, and a group
-/// holds several. A thousand waits of half a second would be seen.
+/// holds the locks of several streams. If the group waited for itself, the thousand waits of half a
+/// second would take too long.
 #[test]
 fn a_group_does_not_stand_in_line_behind_itself() {
     let runtime = runtime_with(1);
@@ -153,7 +155,7 @@ fn a_group_does_not_stand_in_line_behind_itself() {
     let mut comms = [alone(&device), alone(&device)];
     let mut sums = streams.each_ref().map(|stream| device.upload(&[1_i32], stream).unwrap());
     for round in 0..1000 {
-        // Now this stream owns the issue order.
+        // After this operation the stream owns the issue order.
         let at = round % 2;
         drop(comms[at].barrier(&streams[at]).unwrap());
         let group = crate::group(|group| {
@@ -166,7 +168,8 @@ fn a_group_does_not_stand_in_line_behind_itself() {
     }
 }
 
-/// A correct program: the thread that will issue has not touched a device yet.
+/// The program is correct: the thread that will issue the missing operation has not used a device
+/// yet.
 #[test]
 fn a_thread_that_comes_late_is_no_deadlock() {
     let runtime = runtime_with(2);
@@ -182,7 +185,7 @@ fn a_thread_that_comes_late_is_no_deadlock() {
             std::thread::scope(|scope| {
                 let device = rank.device().clone();
                 let other = scope.spawn(move || {
-                    // It reads its data, say.
+                    // The thread is busy with something else, for example with reading its data.
                     std::thread::sleep(Duration::from_millis(1500));
                     let stream = device.stream()?;
                     x.barrier(&stream)?.wait()
@@ -218,7 +221,7 @@ fn an_abort_reaches_a_task_whose_stream_is_just_issuing() {
     assert!(matches!(heard, Ok(Err(Error::Aborted { .. }))), "{heard:?}");
 }
 
-/// Nothing of the aborted communicator is on the stream: the operation was refused.
+/// No operation of the aborted communicator is on the stream, because the operation was refused.
 #[test]
 fn a_refused_operation_does_not_end_waits_for_others() {
     let (device, stream) = one_device();
@@ -256,8 +259,8 @@ fn the_texts_of_long_waits_do_not_turn_up_in_later_errors() {
     assert!(!error.to_string().contains("not complete yet"), "{error}");
 }
 
-/// A thread that sleeps for a millisecond again and again, and keeps by how much it woke up too
-/// late at most: by so much the machine delays threads.
+/// A thread that sleeps for a millisecond again and again. It measures the largest time by which it
+/// woke too late, which is the delay of threads on this machine.
 struct Delay {
     is_over: Arc<AtomicBool>,
     largest: std::thread::JoinHandle<Duration>,
@@ -285,8 +288,8 @@ impl Delay {
     }
 }
 
-/// The task registers, the reactor's thread is started, and before that thread runs there is an
-/// alarm.
+/// The task registers and the reactor's thread is started. Before that thread runs, an alarm is
+/// raised.
 #[test]
 fn an_alarm_while_the_reactor_starts_is_heard() {
     struct Bell(std::sync::mpsc::Sender<()>);
@@ -303,7 +306,7 @@ fn an_alarm_while_the_reactor_starts_is_heard() {
         comm.barrier(&stream).unwrap().wait().unwrap();
         let gate = Gate::on(&stream);
         let mut work = pin!(comm.barrier(&stream).unwrap());
-        // Before the wait: between it and the alarm there must be no time.
+        // Started before the poll, because no time must pass between the poll and the alarm.
         let delay = Delay::measure();
         let (send, receive) = std::sync::mpsc::channel();
         let waker = Waker::from(Arc::new(Bell(send)));
@@ -315,7 +318,8 @@ fn an_alarm_while_the_reactor_starts_is_heard() {
         drop(gate);
     }
     let late = crate::order::patience::WARN_AFTER - Duration::from_millis(20);
-    // The threads of the reactor, of the alarm and this one run one after the other.
+    // Up to three delays add up, because three threads run one after the other: the thread of the
+    // reactor, that of the alarm, and this one.
     let in_time = |(time, delay): &(Duration, Duration)| *time < late + 3 * *delay;
     assert!(times.iter().all(in_time), "{times:?}");
 }

@@ -5,11 +5,13 @@
 //! backward pass on all ranks.
 //!
 //! Rules:
-//! 1. Buckets go to the device in one fixed order, the last tensors first, in any order of pushed
-//!    gradients. A full bucket waits for those before it. So all ranks issue the same operations.
-//! 2. A bucket that is under way belongs to the device; its memory is read again when it is back.
-//! 3. A step that ends early leaves other ranks waiting. The next one says so, instead of adding up
-//!    gradients of different steps.
+//! 1. Buckets are issued in one fixed order, the last tensors first, whatever the order in which
+//!    gradients are pushed. A full bucket waits until the buckets before it are full. So all ranks
+//!    issue the same operations.
+//! 2. A bucket that has been issued belongs to the device. The host reads its memory again when the
+//!    sum has been copied back.
+//! 3. If a step ends early, other ranks wait for its remaining buckets. The next step returns an
+//!    error, instead of summing gradients of different steps.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -21,7 +23,7 @@ use hccl::prelude::*;
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, Widen, scale};
 
-/// The number of steps of all buckets so far.
+/// The number of steps that have begun in this process so far, on any buckets.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
@@ -46,11 +48,11 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BucketOptions {
-    /// The size in bytes at which a bucket ends, with the tensor that reaches it. 25 MB unless
-    /// changed.
+    /// The size of a bucket in bytes. A bucket ends with the tensor that reaches this size. The
+    /// default is 25 MB.
     pub bytes: usize,
-    /// Whether events say when each bucket was where; see [`Gradients::events`]. False unless
-    /// changed.
+    /// Whether events record the times of each bucket; see [`Gradients::events`]. The default is
+    /// false.
     pub timed: bool,
 }
 
@@ -72,7 +74,7 @@ impl BucketOptions {
     }
 }
 
-/// The times of a bucket, by the clock of its device.
+/// The times of a bucket, on the clock of its device.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -96,17 +98,17 @@ impl BucketOptions {
 /// # }
 /// ```
 pub struct BucketEvents {
-    /// The time before its way to the device.
+    /// The time before the bucket is copied to the device.
     pub begins: TimedEvent,
-    /// The time when it is on the device and the ranks can add.
+    /// The time when the bucket is on the device and the sum can begin.
     pub uploaded: TimedEvent,
-    /// The time when the sum is back.
+    /// The time when the sum has been copied back to the host.
     pub ends: TimedEvent,
 }
 
 struct Bucket<W: Element> {
     tensors: Range<usize>,
-    /// The pinned memory that the device reads and writes by itself.
+    /// The pinned memory that the device reads and writes directly.
     host: HostBuffer<W>,
     device: DeviceBuffer<W>,
     work: Option<Work>,
@@ -117,23 +119,25 @@ struct Bucket<W: Element> {
 struct Place {
     bucket: usize,
     range: Range<usize>,
-    /// Whether gradients were added up there that no rank has seen.
+    /// Whether the place holds accumulated gradients that have not been pushed yet.
     is_accumulated: bool,
     is_pushed: bool,
 }
 
-/// The memory through which the gradients of a model go to all ranks and back, allocated once.
+/// The memory in which the gradients of a model are summed over all ranks, allocated once.
 ///
-/// Gradients are of type `T` and are summed in `W`: `GradientBuckets<bf16, f32>` sums gradients of
-/// 16 bits in 32, at twice the bytes. The result is the mean over the ranks, unless [`Step::scale`]
-/// says otherwise. The factor is applied before the sum.
+/// Gradients have the type `T` and are summed in the type `W`. For example,
+/// `GradientBuckets<bf16, f32>` sums 16-bit gradients in 32 bits, which moves twice the bytes. The
+/// result is the mean over the ranks, unless [`Step::scale`] sets another factor. The factor is
+/// applied before the sum.
 ///
-/// The whole process of a step: [`step`](Self::step), [`Step::push`] for each tensor,
-/// [`Step::finish`], [`Gradients::get`]. Steps whose gradients are only added up on this rank take
-/// [`accumulate`](Self::accumulate) and move nothing.
+/// For each step, call [`step`](Self::step), [`Step::push`] for each tensor, [`Step::finish`] and
+/// [`Gradients::get`]. If a step consists of several backward passes, call
+/// [`accumulate`](Self::accumulate) for all but the last one. It adds up gradients on this rank and
+/// moves nothing.
 ///
-/// None of these waits for other ranks before [`Gradients::get`], except the first step of a
-/// communicator.
+/// None of these calls waits for other ranks before [`Gradients::get`], except in the first step of
+/// a communicator.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -160,9 +164,10 @@ struct Place {
 pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     buckets: Vec<Bucket<W>>,
     places: Vec<Place>,
-    /// The number of buckets of an unfinished step that are issued.
+    /// The number of buckets that the unfinished step has issued.
     issued: usize,
-    /// The last step that began: its number in the process, 0 before any.
+    /// The number, in the process, of the last step that began on these buckets. 0 before the
+    /// first.
     current: u64,
     timed: bool,
     marker: PhantomData<T>,
@@ -171,23 +176,24 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
 impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     /// Allocates buckets for tensors of these lengths, in the order of the forward pass.
     ///
-    /// All ranks pass the same lengths. Allocates on the device of the stream and in pinned memory.
+    /// All ranks must pass the same lengths. Allocates memory on the device of the stream, and
+    /// pinned memory.
     pub fn new(lengths: &[usize], stream: &Stream) -> Result<Self> {
         Self::with(BucketOptions::default(), lengths, stream)
     }
 
-    /// Allocates buckets as [`new`](Self::new) does, with options. All ranks pass the same options,
-    /// too.
+    /// Allocates buckets as [`new`](Self::new) does, with options. All ranks must also pass the
+    /// same options.
     pub fn with(options: BucketOptions, lengths: &[usize], stream: &Stream) -> Result<Self> {
         let device = stream.device();
         let (mut buckets, mut places) = (Vec::new(), Vec::new());
         let mut end = lengths.len();
         while end > 0 {
-            // A sum that is too large stays so, and is refused as a length of memory.
+            // The sum saturates, and the allocation below refuses a sum that is too large.
             let (mut start, mut elements) = (end, 0usize);
             let is_full =
                 |elements: usize| elements.saturating_mul(size_of::<W>()) >= options.bytes;
-            // At least one tensor, however large it is.
+            // A bucket has at least one tensor, even if this tensor is larger than the bucket size.
             while start > 0 && (start == end || !is_full(elements)) {
                 start -= 1;
                 let range = elements..elements.saturating_add(lengths[start]);
@@ -209,17 +215,18 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         Ok(Self { buckets, places, issued: 0, current: 0, timed, marker: PhantomData })
     }
 
-    /// The tensors of each bucket, in the order in which buckets are summed.
+    /// Returns the tensors of each bucket, in the order in which the buckets are summed.
     pub fn layout(&self) -> impl Iterator<Item = Range<usize>> {
         self.buckets.iter().map(|bucket| bucket.tensors.clone())
     }
 
-    /// Adds a gradient to the one that the next step pushes for this tensor. Moves nothing.
+    /// Stores a gradient, which is added to the next gradient that is pushed for this tensor.
+    /// Several calls add up. Moves nothing.
     pub fn accumulate(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.write(tensor, gradient, true)
     }
 
-    /// Begins a step. Gradients become their mean over the ranks.
+    /// Begins a step. Its result is the mean of the gradients over the ranks.
     pub fn step<'a>(
         &'a mut self,
         comm: &'a mut Communicator,
@@ -234,11 +241,10 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         Step { buckets: self, comm, stream, factor, unfinished }
     }
 
-    /// Goes on with a step that was put aside, on the communicator and the stream on which it
-    /// began.
+    /// Resumes a paused step, on the communicator and the stream on which it began.
     ///
-    /// Returns [`Error::OtherStep`] if another step has begun since, or if it belongs to other
-    /// buckets.
+    /// Returns [`Error::OtherStep`] if another step has begun since, or if the paused step belongs
+    /// to other buckets.
     pub fn resume<'a>(
         &'a mut self,
         paused: PausedStep,
@@ -272,7 +278,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     }
 }
 
-/// A step that was put aside by [`Step::pause`], without its borrows.
+/// A step that was paused by [`Step::pause`]. It borrows nothing.
 ///
 /// Dropping it drops the step.
 ///
@@ -287,7 +293,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
 ///     let mut comm = rank.communicator()?;
 ///     let mut buckets = GradientBuckets::<f32>::new(&[4], &stream)?;
 ///     let paused: PausedStep = buckets.step(&mut comm, &stream).pause(); // borrows nothing
-///     // ... a hook of the backward pass, which owns all that it works with ...
+///     // ... a hook of the backward pass, which must own everything that it uses ...
 ///     let mut step = buckets.resume(paused, &mut comm, &stream)?;
 ///     step.push(0, &[1.0; 4])?;
 ///     step.finish()?.get(0)?;
@@ -301,15 +307,15 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
 pub struct PausedStep {
     factor: f32,
     unfinished: usize,
-    /// Its number in the process.
+    /// The number of the step in the process.
     number: u64,
     issued: usize,
 }
 
-/// A backward pass: it takes gradients as they come, and sends them to all ranks.
+/// A step: takes the gradients of a backward pass as they come, and sums them over all ranks.
 ///
-/// If a step that has begun to add is dropped before [`finish`](Self::finish), the other ranks go
-/// on waiting, and the next step returns [`Error::Unfinished`].
+/// If a step is dropped before [`finish`](Self::finish) but after it has issued a bucket, the other
+/// ranks keep waiting, and the next step returns [`Error::Unfinished`].
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -322,7 +328,7 @@ pub struct PausedStep {
 ///     let mut comm = rank.communicator()?;
 ///     let mut buckets = GradientBuckets::<f32>::new(&[4], &stream)?;
 ///     let mut step: Step<'_, f32> = buckets.step(&mut comm, &stream);
-///     step.push(0, &[rank.index() as f32; 4])?; // under way as soon as its bucket is full
+///     step.push(0, &[rank.index() as f32; 4])?; // issued as soon as its bucket is full
 ///     assert_eq!(step.finish()?.get(0)?, [0.5; 4]);
 ///     Ok(())
 /// })?;
@@ -334,27 +340,27 @@ pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
     comm: &'a mut Communicator,
     stream: &'a Stream,
     factor: f32,
-    /// The number of buckets that a step before had issued when it ended early.
+    /// The number of buckets that an earlier step had issued when it ended early. 0 if it did not.
     unfinished: usize,
 }
 
 impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
-    /// Multiplies every gradient with this factor before the sum, instead of 1 / the number of
-    /// ranks. All ranks pass the same factor. Call it before the first push.
+    /// Multiplies every gradient by this factor before the sum, instead of by 1 / (number of
+    /// ranks). All ranks must pass the same factor. Call it before the first push.
     pub fn scale(self, factor: f32) -> Self {
         Self { factor, ..self }
     }
 
-    /// Pushes the gradient of a tensor. When a bucket is full, and all before it are, it goes to
-    /// the device. Waits for nobody, but for the first step of a communicator.
+    /// Pushes the gradient of a tensor. When a bucket and all buckets before it are full, the
+    /// bucket is issued. Does not wait for other ranks, except in the first step of a communicator.
     pub fn push(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.check(tensor)?;
         self.buckets.write(tensor, gradient, false)?;
         self.pushed(tensor)
     }
 
-    /// Pushes a gradient as [`push`](Self::push) does; `write` fills it in, so that it needs no
-    /// memory of its own.
+    /// Pushes a gradient as [`push`](Self::push) does. `write` writes the gradient directly into
+    /// its bucket, so that the gradient needs no memory of its own.
     pub fn push_with<R>(&mut self, tensor: usize, write: impl FnOnce(&mut [W]) -> R) -> Result<R> {
         self.check(tensor)?;
         let Place { bucket, ref range, is_accumulated: adds, .. } = *self.buckets.place(tensor)?;
@@ -368,10 +374,10 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Ok(result)
     }
 
-    /// Puts the step aside until [`GradientBuckets::resume`], and gives its borrows back.
+    /// Pauses the step until [`GradientBuckets::resume`], and ends its borrows.
     ///
-    /// A hook in a backward pass has to own everything it works with; it goes on with the step for
-    /// one push, and puts it aside again. Buckets that were handed to the device go on meanwhile.
+    /// A hook in a backward pass must own everything that it uses. It resumes the step for one push
+    /// and pauses it again. Meanwhile the buckets that have been issued go on.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;
         PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }
@@ -390,7 +396,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         if issued > 0 { Err(Error::Unfinished { issued, buckets }) } else { Ok(()) }
     }
 
-    /// Hands the device all buckets that are full, up to the first that is not.
+    /// Marks a tensor as pushed. Issues all full buckets up to the first bucket that is not full.
     fn pushed(&mut self, tensor: usize) -> Result<()> {
         self.buckets.places[tensor].is_pushed = true;
         while let Some(bucket) = self.buckets.buckets.get(self.buckets.issued) {
@@ -406,7 +412,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         let Self { buckets, comm, stream, factor, .. } = self;
         let timed = buckets.timed;
         let bucket = &mut buckets.buckets[buckets.issued];
-        // Also if it fails: then others may have begun.
+        // Counted even if a call below fails, because other ranks may have issued this bucket.
         buckets.issued += 1;
         if bucket.host.is_empty() {
             return Ok(());
@@ -416,7 +422,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         }
         let event = || timed.then(|| stream.record_timed()).transpose();
         let begins = event()?;
-        // The stream keeps their order, so the last is done when all are, and fails if one did.
+        // The stream runs the three operations in order. So the last one completes after the
+        // others, and its `Work` returns a failure of any of them.
         drop(bucket.device.copy_from_host(&bucket.host, stream)?);
         let uploaded = event()?;
         drop(comm.all_reduce_in_place(&mut bucket.device, Sum, stream)?);
@@ -427,7 +434,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Ok(())
     }
 
-    /// Ends the step, when all gradients are pushed. Waits for nothing: [`Gradients::get`] does.
+    /// Ends the step after all gradients have been pushed. Does not wait for the sums, which
+    /// [`Gradients::get`] does.
     pub fn finish(self) -> Result<Gradients<'a, T, W>> {
         self.check_begun()?;
         let places = self.buckets.places.iter().enumerate();
@@ -468,7 +476,8 @@ pub struct Gradients<'a, T: Widen<W>, W: Gradient = T> {
 }
 
 impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
-    /// The sum for a tensor. Waits until its bucket is back, but for no other bucket.
+    /// Returns the sum for a tensor. Blocks until the bucket of this tensor is back. Does not wait
+    /// for other buckets.
     pub fn get(&self, tensor: usize) -> Result<&[W]> {
         let place = self.buckets.place(tensor)?;
         let bucket = &self.buckets.buckets[place.bucket];
@@ -476,7 +485,7 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(&bucket.host.as_slice()?[place.range.clone()])
     }
 
-    /// The Euclidean norm of all gradients together. Waits until all are back.
+    /// Returns the Euclidean norm of all gradients together. Blocks until all are back.
     pub fn norm(&self) -> Result<f64> {
         let mut squares = 0.0;
         for tensor in 0..self.buckets.places.len() {
@@ -486,8 +495,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(squares.sqrt())
     }
 
-    /// Scales all gradients so that their norm is at most `most`, and returns the norm before.
-    /// Every rank comes to the same result by itself. Waits until all gradients are back.
+    /// Scales all gradients so that their norm is at most `most`, and returns the norm before the
+    /// scaling. Every rank computes the same result by itself. Blocks until all gradients are back.
     pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
         let norm = self.norm()?;
         if norm > most {
@@ -499,8 +508,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(norm)
     }
 
-    /// The times of a bucket, in the order of [`GradientBuckets::layout`]. `None` without
-    /// [`BucketOptions::timed`], and for a bucket without elements.
+    /// Returns the times of a bucket. `bucket` is its index in [`GradientBuckets::layout`]. Returns
+    /// `None` without [`BucketOptions::timed`], and for a bucket without elements.
     pub fn events(&self, bucket: usize) -> Option<&BucketEvents> {
         self.buckets.buckets.get(bucket)?.events.as_ref()
     }

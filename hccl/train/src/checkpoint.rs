@@ -1,11 +1,11 @@
-//! Checkpoints of arrays that are spread over the ranks, to be read with another number of them.
+//! Checkpoints of arrays that are spread over the ranks. Another number of ranks can read them.
 //!
-//! A checkpoint is a directory `step-N`. Each rank writes the part of each array that it has into a
-//! file of its own, whose name says where the part lies. The directory has another name until all
-//! ranks have written, so one that is found is whole. Readers look for the files that they need:
-//! how many ranks have written them does not matter.
+//! A checkpoint is a directory `step-N`. Each rank writes its part of each array into a file of its
+//! own. The name of the file contains the range of the part. The directory has another name until
+//! all ranks have written, so a directory with the name `step-N` is complete. A reader searches for
+//! the files that have the elements it needs. So it does not matter how many ranks wrote the files.
 //!
-//! All ranks reach the directory by the same path, as on one machine or a shared file system.
+//! All ranks must reach the directory by the same path, as on one machine or a shared file system.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -18,10 +18,10 @@ use crate::error::{Error, Result, check_length};
 use crate::gradient::Gradient;
 use crate::objects;
 
-/// The first bytes of a part: a name and a version.
+/// The first bytes of the file of a part: the name and the version of the format.
 const MAGIC: &[u8; 8] = b"hccltr01";
 
-/// The checkpoints of a training.
+/// The checkpoints of a training, in one directory.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -53,7 +53,7 @@ pub struct Checkpoints {
     directory: PathBuf,
 }
 
-/// A part of an array, as [`Checkpoints::save`] takes it.
+/// A part of an array, for [`Checkpoints::save`].
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -77,18 +77,18 @@ pub struct Checkpoints {
 /// # }
 /// ```
 pub struct ArrayPart<'a, T> {
-    /// The array's name: letters, digits and underscores.
+    /// The name of the array, which may have only letters, digits and underscores.
     pub name: &'a str,
     /// The number of elements of the whole array.
     pub total: usize,
-    /// The elements that this rank has. Together the ranks have each element once.
+    /// The range of elements that this rank has. Together the ranks must have each element once.
     pub own: Range<usize>,
-    /// Their values.
+    /// The values of these elements.
     pub values: &'a [T],
 }
 
 impl Checkpoints {
-    /// Uses the checkpoints in a directory, which is made when the first is saved.
+    /// Uses a directory for the checkpoints. It is made when the first checkpoint is saved.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
@@ -97,7 +97,7 @@ impl Checkpoints {
         self.directory.join(format!("step-{step}"))
     }
 
-    /// The latest step that was saved, if there is one.
+    /// Returns the latest step that was saved, if there is one.
     pub fn latest(&self) -> Option<u64> {
         let entries = fs::read_dir(&self.directory).ok()?;
         let steps = entries.flatten().filter_map(|entry| {
@@ -107,8 +107,8 @@ impl Checkpoints {
         steps.max()
     }
 
-    /// Saves this rank's parts of some arrays. All ranks call it for the same step; it returns when
-    /// all have written, and fails on all when it fails on one.
+    /// Saves this rank's parts of some arrays. All ranks must call it for the same step. Blocks
+    /// until all ranks have written. If it fails on one rank, it fails on all.
     pub fn save<T: Gradient>(
         &self,
         step: u64,
@@ -117,7 +117,7 @@ impl Checkpoints {
         stream: &Stream,
     ) -> Result<()> {
         let unfinished = self.directory.join(format!("unfinished-{step}"));
-        // A training that was ended in the middle of this may have left parts of other ranks there.
+        // If an earlier training was ended during a save, its files may still be there.
         let cleared = match comm.rank() {
             0 if unfinished.exists() => fs::remove_dir_all(&unfinished),
             _ => Ok(()),
@@ -136,8 +136,8 @@ impl Checkpoints {
         objects::broadcast(Some(&outcome), 0, comm, stream)?.map_err(Error::Checkpoint)
     }
 
-    /// Loads some elements of an array, whatever the ranks that have saved it. Waits for no other
-    /// rank.
+    /// Loads a range of elements of an array. The number of ranks that saved the array does not
+    /// matter. Does not wait for other ranks.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();
@@ -152,7 +152,7 @@ impl Checkpoints {
         let mut values = Vec::with_capacity(range.len());
         for (own, path) in parts {
             let wanted = range.start.max(own.start)..range.end.min(own.end);
-            // In order, without a hole.
+            // Takes the parts in order and without a gap.
             if wanted.is_empty() || wanted.start != range.start + values.len() {
                 continue;
             }
@@ -173,7 +173,7 @@ fn failed(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::Checkpoint(format!("{}: {why}", path.display()))
 }
 
-/// The array and the place of a part, from its file's name.
+/// Returns the name of the array and the range of the part, from the name of a file.
 fn parse(file: &str) -> Option<(&str, Range<usize>)> {
     let (name, place) = file.strip_suffix(".part")?.rsplit_once('.')?;
     let (start, end) = place.split_once('-')?;
@@ -185,13 +185,13 @@ fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
     let is_name = |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
     if name.is_empty() || !is_name(name) {
         return Err(Error::Checkpoint(format!(
-            "an array's name has letters, digits and underscores: \"{name}\" has others"
+            "the name of an array may have only letters, digits and underscores, unlike \"{name}\""
         )));
     }
     check_length(|| format!("the part of \"{name}\""), values.len(), own.len())?;
     if own.end > *total {
         return Err(Error::Checkpoint(format!(
-            "the part {own:?} of \"{name}\" reaches beyond its {total} elements"
+            "the part {own:?} of \"{name}\" does not lie inside its {total} elements"
         )));
     }
     let path = directory.join(format!("{name}.{}-{}.part", own.start, own.end));
@@ -204,7 +204,7 @@ fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
     written.map_err(|why| failed(&path, why))
 }
 
-/// Gives the directory its name.
+/// Gives the directory of a complete checkpoint its final name.
 fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     if step.exists() {
         fs::remove_dir_all(step).map_err(|why| failed(step, why))?;
@@ -213,7 +213,7 @@ fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     fs::rename(unfinished, step).map_err(|why| failed(step, why))
 }
 
-/// Reads some elements of a part that has `elements` elements.
+/// Reads a range of elements of a part that has `elements` elements, and appends them to `to`.
 fn read<T: Gradient>(
     path: &Path,
     wanted: Range<usize>,
@@ -227,13 +227,13 @@ fn read<T: Gradient>(
     file.read_exact(&mut head).map_err(|why| failed(path, why))?;
     let (magic, size) = head.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(failed(path, "it is no part of a checkpoint"));
+        return Err(failed(path, "the file is no part of a checkpoint"));
     }
     if size != (size_of::<T>() as u64).to_le_bytes() {
-        return Err(failed(path, "its elements are of another type"));
+        return Err(failed(path, "the elements in the file are of another type"));
     }
     if length != (HEAD + elements * size_of::<T>()) as u64 {
-        return Err(failed(path, "it has another length than its name says"));
+        return Err(failed(path, "the length of the file does not fit the range in its name"));
     }
     let start = (HEAD + wanted.start * size_of::<T>()) as u64;
     let mut bytes = vec![0; wanted.len() * size_of::<T>()];

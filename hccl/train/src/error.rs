@@ -1,6 +1,6 @@
-//! The errors of a step.
+//! The errors of this crate.
 
-/// The result of this crate's functions.
+/// The result type of this crate's functions.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -22,9 +22,10 @@
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a step of training failed.
+/// The reason why a function of this crate failed.
 ///
-/// Everything but [`Error::Hccl`] is a mistake of this rank that was found before anything moved.
+/// [`Error::Hccl`], [`Error::Checkpoint`] and [`Error::Object`] may come after data was sent. Every
+/// other error is a mistake of this rank that was found before any data was sent.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -53,61 +54,64 @@ pub enum Error {
     /// An operation of [`hccl`] failed.
     #[error(transparent)]
     Hccl(#[from] hccl::Error),
-    /// There is no such tensor or layer.
-    #[error("there is no {what} {index}: there are {count}, from 0")]
+    /// There is no tensor or layer with this index.
+    #[error("there is no {what} {index}: there are {count}, numbered from 0")]
     NoSuch {
-        /// A tensor or a layer.
+        /// The kind of the missing thing: a tensor or a layer.
         what: &'static str,
-        /// The one that was asked for.
+        /// The index that was passed.
         index: usize,
         /// The number of tensors or layers.
         count: usize,
     },
-    /// Something has another length than it was declared with.
-    #[error("{what} has {given} elements, but {expected} belong there")]
+    /// A slice has another length than the one that is needed.
+    #[error("{what} has {given} elements, but {expected} are needed")]
     Length {
-        /// The name of the thing, with its number.
+        /// The name of the slice, with its number if it has one.
         what: String,
         /// The length that was passed.
         given: usize,
-        /// The length that it has to have.
+        /// The length that is needed.
         expected: usize,
     },
     /// A gradient was pushed twice in one step.
     #[error(
-        "the gradient of tensor {tensor} was pushed before in this step; several of one step are \
-         added up by `accumulate`"
+        "the gradient of tensor {tensor} was already pushed in this step; use `accumulate` to add \
+         up several gradients"
     )]
     PushedTwice {
-        /// The tensor.
+        /// The index of the tensor.
         tensor: usize,
     },
     /// A step ends without the gradients of some tensors.
-    #[error("no gradient was pushed for tensors {tensors:?}; a tensor without one needs zeros")]
+    #[error("no gradient was pushed for tensors {tensors:?}; push zeros for a tensor without one")]
     NotPushed {
-        /// The tensors.
+        /// The indices of these tensors.
         tensors: Vec<usize>,
     },
-    /// A step before was dropped or failed after the ranks had begun to add.
+    /// An earlier step was dropped or failed after it had issued some of its buckets.
     #[error(
-        "a step before ended after {issued} of {buckets} buckets: the other ranks still wait for \
+        "an earlier step ended after {issued} of {buckets} buckets: the other ranks still wait for \
          the rest, so make a new communicator and new buckets"
     )]
     Unfinished {
-        /// The number of buckets that were handed to the device.
+        /// The number of buckets that the earlier step had issued.
         issued: usize,
         /// The number of buckets of a step.
         buckets: usize,
     },
-    /// A step that was put aside is resumed with other buckets, or after another one has begun.
-    #[error("the step that was put aside is not the current step of these buckets")]
+    /// A paused step was resumed on other buckets, or after another step had begun.
+    #[error(
+        "the paused step is not the current step of these buckets: resume it on its own buckets, \
+         before another step begins"
+    )]
     OtherStep,
     /// Columns, rows or elements cannot be divided evenly among the ranks.
-    #[error("{count} {what} cannot be divided among {ranks} ranks: take a multiple")]
+    #[error("{count} {what} cannot be divided evenly among {ranks} ranks: use a multiple")]
     NotDivisible {
-        /// The name of these: columns, rows or elements.
+        /// The kind of the divided things, for example columns, rows or elements.
         what: &'static str,
-        /// The number of them.
+        /// The number of these things.
         count: usize,
         /// The number of ranks.
         ranks: usize,
@@ -115,22 +119,22 @@ pub enum Error {
     /// A checkpoint cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(String),
-    /// An object cannot be written, or the received bytes are no object.
+    /// An object cannot be serialised, or the received bytes cannot be deserialised.
     #[error("an object cannot be {what}: {source}")]
     Object {
-        /// Written or read.
+        /// The action that failed: `written` or `read`.
         what: &'static str,
-        /// The reason.
+        /// The error of the serialisation.
         source: postcard::Error,
     },
     /// The root of a scatter has objects for another number of ranks.
-    #[error("rank {root} has {given} objects for {ranks} ranks")]
+    #[error("rank {root} has {given} objects to scatter to {ranks} ranks: each rank needs one")]
     ObjectsOfRanks {
-        /// The rank that gives them.
+        /// The root, which passes the objects.
         root: u32,
-        /// The number that was given.
+        /// The number of objects that were passed.
         given: usize,
-        /// The number that is needed.
+        /// The number of ranks, each of which needs an object.
         ranks: usize,
     },
 }
@@ -141,7 +145,7 @@ impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
     }
 }
 
-/// Whether a slice has the length that belongs there.
+/// Returns an error if a slice does not have the length that is needed.
 pub(crate) fn check_length(what: impl Fn() -> String, given: usize, expected: usize) -> Result<()> {
     if given == expected {
         return Ok(());

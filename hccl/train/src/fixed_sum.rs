@@ -1,8 +1,9 @@
-//! Sums that have the same bits at any number of ranks.
+//! Sums that have the same bits for any number of ranks.
 //!
-//! Floating-point addition depends on the order. So a batch is cut into a fixed number of *logical
-//! shards*. Each rank computes its shards one by one. They are added in one binary tree, which
-//! depends on the number of shards and not on ranks.
+//! The result of a floating-point sum depends on the order of the additions. So a batch is cut into
+//! a fixed number of *logical shards*. Each rank computes its shards one by one. The shards are
+//! added in one binary tree, which depends only on the number of shards, not on the number of
+//! ranks.
 
 use hccl::prelude::*;
 
@@ -12,9 +13,10 @@ use crate::parts::Parts;
 
 /// A sum over a fixed number of logical shards.
 ///
-/// It costs memory and bytes: each rank sends the gradients of each of its shards, not their sum.
-/// With `n` ranks and `L` shards an all-reduce moves `2(n-1)/n` times the gradients over each link;
-/// this moves `(L/n + 1)(n-1)/n` times as many.
+/// It costs more memory and moves more bytes than an all-reduce, because each rank sends the
+/// gradients of each of its shards instead of their sum. Let `n` be the number of ranks and `L` the
+/// number of shards. An all-reduce moves `2(n-1)/n` times the bytes of the gradients over each
+/// link. This sum moves `(L/n + 1)(n-1)/n` times those bytes.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -40,18 +42,19 @@ pub struct FixedSum {
 }
 
 impl FixedSum {
-    /// Makes a sum over `shards` logical shards: a multiple of every number of ranks that is to
-    /// give the same bits.
+    /// Makes a sum over `shards` logical shards. `shards` must be a multiple of every number of
+    /// ranks that is to give the same bits.
     pub fn new(shards: usize) -> Self {
         Self { shards }
     }
 
-    /// The number of logical shards.
+    /// Returns the number of logical shards.
     pub fn shards(&self) -> usize {
         self.shards
     }
 
-    /// The shards that a rank computes.
+    /// Returns the range of shards that this rank computes. Fails with [`Error::NotDivisible`] if
+    /// the number of shards is 0 or not a multiple of the number of ranks.
     pub fn shards_of(&self, comm: &Communicator) -> Result<std::ops::Range<usize>> {
         let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
         if self.shards == 0 || !self.shards.is_multiple_of(ranks) {
@@ -62,8 +65,9 @@ impl FixedSum {
         Ok(rank * each..(rank + 1) * each)
     }
 
-    /// Returns the sum over all shards, on every rank. `own` has the gradient of each shard of this
-    /// rank, in their order, all of one length. Waits for the result.
+    /// Returns the sum over all shards, on every rank. `own` has the gradients of this rank's
+    /// shards, in the order of the shards. All gradients have the same length. Blocks until the
+    /// result is there.
     pub fn sum<T: Gradient>(
         &self,
         own: &[impl AsRef<[T]>],
@@ -82,7 +86,7 @@ impl FixedSum {
         let ranks = comm.world_size() as usize;
         let parts = Parts::new(length, ranks);
         let share = parts.share;
-        // To each rank the same elements of every shard.
+        // Each rank gets the same range of elements from every shard.
         let mut pieces = vec![T::default(); ranks * each * share];
         for (piece, to) in pieces.chunks_mut(share).enumerate() {
             let (rank, shard) = (piece / each, own[piece % each].as_ref());
@@ -105,8 +109,9 @@ impl FixedSum {
     }
 }
 
-/// Adds slices of one length: the sum of the first half and that of the second. The first half is
-/// the largest power of two that leaves something for the second.
+/// Adds slices of equal length: the sum of the first half plus the sum of the second half. The
+/// number of slices in the first half is the largest power of two that leaves at least one slice
+/// for the second half.
 fn tree<T: Gradient>(shards: &[&[T]]) -> Vec<T> {
     match shards {
         [] => Vec::new(),
@@ -126,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_the_same_however_many_shards_are_missing_from_a_power_of_two() {
-        // Sums that show their order: a large number swallows a small one.
+        // These sums depend on the order: a small number is lost when it is added to a large one.
         let shards: Vec<[f32; 1]> = vec![[1e8], [1.0], [-1e8], [1.0], [3.0]];
         let sum = |count: usize| {
             let slices: Vec<&[f32]> = shards[..count].iter().map(|s| s.as_slice()).collect();

@@ -1,4 +1,4 @@
-//! Numbers that gradients consist of.
+//! The types of numbers that gradients consist of.
 
 use hccl::prelude::*;
 
@@ -13,7 +13,7 @@ use hccl::prelude::*;
 /// runtime.run_ranks(2, |rank| -> hccl_train::Result<()> {
 ///     let stream = rank.device().stream()?;
 ///     let mut comm = rank.communicator()?;
-///     /// For each type of gradients.
+///     /// Works for each type of gradients.
 ///     fn total<T: Gradient>(own: &[Vec<T>], comm: &mut Communicator, on: &Stream) -> hccl_train::Result<Vec<T>> {
 ///         FixedSum::new(own.len() * comm.world_size() as usize).sum(own, comm, on)
 ///     }
@@ -24,28 +24,28 @@ use hccl::prelude::*;
 /// # }
 /// ```
 pub trait Gradient: Reduce<Sum> {
-    /// The value times a factor.
+    /// Returns the value times a factor.
     fn scaled(self, factor: f32) -> Self;
 
-    /// The sum of two.
+    /// Returns the sum of two values.
     fn plus(self, other: Self) -> Self;
 
-    /// The value as a double.
+    /// Returns the value as an `f64`.
     fn to_f64(self) -> f64;
 
-    /// Appends its bytes, the lowest first.
+    /// Appends the bytes of the value, in little-endian order.
     fn write_to(self, bytes: &mut Vec<u8>);
 
-    /// Reads a value from bytes; missing bytes are zero.
+    /// Reads a value from bytes in little-endian order. Missing bytes count as zero.
     fn read_from(bytes: &[u8]) -> Self;
 }
 
-/// Multiplies all elements with a factor.
+/// Multiplies all elements by a factor.
 pub(crate) fn scale<T: Gradient>(elements: &mut [T], factor: f32) {
     elements.iter_mut().for_each(|element| *element = element.scaled(factor));
 }
 
-/// The first bytes of a slice, and zeros behind it.
+/// Returns the first `N` bytes of a slice. Fills up with zeros if the slice is shorter.
 fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut all = [0; N];
     all.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -114,8 +114,8 @@ macro_rules! half_gradient {
 
 half_gradient!(f16, bf16);
 
-/// A gradient that can be summed in a type that has all its values: `f16` and `bf16` in `f32`, and
-/// each in its own.
+/// A type of gradients that can be summed in the type `W`, which has all its values: `f16` and
+/// `bf16` in `f32`, and each type in itself.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -137,7 +137,7 @@ half_gradient!(f16, bf16);
 /// # }
 /// ```
 pub trait Widen<W>: Element {
-    /// Converts the value to `W`, which loses nothing.
+    /// Converts the value to `W` without loss.
     fn widen(self) -> W;
 }
 

@@ -1,7 +1,9 @@
-//! Parameters of which a rank keeps a part, and sees a layer at a time (ZeRO, stage 3).
+//! Parameters of which each rank keeps only a part, and which are gathered layer by layer (ZeRO,
+//! stage 3).
 //!
-//! A layer is gathered for as long as it is computed with, while the next one is on its way. Two
-//! places hold gathered layers: the one in use, and the one that comes.
+//! A layer is gathered only for as long as it is in use. Meanwhile the next layer is being
+//! gathered. There are two slots for gathered layers: one for the layer in use, and one for the
+//! layer that is being gathered.
 
 use std::ops::Range;
 
@@ -14,8 +16,9 @@ use crate::parts::Parts;
 
 /// The layers of a model, each spread over all ranks.
 ///
-/// All ranks call [`prefetch`](Self::prefetch), [`get`](Self::get) and [`reduce`](Self::reduce) in
-/// one order: layer after layer, as a forward pass and then a backward pass come to them.
+/// All ranks must call [`prefetch`](Self::prefetch), [`get`](Self::get) and
+/// [`reduce`](Self::reduce) in the same order: layer by layer, as a forward pass and then a
+/// backward pass use them.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -29,10 +32,10 @@ use crate::parts::Parts;
 ///     let first = |layer: usize, own: std::ops::Range<usize>| vec![layer as f32; own.len()];
 ///     let mut layers = LayerShards::<f32>::new(&[6, 4], &comm, &stream, first)?;
 ///     for layer in 0..2 {
-///         let weights = layers.get(layer, &mut comm, &stream)?; // all of it, for a while
+///         let weights = layers.get(layer, &mut comm, &stream)?; // the whole layer, for a while
 ///         assert_eq!(weights[0], layer as f32);
 ///     }
-///     let gradient = layers.reduce(1, &[1.0; 4], &mut comm, &stream)?; // of the own part
+///     let gradient = layers.reduce(1, &[1.0; 4], &mut comm, &stream)?; // for this rank's part
 ///     layers.update(1, &gradient, &stream)?;
 ///     Ok(())
 /// })?;
@@ -51,7 +54,7 @@ pub struct LayerShards<T: Gradient> {
 struct Layer<T: Element> {
     length: usize,
     parts: Parts,
-    /// The own part.
+    /// This rank's part of the layer, with padding.
     part: DeviceBuffer<T>,
 }
 
@@ -63,7 +66,7 @@ struct Slot<T: Element> {
 /// The contents of a slot.
 enum Held<T: Element> {
     Nothing,
-    /// A layer on its way.
+    /// A layer that is being gathered.
     Coming(usize, Download<T>),
     /// A layer that has arrived.
     There(usize, Vec<T>),
@@ -79,9 +82,9 @@ impl<T: Element> Held<T> {
 }
 
 impl<T: Gradient> LayerShards<T> {
-    /// Spreads layers of these lengths over the ranks. The lengths are the same on all ranks.
-    /// `first` is asked for the first elements of each layer: this rank's own part, in the range
-    /// that it is given.
+    /// Spreads layers of these lengths over the ranks. The lengths must be the same on all ranks.
+    /// `first` returns the initial values of this rank's part of a layer. Its arguments are the
+    /// layer and the range of the part.
     pub fn new(
         lengths: &[usize],
         comm: &Communicator,
@@ -112,15 +115,15 @@ impl<T: Gradient> LayerShards<T> {
         self.layers.get(layer).ok_or(Error::NoSuch { what: "layer", index: layer, count })
     }
 
-    /// The elements of a layer that this rank keeps.
+    /// Returns the range of elements of a layer that this rank keeps.
     pub fn own(&self, layer: usize) -> Result<Range<usize>> {
         Ok(self.layer(layer)?.parts.of(self.rank))
     }
 
-    /// Requests a layer, if it is neither there nor on its way. Waits for nobody, except the first
-    /// time.
+    /// Begins to gather a layer, unless it is gathered or being gathered already. Does not wait for
+    /// other ranks, except in the first operation of a communicator.
     ///
-    /// It takes the place of the layer that was used before the last one.
+    /// The layer replaces the one in the slot that [`get`](Self::get) did not use last.
     pub fn prefetch(
         &mut self,
         layer: usize,
@@ -142,7 +145,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(())
     }
 
-    /// Returns all of a layer. Requests it, unless that is done, and waits until it is there.
+    /// Returns all elements of a layer. Begins to gather it, if that has not been done yet, and
+    /// blocks until it is there.
     pub fn get(&mut self, layer: usize, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
         self.prefetch(layer, comm, stream)?;
         let length = self.layer(layer)?.length;
@@ -159,8 +163,8 @@ impl<T: Gradient> LayerShards<T> {
         }
     }
 
-    /// Returns the mean over the ranks of a layer's gradient, for the elements that this rank
-    /// [keeps](Self::own). Waits for it.
+    /// Returns the gradient of a layer, as the mean over the ranks, for the elements that this rank
+    /// [keeps](Self::own). Blocks until it is there.
     pub fn reduce(
         &mut self,
         layer: usize,
@@ -185,8 +189,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(sum)
     }
 
-    /// Sets new values for the elements of a layer that this rank [keeps](Self::own). A rank that
-    /// has gathered the layer gathers it again.
+    /// Sets new values for the elements of a layer that this rank [keeps](Self::own). If this rank
+    /// has gathered the layer, the next [`get`](Self::get) gathers it again.
     pub fn update(&mut self, layer: usize, own: &[T], stream: &Stream) -> Result<()> {
         let expected = self.own(layer)?.len();
         check_length(|| format!("the part of layer {layer}"), own.len(), expected)?;

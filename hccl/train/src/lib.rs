@@ -1,18 +1,18 @@
 //! Training with several ranks: the layer between a model and the collectives of [`hccl`].
 //!
-//! | to do | take |
+//! | situation | use |
 //! | --- | --- |
 //! | every rank has the whole model and a part of each batch | [`GradientBuckets`] |
-//! | the optimiser's state, or the parameters too, are spread over the ranks | [`Shards`], [`LayerShards`] |
+//! | the optimiser's state, or also the parameters, are spread over the ranks | [`Shards`], [`LayerShards`] |
 //! | each layer is spread over the ranks | [`tensor_parallel`] |
 //! | each rank has some of the layers | [`pipeline`] |
-//! | a training goes on later, with other ranks | [`Checkpoints`] |
-//! | something that is no array of numbers goes to other ranks | [`objects`] |
-//! | the same bits at any number of ranks | [`FixedSum`] |
+//! | a training is continued later with another number of ranks | [`Checkpoints`] |
+//! | objects that are not arrays of numbers are sent to other ranks | [`objects`] |
+//! | a sum must have the same bits for any number of ranks | [`FixedSum`] |
 //!
-//! Everything here is made of public operations of [`hccl`], and runs on CANN and on the emulator.
-//! All ranks of a communicator call it in the same order. Tensors are slices of the host: the data
-//! of a tensor library is copied to the device and back.
+//! This crate uses only public operations of [`hccl`], so it runs on CANN and on the emulator. All
+//! ranks of a communicator must call its functions in the same order. Tensors are slices in host
+//! memory: each step copies the data of a tensor library to the device and back.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -26,7 +26,7 @@
 //!     // A model of two tensors, in the order of the forward pass.
 //!     let mut buckets = GradientBuckets::<f32>::new(&[3, 2], &stream)?;
 //!     let mut step = buckets.step(&mut comm, &stream);
-//!     // The backward pass comes to the last one first.
+//!     // The backward pass begins with the last tensor.
 //!     step.push(1, &[rank.index() as f32; 2])?;
 //!     step.push(0, &[1.0; 3])?;
 //!     let gradients = step.finish()?;

@@ -1,8 +1,9 @@
-//! Objects that are no arrays of numbers: anything that serde can write goes to other ranks.
+//! Sending objects that are not arrays of numbers: anything that serde can serialise.
 //!
-//! Each function is called by all ranks of a communicator, waits for them, and moves the lengths
-//! first. The bytes are those of `postcard`, so all ranks run the same version of a type. Do not
-//! use them in the middle of a step: they wait.
+//! All ranks of a communicator must call the same function. The call blocks until all of them have
+//! called it. It exchanges the lengths first, and then the bytes. The encoding is `postcard`, so
+//! all ranks must have the same version of a type. Do not use these functions in the middle of a
+//! step, because they block.
 
 use hccl::prelude::*;
 use serde::Serialize;
@@ -18,8 +19,8 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|source| Error::Object { what: "read", source })
 }
 
-/// Gives every rank the object of one of them. `object` is `Some` on the root, and is ignored on
-/// the others.
+/// Sends the object of the root to all ranks, and returns it on every rank. `object` must be `Some`
+/// on the root. It is ignored on the other ranks.
 pub fn broadcast<T: Serialize + DeserializeOwned>(
     object: Option<&T>,
     root: u32,
@@ -50,7 +51,7 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(
     read(&buffer.to_vec(stream).wait()?)
 }
 
-/// Gives every rank the objects of all, in the order of the ranks.
+/// Returns the objects of all ranks on every rank, in the order of the ranks.
 pub fn all_gather<T: Serialize + DeserializeOwned>(
     object: &T,
     comm: &mut Communicator,
@@ -60,7 +61,8 @@ pub fn all_gather<T: Serialize + DeserializeOwned>(
     pieces.iter().map(|piece| read(piece)).collect()
 }
 
-/// Gives one rank the objects of all, in the order of the ranks: `Some` on the root.
+/// Returns the objects of all ranks on the root, in the order of the ranks. Returns `None` on the
+/// other ranks.
 pub fn gather<T: Serialize + DeserializeOwned>(
     object: &T,
     root: u32,
@@ -78,8 +80,8 @@ pub fn gather<T: Serialize + DeserializeOwned>(
     came.iter().map(|piece| read(piece)).collect::<Result<_>>().map(Some)
 }
 
-/// Sends each rank its object from the root. On the root, `objects` has one object for each rank.
-/// On the other ranks it is ignored.
+/// Sends each rank its object from the root, and returns it there. On the root, `objects` must have
+/// one object for each rank. On the other ranks it is ignored.
 pub fn scatter<T: Serialize + DeserializeOwned>(
     objects: Option<&[T]>,
     root: u32,
@@ -101,7 +103,7 @@ pub fn scatter<T: Serialize + DeserializeOwned>(
     read(came.get(root as usize).map_or(&[], Vec::as_slice))
 }
 
-/// Sends a piece from each rank to each rank.
+/// Sends `pieces[i]` to rank `i`, and returns the pieces from all ranks, in the order of the ranks.
 fn exchange(pieces: &[Vec<u8>], comm: &mut Communicator, stream: &Stream) -> Result<Vec<Vec<u8>>> {
     let device = stream.device();
     let ranks = pieces.len();

@@ -1,8 +1,9 @@
-//! How elements are cut into one part for each rank.
+//! The division of elements into one part for each rank.
 
 use std::ops::Range;
 
-/// Parts of one length, the last of which end early or are empty where the elements run out.
+/// A division into parts of equal length. If the elements do not fill all parts, the last parts are
+/// shorter or empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     elements: usize,
@@ -16,7 +17,7 @@ impl Parts {
         Self { elements, share: elements.div_ceil(ranks) }
     }
 
-    /// The elements of a rank.
+    /// Returns the range of elements of a rank.
     pub(crate) fn of(self, rank: usize) -> Range<usize> {
         let at = |rank: usize| self.elements.min(rank.saturating_mul(self.share));
         at(rank)..at(rank + 1)

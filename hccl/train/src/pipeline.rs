@@ -1,12 +1,12 @@
-//! A model that is cut between its layers: each rank is a *stage* and has some of them.
+//! A pipeline: a model that is cut between its layers. Each rank is a *stage* and has some layers.
 //!
-//! A batch is cut into *micro-batches*, so that the stages work at the same time on different ones.
-//! The order is 1F1B: after a few forward passes to fill the pipeline, a stage goes one backward
-//! for each one forward. So it keeps the inputs of at most as many micro-batches as there are
-//! stages from it to the end, however many a batch has.
+//! A batch is cut into *micro-batches*, so that the stages can work on different micro-batches at
+//! the same time. The order is 1F1B: after a few forward passes that fill the pipeline, a stage
+//! does one backward pass for each forward pass. So it keeps the inputs of at most as many
+//! micro-batches as there are stages from it to the end, however many micro-batches a batch has.
 //!
-//! The output of a pass and the input of the next one go in one batch of messages. With a send and
-//! a receive one after the other, two neighbours would each wait for the other to receive.
+//! One batch of messages sends the output of a pass and receives the input of the next pass. If the
+//! send and the receive were separate, two neighbours would each wait for the other to receive.
 
 use hccl::prelude::*;
 
@@ -30,13 +30,13 @@ use crate::gradient::Gradient;
 pub enum Pass {
     /// The forward pass of the micro-batch with this number.
     Forward(usize),
-    /// The backward pass of the micro-batch with this number. The micro-batches come back in the
-    /// order in which they went.
+    /// The backward pass of the micro-batch with this number. The backward passes of the
+    /// micro-batches have the same order as their forward passes.
     Backward(usize),
 }
 use Pass::{Backward, Forward};
 
-/// The order in which a stage works on `micros` micro-batches.
+/// Returns the passes of a stage for `micros` micro-batches, in their order.
 pub fn schedule(stage: usize, stages: usize, micros: usize) -> Vec<Pass> {
     let fill = stages.saturating_sub(stage + 1).min(micros);
     let steady = (fill..micros).flat_map(|micro| [Forward(micro), Backward(micro - fill)]);
@@ -44,8 +44,8 @@ pub fn schedule(stage: usize, stages: usize, micros: usize) -> Vec<Pass> {
     (0..fill).map(Forward).chain(steady).chain(drain).collect()
 }
 
-/// Draws which stage does which pass when, if all passes take the same time: a line a stage, a
-/// column a pass.
+/// Draws the schedule of all stages, for the case that all passes take the same time. Each line is
+/// a stage, and each column is the time of one pass.
 ///
 /// ```
 /// let picture = hccl_train::pipeline::picture(2, 3);
@@ -57,9 +57,9 @@ pub fn picture(stages: usize, micros: usize) -> String {
         Vec::from_iter((0..stages).map(|stage| schedule(stage, stages, micros).into_iter()));
     let mut next: Vec<_> = queues.iter_mut().map(Iterator::next).collect();
     let mut lines = Vec::from_iter((0..stages).map(|stage| format!("stage {stage} ")));
-    // As wide as the longest name of a pass.
+    // A column is as wide as the longest name of a pass.
     let width = 1 + format!("F{}", micros.saturating_sub(1)).len();
-    // How many micro-batches have gone through a stage forward, and come back.
+    // The numbers of forward and backward passes that each stage has done.
     let (mut forward, mut backward) = (vec![0; stages], vec![0; stages]);
     while next.iter().any(Option::is_some) {
         let (gone, back) = (forward.clone(), backward.clone());
@@ -85,7 +85,7 @@ pub fn picture(stages: usize, micros: usize) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end_matches([' ', '.']))).collect()
 }
 
-/// One rank's stage, and its connection with those before and behind it.
+/// The stage of one rank, and the buffers for messages with the stages before and after it.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -108,7 +108,7 @@ pub fn picture(stages: usize, micros: usize) -> String {
 ///                 Ok(vec![factor * inputs[micro]])
 ///             }
 ///             Pass::Backward(micro) => {
-///                 // From the stage behind, or from the loss, which is the sum of the outputs.
+///                 // From the stage after it, or from the loss, which is the sum of the outputs.
 ///                 let delta = input.map_or(1.0, |delta| delta[0]);
 ///                 slope += delta * inputs[micro];
 ///                 Ok(vec![factor * delta])
@@ -131,8 +131,8 @@ pub struct Pipeline<T: Gradient> {
 
 impl<T: Gradient> Pipeline<T> {
     /// Makes a pipeline whose stages are the ranks of a communicator, in their order. `room` is the
-    /// most elements that go between two stages for one micro-batch. Allocates twice as many on the
-    /// device of the stream.
+    /// largest number of elements that one stage sends to another for one micro-batch. Allocates
+    /// memory for twice as many elements on the device of the stream.
     pub fn new(room: usize, comm: &Communicator, stream: &Stream) -> Result<Self> {
         let device = stream.device();
         Ok(Self {
@@ -143,24 +143,26 @@ impl<T: Gradient> Pipeline<T> {
         })
     }
 
-    /// This rank's stage, from 0.
+    /// Returns the stage of this rank, counted from 0.
     pub fn stage(&self) -> usize {
         self.stage
     }
 
-    /// Whether the model ends here.
+    /// Whether this stage is the last one of the model.
     pub fn is_last(&self) -> bool {
         self.stage + 1 == self.stages
     }
 
-    /// Runs one batch: all its micro-batches there and back.
+    /// Runs one batch: the forward and backward passes of all its micro-batches.
     ///
-    /// `run` computes a pass. Its input is what the neighbour has sent: the activations of the
-    /// stage before, or the gradient of what this one has sent on. There is none for a forward pass
-    /// of the first stage, which begins with the data, and for a backward pass of the last, which
-    /// begins with the loss. Its result goes to the neighbour that the pass goes to, and
-    /// nowhere at the end of the pipeline. `expects` says how many elements the input of a pass
-    /// has: all ranks agree about that.
+    /// `run` computes a pass. The input of a forward pass is the activations that the stage before
+    /// has sent. The input of a backward pass is the gradient that the stage after it has sent. The
+    /// input is `None` for a forward pass of the first stage, which begins with the data, and for a
+    /// backward pass of the last stage, which begins with the loss. The result of `run` is sent to
+    /// the next stage in the direction of the pass. At the end of the pipeline it is dropped.
+    ///
+    /// `expects` returns the number of elements in the input of a pass. All ranks must agree on
+    /// this number.
     pub fn step<E: From<Error>>(
         &mut self,
         micros: usize,
@@ -180,7 +182,7 @@ impl<T: Gradient> Pipeline<T> {
         Ok(())
     }
 
-    /// The stage from which a pass comes, if it comes from one.
+    /// Returns the stage that sends the input of a pass, if there is one.
     fn before(&self, pass: Pass) -> Option<usize> {
         match pass {
             Forward(_) => self.stage.checked_sub(1),
@@ -188,7 +190,7 @@ impl<T: Gradient> Pipeline<T> {
         }
     }
 
-    /// The stage to which it goes.
+    /// Returns the stage that receives the output of a pass, if there is one.
     fn after(&self, pass: Pass) -> Option<usize> {
         match pass {
             Forward(micro) => self.before(Backward(micro)),
@@ -206,7 +208,7 @@ impl<T: Gradient> Pipeline<T> {
     ) -> Result<Option<Vec<T>>> {
         let needs = next.and_then(|(pass, elements)| Some((self.before(pass)?, elements)));
         let room = self.outgoing.len();
-        // Before anything moves.
+        // The lengths are checked before anything is sent.
         let lengths = needs.map(|(_, elements)| elements).into_iter();
         for elements in lengths.chain(given.as_ref().map(|(output, _)| output.len())) {
             check_length(|| "the room of the pipeline".into(), room.min(elements), elements)?;

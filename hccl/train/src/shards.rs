@@ -1,8 +1,8 @@
-//! Parameters of which every rank computes with all, and updates a part.
+//! Parameters that every rank has as a whole, but of which each rank updates only a part.
 //!
 //! The optimiser's state of a parameter is on one rank only (ZeRO, stage 1), and so is its summed
-//! gradient (stage 2). A step moves as many bytes as one all-reduce. Gradients are summed into the
-//! parts, each rank updates its own part, and the new parameters go to all ranks.
+//! gradient (stage 2). In a step, the gradients are summed into the parts, each rank updates its
+//! own part, and all ranks gather the new parameters. This moves as many bytes as one all-reduce.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, scale};
 use crate::parts::Parts;
 
-/// Tensors one behind the other, cut into one part for each rank.
+/// Tensors that are joined to one sequence of elements, which is cut into one part for each rank.
 ///
 /// Parts have the same length. If the number of elements is no multiple of the number of ranks, the
-/// last parts are shorter or empty. Call each function on all ranks, in one order.
+/// last parts are shorter or empty. All ranks must call the functions in the same order.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -41,12 +41,12 @@ use crate::parts::Parts;
 /// # }
 /// ```
 pub struct Shards<T: Gradient> {
-    /// The place of each tensor among the elements of all.
+    /// The range of each tensor among the elements of all tensors.
     places: Vec<Range<usize>>,
     own: Range<usize>,
     factor: f32,
-    /// Gradients on their way out, and parameters on their way in: as many as there are parts,
-    /// padded.
+    /// The gradients that are sent, for all parts with padding. `parameters` has the same length
+    /// and receives the new parameters.
     gradients: HostBuffer<T>,
     parameters: HostBuffer<T>,
     whole: DeviceBuffer<T>,
@@ -55,11 +55,11 @@ pub struct Shards<T: Gradient> {
 }
 
 impl<T: Gradient> Shards<T> {
-    /// Spreads tensors of these lengths over the ranks of a communicator. The lengths are the same
-    /// on all ranks. Allocates on the device of the stream and in pinned memory.
+    /// Spreads tensors of these lengths over the ranks of a communicator. The lengths must be the
+    /// same on all ranks. Allocates memory on the device of the stream, and pinned memory.
     pub fn new(lengths: &[usize], comm: &Communicator, stream: &Stream) -> Result<Self> {
         let (mut places, mut end) = (Vec::with_capacity(lengths.len()), 0usize);
-        // A sum that is too large stays so, and is refused as a length of memory.
+        // The sum saturates, and the allocation below refuses a sum that is too large.
         for &length in lengths {
             let start = end;
             end = start.saturating_add(length);
@@ -82,32 +82,32 @@ impl<T: Gradient> Shards<T> {
         })
     }
 
-    /// The elements of this rank's part, counted through all tensors.
+    /// Returns the range of this rank's part, among the elements of all tensors.
     pub fn own(&self) -> Range<usize> {
         self.own.clone()
     }
 
-    /// The elements of a tensor, counted in the same way.
+    /// Returns the range of a tensor, among the elements of all tensors.
     pub fn place(&self, tensor: usize) -> Result<Range<usize>> {
         let count = self.places.len();
         let found = self.places.get(tensor).cloned();
         found.ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
     }
 
-    /// The memory into which the backward pass writes the gradient of a tensor.
+    /// Returns the memory into which the backward pass writes the gradient of a tensor.
     pub fn gradient_mut(&mut self, tensor: usize) -> Result<&mut [T]> {
         let place = self.place(tensor)?;
         Ok(&mut self.gradients.as_mut_slice()?[place])
     }
 
-    /// Multiplies every gradient with this factor before the sum, instead of 1 / the number of
-    /// ranks. All ranks pass the same factor.
+    /// Multiplies every gradient by this factor before the sum, instead of by 1 / (number of
+    /// ranks). All ranks must pass the same factor.
     pub fn scale(&mut self, factor: f32) {
         self.factor = factor;
     }
 
-    /// Returns the mean over the ranks of the gradients of this rank's [own](Self::own) part. Waits
-    /// for it.
+    /// Returns the gradients of this rank's [own](Self::own) part, as their mean over the ranks.
+    /// Blocks until they are there.
     pub fn reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
         if self.whole.is_empty() {
             return Ok(&[]);
@@ -121,10 +121,11 @@ impl<T: Gradient> Shards<T> {
         Ok(&self.part_host.as_slice()?[..self.own.len()])
     }
 
-    /// Gives every rank the parameters of all ranks; this rank passes its [own](Self::own) part.
-    /// Waits for nobody: [`parameter`](Self::parameter) does.
+    /// Gathers the parameters of all ranks on every rank. `own` has the parameters of this rank's
+    /// [own](Self::own) part. Does not wait for the other ranks, which
+    /// [`parameter`](Self::parameter) does.
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
-        check_length(|| "the own part".into(), own.len(), self.own.len())?;
+        check_length(|| "the part of this rank".into(), own.len(), self.own.len())?;
         if self.whole.is_empty() {
             return Ok(());
         }
@@ -135,8 +136,8 @@ impl<T: Gradient> Shards<T> {
         Ok(())
     }
 
-    /// The values of a tensor that [`gather`](Self::gather) has brought. Waits for them; an error
-    /// of the gather comes from the next operation on its stream.
+    /// Returns the values of a tensor that [`gather`](Self::gather) has received. Blocks until they
+    /// are there. Returns the failure of the gather if nobody has seen it yet.
     pub fn parameter(&self, tensor: usize) -> Result<&[T]> {
         Ok(&self.parameters.as_slice()?[self.place(tensor)?])
     }

@@ -1,9 +1,9 @@
-//! Layers that are divided over the ranks: each has a part of a weight, and of the data that goes
-//! through it.
+//! Layers that are divided over the ranks. Each rank has a part of the weight, and a part of the
+//! inputs or outputs.
 //!
-//! Four pairs of a function and its backward pass carry activations in and out of such layers. All
-//! are called by all ranks in one order and wait for their result; arrays are row-major, a token a
-//! row.
+//! Four pairs of a function and its backward pass move activations into and out of such layers. All
+//! ranks must call them in the same order. Each call blocks until its result is there. Arrays are
+//! row-major, with one token in each row.
 //!
 //! | pair | forward | backward |
 //! | --- | --- | --- |
@@ -13,7 +13,7 @@
 //! | scatter out | reduce-scatter | all-gather |
 //!
 //! The first two belong to tensor parallelism, where every rank has all tokens between the layers.
-//! The last two belong to sequence parallelism, where each has its share of them.
+//! The last two belong to sequence parallelism, where each rank has a share of the tokens.
 
 use hccl::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, Axis};
@@ -33,7 +33,7 @@ use crate::gradient::Gradient;
 ///     let stream = rank.device().stream()?;
 ///     let mut comm = rank.communicator()?;
 ///     let mut group = TensorParallel::new(&mut comm, &stream);
-///     // Each rank computes with its half of a layer, and gets the output of the whole.
+///     // Each rank computes with its half of a layer, and gets the output of the whole layer.
 ///     let partial = [[1.0_f32, 2.0], [10.0, 20.0]][rank.index() as usize];
 ///     assert_eq!(group.reduce_out(&partial)?, [11.0, 22.0]);
 ///     // With sequence parallelism: the output for the tokens of this rank.
@@ -81,8 +81,8 @@ impl<'a> TensorParallel<'a> {
         Ok(buffer.to_vec(self.stream).wait()?)
     }
 
-    /// "Gather in": returns the tokens of all ranks, in the order of the ranks. Each rank brings
-    /// the same number.
+    /// "Gather in": returns the tokens of all ranks, in the order of the ranks. Each rank must pass
+    /// the same number of tokens.
     pub fn gather_in<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
         if own.is_empty() {
             return Ok(Vec::new());
@@ -93,13 +93,14 @@ impl<'a> TensorParallel<'a> {
         Ok(all.to_vec(self.stream).wait()?)
     }
 
-    /// The backward pass of "gather in": adds over the ranks, and returns the share of this rank.
+    /// The backward pass of "gather in": adds up the gradients over the ranks, and returns the
+    /// share of this rank.
     pub fn gather_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
 
     /// "Scatter out": adds up the outputs of the parts of a layer, and returns the share of this
-    /// rank. The number of tokens is a multiple of the number of ranks.
+    /// rank. The number of tokens must be a multiple of the number of ranks.
     pub fn scatter_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
@@ -126,7 +127,7 @@ impl<'a> TensorParallel<'a> {
 
     fn sum_of(&mut self, partial: Array2<f32>) -> Result<Array2<f32>> {
         let shape = partial.raw_dim();
-        // The result of a product lies row by row.
+        // The result of a product is row-major already, so this copies nothing.
         let sum = self.sum(partial.as_standard_layout().as_slice().unwrap_or_default())?;
         let given = sum.len();
         Array2::from_shape_vec(shape, sum).map_err(|_| Error::Length {
@@ -136,7 +137,7 @@ impl<'a> TensorParallel<'a> {
         })
     }
 
-    /// The part of `count` columns or rows that this rank has.
+    /// Returns the range of this rank's part of `count` columns or rows.
     fn own(&self, what: &'static str, count: usize) -> Result<std::ops::Range<usize>> {
         let (rank, ranks) = (self.rank(), self.ranks());
         if !count.is_multiple_of(ranks) {
@@ -147,7 +148,7 @@ impl<'a> TensorParallel<'a> {
     }
 }
 
-/// The gradients that a backward pass gives a linear layer.
+/// The gradients that the backward pass of a linear layer computes.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -167,7 +168,7 @@ impl<'a> TensorParallel<'a> {
 ///     layer.weight.scaled_add(-0.1, &gradient.weight);
 ///     layer.bias.scaled_add(-0.1, &gradient.bias);
 ///     assert_eq!((gradient.weight, gradient.bias), (array![[50.0]], array![30.0]));
-///     // For the layer before, which has this rank's columns of its outputs.
+///     // The gradient for the layer before, whose outputs on this rank are these inputs.
 ///     let slopes = [array![[30.0], [60.0]], array![[40.0], [80.0]]];
 ///     assert_eq!(gradient.inputs, slopes[rank.index() as usize]);
 ///     Ok(())
@@ -180,12 +181,12 @@ pub struct LinearGradient {
     pub weight: Array2<f32>,
     /// The gradient of the bias.
     pub bias: Array1<f32>,
-    /// The gradient of the inputs that the layer was given.
+    /// The gradient of the inputs of the layer.
     pub inputs: Array2<f32>,
 }
 
 impl LinearGradient {
-    /// The gradients of a part by itself.
+    /// Computes the gradients of this rank's part alone, without a sum over the ranks.
     fn new(
         weight: &Array2<f32>,
         inputs: ArrayView2<'_, f32>,
@@ -201,8 +202,8 @@ impl LinearGradient {
 
 /// A linear layer whose outputs are divided: each rank has some columns of the weight.
 ///
-/// It takes whole inputs, which every rank has, and gives this rank's columns of the outputs: those
-/// that [`RowLinear`] takes.
+/// Every rank passes the whole inputs and gets its own columns of the outputs. [`RowLinear`] takes
+/// these columns as its inputs.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -228,14 +229,15 @@ impl LinearGradient {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ColumnLinear {
-    /// The weight: a row for each input, a column for each output of this rank.
+    /// The weight, with one row for each input and one column for each output of this rank.
     pub weight: Array2<f32>,
-    /// The bias: one value for each output of this rank.
+    /// The bias, with one value for each output of this rank.
     pub bias: Array1<f32>,
 }
 
 impl ColumnLinear {
-    /// This rank's part of a whole layer, whose outputs are a multiple of the ranks.
+    /// Returns this rank's part of a whole layer. The number of outputs must be a multiple of the
+    /// number of ranks.
     pub fn part_of(
         weight: &Array2<f32>,
         bias: &Array1<f32>,
@@ -250,7 +252,7 @@ impl ColumnLinear {
         })
     }
 
-    /// This rank's columns of the outputs. Moves nothing.
+    /// Returns this rank's columns of the outputs. Moves no data between ranks.
     pub fn forward(&self, inputs: ArrayView2<'_, f32>) -> Array2<f32> {
         inputs.dot(&self.weight) + &self.bias
     }
@@ -271,8 +273,8 @@ impl ColumnLinear {
 
 /// A linear layer whose inputs are divided: each rank has some rows of the weight.
 ///
-/// It takes this rank's columns of the inputs, as [`ColumnLinear`] gives them, and gives whole
-/// outputs on every rank.
+/// Every rank passes its own columns of the inputs, which are the outputs of a [`ColumnLinear`],
+/// and gets the whole outputs.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -299,14 +301,15 @@ impl ColumnLinear {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RowLinear {
-    /// The weight: a row for each input of this rank, a column for each output.
+    /// The weight, with one row for each input of this rank and one column for each output.
     pub weight: Array2<f32>,
-    /// The bias: one value for each output, the same on every rank.
+    /// The bias, with one value for each output. It is the same on every rank.
     pub bias: Array1<f32>,
 }
 
 impl RowLinear {
-    /// This rank's part of a whole layer, whose inputs are a multiple of the ranks.
+    /// Returns this rank's part of a whole layer. The number of inputs must be a multiple of the
+    /// number of ranks.
     pub fn part_of(
         weight: &Array2<f32>,
         bias: &Array1<f32>,
@@ -319,7 +322,7 @@ impl RowLinear {
         Ok(Self { weight, bias: bias.clone() })
     }
 
-    /// The outputs, summed over the ranks.
+    /// Returns the outputs, summed over the ranks. Blocks until they are there.
     pub fn forward(
         &self,
         inputs: ArrayView2<'_, f32>,
@@ -329,7 +332,7 @@ impl RowLinear {
     }
 
     /// Computes the gradients of the parameters and of this rank's columns of the inputs from the
-    /// gradient of the outputs. Moves nothing.
+    /// gradient of the outputs. Moves no data between ranks.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,

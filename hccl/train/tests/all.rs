@@ -9,8 +9,8 @@ use hccl_train::{
 };
 use ndarray::{Array1, Array2};
 
-/// Runs a closure once a rank, for every number of ranks up to four; gives the results of each
-/// number.
+/// Runs a closure on each rank, for every number of ranks up to four. Returns the results of the
+/// ranks for each number.
 fn on_ranks<T: Send + 'static>(
     run: impl Fn(&Rank, &mut Communicator, &Stream) -> Result<T> + Sync,
 ) -> Vec<Vec<T>> {
@@ -26,10 +26,11 @@ fn on_ranks<T: Send + 'static>(
     (1..=4).map(of_ranks).collect()
 }
 
-/// Lengths that go into buckets of 64 bytes in several ways, two of them empty.
+/// The lengths of tensors, chosen so that buckets of 64 bytes have one tensor or several. Two
+/// tensors are empty.
 const LENGTHS: [usize; 7] = [3, 0, 20, 1, 1, 16, 0];
 
-/// The gradient of a tensor on a rank: whole numbers, whose sums are exact.
+/// Returns the gradient of a tensor on a rank: whole numbers, whose sums are exact.
 fn gradient(tensor: usize, rank: u32, step: usize) -> Vec<f32> {
     let value = |at: usize| (at + 10 * tensor + 100 * rank as usize + 1000 * step) as f32;
     (0..LENGTHS[tensor]).map(value).collect()
@@ -62,7 +63,7 @@ fn every_rank_has_the_mean_whatever_the_order_in_which_gradients_come() {
             assert_eq!(of_all, [0, 1, 2, 3, 4, 5, 6]);
             for step in 0..3 {
                 let mut order: Vec<usize> = (0..LENGTHS.len()).collect();
-                // Another order on every rank and in every step.
+                // The order is different on every rank and in every step.
                 order.rotate_left((rank.index() as usize + step) % LENGTHS.len());
                 let mut pushing = buckets.step(comm, stream);
                 for tensor in order {
@@ -112,7 +113,7 @@ fn accumulated_gradients_join_the_next_push_once() {
 #[test]
 fn gradients_of_16_bits_are_summed_in_32_on_request() {
     let sums = on_ranks(|rank, comm, stream| {
-        // 2049 is no number of f16.
+        // An f16 cannot represent 2049.
         let own = [f16::from_f32(if rank.index() == 0 { 2048.0 } else { 1.0 })];
         let mut wide = GradientBuckets::<f16, f32>::new(&[1], stream)?;
         let mut step = wide.step(comm, stream).scale(1.0);
@@ -163,14 +164,14 @@ fn mistakes_in_a_step_are_told_before_anything_moves() {
         said(buckets.accumulate(2, &[]), "there is no tensor 2: there are 2");
         said(
             buckets.accumulate(0, &[1.0]),
-            "the gradient of tensor 0 has 1 elements, but 2 belong",
+            "the gradient of tensor 0 has 1 elements, but 2 are needed",
         );
         let mut step = buckets.step(comm, stream);
         step.push(1, &[1.0])?;
-        said(step.push(1, &[1.0]), "tensor 1 was pushed before");
+        said(step.push(1, &[1.0]), "tensor 1 was already pushed");
         said(step.push_with(7, |_| ()), "there is no tensor 7");
         said(step.finish().map(drop), "no gradient was pushed for tensors [0]");
-        // Nothing had been handed to the device, so the next step is a whole one.
+        // The failed step had issued nothing, so the next step works.
         let mut step = buckets.step(comm, stream);
         step.push(0, &[1.0, 2.0])?;
         step.push(1, &[3.0])?;
@@ -190,7 +191,7 @@ fn lengths_that_no_memory_has_are_told_and_not_added_up() {
             is_told(GradientBuckets::<f32>::new(lengths, stream).map(drop));
             is_told(Shards::<f32>::new(lengths, comm, stream).map(drop));
         }
-        // The closure gives no elements.
+        // The closure returns no elements, so the length is wrong.
         let made = LayerShards::<f32>::new(&[usize::MAX], comm, stream, |_, _| Vec::new());
         assert!(matches!(made.map(drop), Err(Error::Length { .. })));
         Ok(())
@@ -323,7 +324,7 @@ fn layers_are_whole_while_they_are_used_and_change_with_their_parts() {
 #[test]
 fn a_fixed_sum_has_the_same_bits_at_any_number_of_ranks() {
     for length in [0, 1, 13] {
-        // Numbers whose sum depends on the order.
+        // The sum of these numbers depends on the order.
         let shard = |number: usize| -> Vec<f32> {
             (0..length).map(|at| ((number * 7919 + at * 104729) as f32).sin() * 1e3).collect()
         };
@@ -380,7 +381,7 @@ fn objects_of_any_size_go_to_the_ranks_that_want_them() {
     });
 }
 
-/// Whole numbers, whose sums and products are exact.
+/// Returns a matrix of whole numbers, whose sums and products are exact.
 fn matrix(rows: usize, columns: usize, seed: usize) -> Array2<f32> {
     let value = |(row, column)| ((row * 7 + column * 3 + seed) % 11) as f32 - 5.0;
     Array2::from_shape_fn((rows, columns), value)
@@ -399,12 +400,12 @@ fn divided_layers_compute_what_whole_ones_do() {
         let (first, first_bias) = (matrix(width, hidden, 2), vector(hidden, 3));
         let (second, second_bias) = (matrix(hidden, width, 4), vector(width, 5));
         let delta = matrix(tokens, width, 6);
-        // Whole.
+        // The results of the whole layers.
         let middle = inputs.dot(&first) + &first_bias;
         let outputs = middle.dot(&second) + &second_bias;
         let middle_delta = delta.dot(&second.t());
         let inputs_delta = middle_delta.dot(&first.t());
-        // Divided.
+        // The results of the divided layers.
         let mut group = TensorParallel::new(comm, stream);
         let column = ColumnLinear::part_of(&first, &first_bias, &group)?;
         let row = RowLinear::part_of(&second, &second_bias, &group)?;
@@ -476,7 +477,7 @@ fn a_checkpoint_is_read_with_another_number_of_ranks() {
         let saved = Checkpoints::new(directory.join(ranks.to_string()));
         assert_eq!(saved.latest(), None);
         let shards = Shards::<f32>::new(&[TOTAL], comm, stream)?;
-        // Of a training that was ended while it saved.
+        // The remains of a training that was ended during a save.
         let stale = directory.join(ranks.to_string()).join("unfinished-12");
         std::fs::create_dir_all(&stale).unwrap();
         std::fs::write(stale.join("weights.0-1.part"), b"old").unwrap();
@@ -488,7 +489,7 @@ fn a_checkpoint_is_read_with_another_number_of_ranks() {
             saved.save(step, &[part], comm, stream)?;
             assert_eq!(saved.latest(), Some(step));
         }
-        // By any other number of ranks.
+        // Any other number of ranks can load it.
         for others in 1..=5 {
             let share = TOTAL.div_ceil(others);
             for other in 0..others {
@@ -528,7 +529,7 @@ fn a_part_of_a_checkpoint_that_was_damaged_is_refused() {
     for (bytes, piece) in [
         (&b"short"[..], "failed to fill"),
         (b"another!\x04\0\0\0\0\0\0\0\0\0\0\0", "no part of a checkpoint"),
-        (b"hccltr01\x04\0\0\0\0\0\0\0\0\0\0", "another length"),
+        (b"hccltr01\x04\0\0\0\0\0\0\0\0\0\0", "does not fit the range"),
         (b"hccltr01\x02\0\0\0\0\0\0\0\0\0\0\0", "another type"),
     ] {
         std::fs::write(step.join("w.0-1.part"), bytes).unwrap();
@@ -544,8 +545,8 @@ fn a_pipeline_brings_every_micro_batch_to_the_end_and_back() {
         let mut pipeline = Pipeline::<f32>::new(9, comm, stream)?;
         assert_eq!(pipeline.is_last(), stage + 1.0 == stages);
         for micros in [0, 1, 5] {
-            // A micro-batch has two elements more than its number; each stage adds one
-            // on the way there and ten on the way back.
+            // A micro-batch has two elements more than its number. Each stage adds 1 to each
+            // element in the forward pass and 10 in the backward pass.
             let expects = |pass| match pass {
                 Pass::Forward(micro) | Pass::Backward(micro) => micro + 2,
             };

@@ -1,6 +1,6 @@
-//! The states of a client: each is a type, so that a call which comes too early does not compile.
+//! The states of a client. Each state is a type, so a call that comes too early does not compile.
 
-/// A client that was declared.
+/// The state of a client that is declared, but not initialised.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -28,7 +28,7 @@
 #[derive(Debug)]
 pub enum Declaration {}
 
-/// A client that was initialised.
+/// The state of a client that is initialised, but not configured.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -56,12 +56,12 @@ pub enum Declaration {}
 #[derive(Debug)]
 pub enum Initialised {}
 
-/// A client that was configured for at least one operation.
+/// The state of a client that is configured for at least one operation.
 ///
 /// ```
 /// use hccl::kernel::*;
 ///
-/// /// A part of several kernels.
+/// /// Sums `y` over all ranks. Several kernels can call this.
 /// fn sum(hccl: &Hccl<Configured>, y: Output<f32>, count: Value<u64>) {
 ///     let task = hccl.all_reduce(y, y, count, Sum).commit_all();
 ///     hccl.wait_all(&task);
@@ -88,12 +88,12 @@ pub enum Initialised {}
 #[derive(Debug)]
 pub enum Configured {}
 
-/// A client that has its context.
+/// A state of a client that has its context: the client is initialised or configured.
 ///
 /// ```
 /// use hccl::kernel::*;
 ///
-/// /// The start of the block of this rank: a client knows its rank once it is initialised.
+/// /// Returns the start of this rank's block. An initialised client has a rank.
 /// fn start<S: Started>(hccl: &Hccl<S>, count: Value<u64>) -> Value<u64> {
 ///     hccl.rank().cast::<u64>() * count
 /// }

@@ -1,5 +1,5 @@
-//! The amount that a copy moves between global and local memory: one piece, or several with gaps
-//! between them.
+//! The amount that a copy moves between global and local memory: one piece, or several pieces with
+//! gaps between them.
 
 use ascend_program::step::Pieces as Steps;
 
@@ -62,7 +62,7 @@ pub struct Pieces {
 
 impl Pieces {
     /// Describes `count` pieces of `length` elements, with `gap` elements between the end of one
-    /// and the start of the next.
+    /// piece and the start of the next in global memory.
     pub fn new(length: impl Count, count: impl Count, gap: impl Count) -> Self {
         Pieces { length: length.count(), count: Some(count.count()), gap: Some(gap.count()) }
     }

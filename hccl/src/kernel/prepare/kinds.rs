@@ -1,8 +1,9 @@
-//! The kinds of operations: the type of one that is not prepared yet says what can still be set,
-//! and how it ends. One with blocks has a stride, one with turns can be repeated, and one that is
-//! put into a queue at once is not committed.
+//! The kinds of operations, as types. The kind of an operation that is not prepared yet determines
+//! its settings and the call that prepares it. An operation with a block for each rank has a
+//! stride. An operation with turns can be repeated. An operation that enters a queue at once is not
+//! committed.
 
-/// An operation with blocks for each rank, and so with a stride between them.
+/// The kind of an operation with a block for each rank, and so with a stride between the blocks.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -29,7 +30,7 @@
 #[derive(Debug)]
 pub enum Strided {}
 
-/// An operation without a stride.
+/// The kind of an operation that has turns but no stride.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -57,7 +58,7 @@ pub enum Strided {}
 #[derive(Debug)]
 pub enum Contiguous {}
 
-/// An operation of one turn.
+/// The kind of an operation with a single turn.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -85,7 +86,7 @@ pub enum Contiguous {}
 #[derive(Debug)]
 pub enum Single {}
 
-/// An operation that is put into a queue at once.
+/// The kind of an operation that enters a queue at once, without a commit.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -112,12 +113,12 @@ pub enum Single {}
 #[derive(Debug)]
 pub enum Written {}
 
-/// An operation with turns.
+/// A kind of operation that can have several turns.
 ///
 /// ```
 /// use hccl::kernel::*;
 ///
-/// /// For every operation that is done in turns.
+/// /// Repeats any operation that can have several turns.
 /// fn twice<S: prepare::Turns>(operation: prepare::Prepare<'_, S>) -> prepare::Prepare<'_, S> {
 ///     operation.repeat(2)
 /// }
@@ -145,12 +146,12 @@ pub trait Turns: Commits {}
 impl Turns for Strided {}
 impl Turns for Contiguous {}
 
-/// An operation that begins when it is committed.
+/// A kind of operation whose turns begin when they are committed.
 ///
 /// ```
 /// use hccl::kernel::*;
 ///
-/// /// For every operation that is committed.
+/// /// Runs any operation that is committed.
 /// fn at_once<S: prepare::Commits>(hccl: &Hccl<Configured>, operation: prepare::Prepare<'_, S>) {
 ///     hccl.wait_all(&operation.commit_all());
 /// }

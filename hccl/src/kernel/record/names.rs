@@ -1,4 +1,5 @@
-//! The names in a program: each item gets the one that it has in the source, and no two are alike.
+//! The names in a program. Each item gets the name that it has in the source, with a number if the
+//! name is already used.
 
 use ascend_program::step::Step;
 use ascend_program::{Declared, Of, WorkspaceView};
@@ -18,7 +19,8 @@ pub(in crate::kernel) enum NamedKind {
 }
 
 impl KernelRecorder {
-    /// Returns a name like this one that is still free.
+    /// Returns `name` if it is free, and otherwise `name` with an appended number that makes it
+    /// unique.
     pub fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
         let mut more = 2;
@@ -29,7 +31,8 @@ impl KernelRecorder {
         unique
     }
 
-    /// Gives a value the name that it has in the source, unless it has one or was used without.
+    /// Gives a value the name that it has in the source, unless it already has a name or was used
+    /// without one.
     pub fn name_value(&mut self, handle: ValueHandle, name: &str) {
         if handle.recording != self.number {
             return;
@@ -48,7 +51,8 @@ impl KernelRecorder {
         self.step(Step::Name(value));
     }
 
-    /// Gives a part of the workspace the name that it has in the source, unless it has one.
+    /// Gives a part of the workspace the name that it has in the source, unless it already has a
+    /// name.
     pub fn name_view(&mut self, what: WorkspaceView, name: &str) {
         if self.program.views.iter().all(|known| known.what != what) {
             let name = self.unique(name);
@@ -56,7 +60,7 @@ impl KernelRecorder {
         }
     }
 
-    /// Gives an item the name that it has in the source, unless it has one.
+    /// Gives an item the name that it has in the source, unless this was already done.
     pub fn name(&mut self, kind: NamedKind, at: u32, name: &str) {
         if !self.named.insert((kind, at)) {
             return;
@@ -71,7 +75,7 @@ impl KernelRecorder {
         }
     }
 
-    /// The place of its name.
+    /// Returns a mutable reference to the name of an item in the program.
     fn slot(&mut self, kind: NamedKind, at: u32) -> Option<&mut String> {
         let (program, at) = (&mut self.program, at as usize);
         match kind {

@@ -1,7 +1,7 @@
 //! The two structs of CANN that the communication server reads.
 //!
-//! In CANN's headers both are opaque, arrays of `uint8_t` that its class `Mc2CcTilingConfig`
-//! writes. The fields here are where that class writes them.
+//! In CANN's headers both structs are opaque arrays of `uint8_t`, which CANN's class
+//! `Mc2CcTilingConfig` fills. The fields here have the offsets at which that class writes them.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
@@ -12,8 +12,8 @@ use super::{CmdType, DataType, FieldType, Tiling};
 use crate::Product;
 use crate::dtype::ReduceKind;
 
-/// `Mc2InitTiling`, 64 bytes: says where the [`Mc2CcTiling`] of the struct are. The first field of
-/// a kernel that communicates.
+/// `Mc2InitTiling` of CANN, 64 bytes: holds the offsets of the [`Mc2CcTiling`] fields of a tiling
+/// struct. A tiling struct of a kernel that communicates must begin with it.
 ///
 /// [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill) fills it.
 ///
@@ -38,41 +38,42 @@ use crate::dtype::ReduceKind;
 #[repr(transparent)]
 pub struct Mc2InitTiling([u8; 64]);
 
-/// `Mc2CcTiling`: the group, operation and algorithm of one kind of communication.
+/// `Mc2CcTiling` of CANN: the group, operation and algorithm of one kind of communication.
 ///
 /// [`Mc2InitTilingConfig::fill`](super::Mc2InitTilingConfig::fill) fills it.
 ///
-/// It has 512 bytes in CANN's headers of today and 280 in older ones, whose documents still say so:
-/// `Mc2CcTiling<280>` is that one. The fields are the same; the rest is reserved. All other offsets
-/// in a struct depend on the size, and they are known when the program is compiled, so the choice
-/// is part of the type. The C++ header asserts the size: with a wrong choice the kernel does not
-/// compile.
+/// The struct has 512 bytes in CANN's current headers. It has 280 bytes in older headers, and still
+/// in CANN's documentation: `Mc2CcTiling<280>` is that struct. Both have the same fields; the
+/// remaining bytes are reserved. The size determines the offsets of all later fields in a tiling
+/// struct. These are known at compile time, so the size is part of the type. The C++ header asserts
+/// the size: with a wrong choice the kernel does not compile.
 ///
 /// ```
 /// use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
 ///
-/// /// One for each kind of communication of the kernel.
+/// /// It has one `Mc2CcTiling` for each kind of communication of the kernel.
 /// #[derive(Tiling)]
 /// #[repr(C)]
 /// struct Tiles { init: Mc2InitTiling, all_gather: Mc2CcTiling, all_reduce: Mc2CcTiling }
 ///
-/// assert_eq!(Tiles::CC_TILINGS, [64, 64 + 512]); // where they are
+/// assert_eq!(Tiles::CC_TILINGS, [64, 64 + 512]); // their offsets in bytes
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Mc2CcTiling<const BYTES: usize = 512>([u8; BYTES]);
 
-/// The version of its layout that `Mc2InitTiling` holds.
+/// The layout version in a filled `Mc2InitTiling`.
 pub(super) const INIT_VERSION: u32 = 100;
-/// The version of its layout that `Mc2CcTiling` holds.
+/// The layout version in a filled `Mc2CcTiling`.
 pub(super) const CC_VERSION: u8 = 1;
-/// The bytes of `Mc2CcTiling` that have a meaning, in every release.
+/// The number of bytes of `Mc2CcTiling` that have a meaning, which is the same in every release of
+/// CANN.
 pub(super) const CC_BYTES: usize = 280;
 
-/// The family of the A2, the 910B.
+/// The device family in an `Mc2InitTiling` for the A2 (the 910B).
 pub(super) const A2_FAMILY: u8 = 1;
 
-/// The settings of an [`Mc2InitTiling`] beside the offsets.
+/// The contents of an [`Mc2InitTiling`] except for the offsets.
 pub(super) struct Filled {
     pub product: Product,
     pub debug_mode: u8,
@@ -81,52 +82,53 @@ pub(super) struct Filled {
 }
 
 impl Mc2InitTiling {
-    /// The value that [`version`](Self::version) returns for a struct that was filled.
+    /// The value that [`version`](Self::version) returns for a filled struct.
     pub const VERSION: u32 = INIT_VERSION;
 
-    /// Returns the version of the layout, 0 before the struct is filled.
+    /// Returns the version of the layout, or 0 if the struct is not filled.
     pub fn version(&self) -> u32 {
         read_u32(&self.0, 0)
     }
 
-    /// Returns the number of [`Mc2CcTiling`] that the server is to know.
+    /// Returns the number of [`Mc2CcTiling`] that the server reads.
     pub fn count(&self) -> u32 {
         read_u32(&self.0, 4)
     }
 
-    /// Returns the places of the [`Mc2CcTiling`] that the server is to know, in bytes from this
-    /// struct.
+    /// Returns the offsets of the [`Mc2CcTiling`] that the server reads, in bytes from the start of
+    /// this struct.
     pub fn offsets(&self) -> impl Iterator<Item = u32> {
         let count = (self.count() as usize).min(ascend_program::layout::MAX_CC_TILINGS);
         (0..count).map(|n| read_u32(&self.0, 8 + 4 * n))
     }
 
-    /// Returns the debug mode, 0 for none.
+    /// Returns CANN's debug mode, or 0 for none.
     pub fn debug_mode(&self) -> u8 {
         self.0[40]
     }
 
-    /// Returns the number of queues of each core for `BatchWrite`.
+    /// Returns the number of queues of each core for `BatchWrite`, or 0 if it was not set.
     pub fn queue_num(&self) -> u16 {
         u16::from_ne_bytes([self.0[42], self.0[43]])
     }
 
-    /// Returns the number of cores that use queues for `BatchWrite`.
+    /// Returns the number of cores that use queues for `BatchWrite`, or 0 if it was not set.
     pub fn comm_block_num(&self) -> u16 {
         u16::from_ne_bytes([self.0[44], self.0[45]])
     }
 
-    /// Returns the family of the device: 1 for the 910B, 255 for others.
+    /// Returns the family of the device: 1 for the A2 (the 910B), 255 for other products.
     pub fn device_family(&self) -> u8 {
         self.0[46]
     }
 
-    /// Reads the struct at the front of these bytes, which are at least 64.
+    /// Reads the struct from the first 64 bytes. Returns a struct of zeros if there are fewer
+    /// bytes.
     pub(super) fn read(bytes: &[u8]) -> Self {
         bytes.first_chunk().copied().map(Self).unwrap_or_default()
     }
 
-    /// Returns the bytes of the struct for these members and a product.
+    /// Returns the bytes of a filled struct. `offsets` are those of its [`Mc2CcTiling`] in bytes.
     pub(super) fn filled(offsets: &[u32], filled: &Filled) -> [u8; 64] {
         let mut bytes = [0; 64];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -147,7 +149,7 @@ impl<const BYTES: usize> Mc2CcTiling<BYTES>
 where
     Self: Tiling,
 {
-    /// Returns the version of the layout, 0 before the struct is filled.
+    /// Returns the version of the layout, or 0 if the struct is not filled.
     pub fn version(&self) -> u8 {
         self.0[3]
     }
@@ -157,40 +159,42 @@ where
         read_text(&self.0[16..144])
     }
 
-    /// Returns the algorithm, in CANN's words.
+    /// Returns the algorithm in CANN's notation.
     pub fn algorithm(&self) -> Cow<'_, str> {
         read_text(&self.0[144..272])
     }
 
-    /// Returns the operation, if it is one that kernels have.
+    /// Returns the operation, or `None` if its number is not that of a [`CmdType`].
     pub fn op_type(&self) -> Option<CmdType> {
         CmdType::from_code(read_u32(&self.0, 272))
     }
 
-    /// Returns the reduction, or `None` if the struct names none that exists. It has a meaning only
-    /// for operations that combine elements.
+    /// Returns the reduction, or `None` if its number is not that of a [`ReduceKind`]. The
+    /// reduction has a meaning only for operations that combine elements.
     pub fn reduce_op(&self) -> Option<ReduceKind> {
         let code = read_u32(&self.0, 276);
         ReduceKind::ALL.iter().copied().find(|kind| kind.code() == code)
     }
 
-    /// Returns the type of the elements that are read.
+    /// Returns the type of the elements that are read, or `None` if its number is not that of a
+    /// [`DataType`]. A struct that was filled without a type returns `i8`, which has number 0.
     pub fn source_type(&self) -> Option<DataType> {
         DataType::from_code(self.0[14])
     }
 
-    /// Returns the type of the elements that are written.
+    /// Returns the type of the elements that are written, or `None` if its number is not that of a
+    /// [`DataType`]. A struct that was filled without a type returns `i8`, which has number 0.
     pub fn destination_type(&self) -> Option<DataType> {
         DataType::from_code(self.0[15])
     }
 
-    /// Returns the communication engine, 0 for CANN's choice.
+    /// Returns the number of the communication engine, or 0 if CANN chooses it.
     pub fn engine(&self) -> u8 {
         self.0[13]
     }
 
-    /// Returns the number of steps between two commits of a fine-grained `AlltoAllV`, 0 for a
-    /// coarse one.
+    /// Returns the number of steps between two commits of a fine-grained `AlltoAllV`, or 0 if a
+    /// commit is for a whole turn.
     pub fn step_size(&self) -> u8 {
         self.0[2]
     }
@@ -210,7 +214,7 @@ fn read_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Returns the text up to the NUL.
+/// Returns the text before the first NUL.
 fn read_text(bytes: &[u8]) -> Cow<'_, str> {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text)
@@ -243,18 +247,19 @@ where
     }
 }
 
-/// A field with a plain number or, if a length is given, an array.
+/// Returns a field that is a number or, if `lengths` is not empty, an array of numbers.
 const fn field(name: &'static str, offset: u32, number: Number, lengths: &'static [u32]) -> Field {
     let (name, doc, lengths) = (Cow::Borrowed(name), Cow::Borrowed(""), Cow::Borrowed(lengths));
     Field { name, doc, offset, item: Item::Number(number), lengths }
 }
 
-// SAFETY: the struct is bytes, of which every pattern is a value.
+// SAFETY: the struct consists of bytes, and every pattern of bytes is a valid value.
 unsafe impl FieldType for Mc2InitTiling {
     const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
 }
 
-// SAFETY: the fields follow one another from the first byte to the last, as the test below checks.
+// SAFETY: the fields cover the struct from the first byte to the last without gaps, as the test
+// below checks.
 unsafe impl Tiling for Mc2InitTiling {
     const LAYOUT: &'static Layout = &Layout {
         name: Cow::Borrowed("Mc2InitTiling"),
@@ -279,13 +284,13 @@ unsafe impl Tiling for Mc2InitTiling {
 
 macro_rules! cc_tiling {
     ($bytes:literal $(, $rest:expr)?) => {
-        // SAFETY: the struct is bytes, of which every pattern is a value.
+        // SAFETY: the struct consists of bytes, and every pattern of bytes is a valid value.
         unsafe impl FieldType for Mc2CcTiling<$bytes> {
             const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
         }
 
-        // SAFETY: the fields follow one another from the first byte to the last, as the test below
-        // checks.
+        // SAFETY: the fields cover the struct from the first byte to the last without gaps, as the
+        // test below checks.
         unsafe impl Tiling for Mc2CcTiling<$bytes> {
             const LAYOUT: &'static Layout = &Layout {
                 name: Cow::Borrowed("Mc2CcTiling"),

@@ -1,5 +1,5 @@
-//! Filling the communication structs of a tiling struct, and checking those that come from
-//! elsewhere.
+//! Functions that fill the communication structs of a tiling struct, and that check structs which
+//! were filled elsewhere.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,7 +14,8 @@ fn problem(layout: &Layout, problem: String) -> TilingError {
     TilingError::Communication { tiling: layout.path().into(), problem: problem.into() }
 }
 
-/// Writes the `Mc2InitTiling` and these members into a tiling struct.
+/// Writes the `Mc2InitTiling` of a tiling struct, and an `Mc2CcTiling` for each of `members`.
+/// `init` gets the offsets of the members in bytes.
 pub(super) fn write<T: Tiling>(
     tiling: &mut T,
     init: impl FnOnce(&[u32]) -> [u8; 64],
@@ -22,7 +23,7 @@ pub(super) fn write<T: Tiling>(
 ) -> std::result::Result<(), TilingError> {
     let layout = T::LAYOUT;
     if layout.role != Role::User {
-        return Err(problem(layout, "give the whole struct that this is a field of".to_owned()));
+        return Err(problem(layout, "fill the whole struct that contains this one".to_owned()));
     }
     if !Communication::of(layout).has_init() {
         return Err(problem(
@@ -38,12 +39,13 @@ pub(super) fn write<T: Tiling>(
         );
         return Err(problem(layout, text));
     }
-    // The places lie in the struct, whose size was checked when it was compiled.
+    // The cast keeps the offsets: they are below the size of the struct, which was checked at
+    // compile time.
     let offsets: Vec<u32> = places[..given].iter().map(|&place| place as u32).collect();
     let init = init(&offsets);
-    // SAFETY: the bytes of the struct, which nobody else sees meanwhile. The writes are an
-    // `Mc2InitTiling` where `LAYOUT` says that there is one, and the head of an `Mc2CcTiling` where
-    // it says that there is one; every byte pattern of both is a value.
+    // SAFETY: the slice covers the bytes of the struct, which is borrowed exclusively. The writes
+    // go to the offsets that `LAYOUT` gives for an `Mc2InitTiling` and for the beginnings of
+    // `Mc2CcTiling`s. Every byte pattern of both structs is a valid value.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut((&raw mut *tiling).cast::<u8>(), size_of::<T>()) };
     bytes[..init.len()].copy_from_slice(&init);
@@ -53,8 +55,9 @@ pub(super) fn write<T: Tiling>(
     Ok(())
 }
 
-/// Checks that a struct can be used for a launch: its ranges, and, for a kernel with a client, the
-/// parts that the server reads.
+/// Checks that a tiling struct can be used for a launch: its fields are within their ranges. For a
+/// kernel with a client, also checks that the parts that the server reads were filled for
+/// `product`.
 pub(in crate::kernel) fn ready<T: Tiling>(
     tiling: &T,
     client: bool,
@@ -71,8 +74,8 @@ pub(in crate::kernel) fn ready<T: Tiling>(
         Some(product) if a2 != (product == Product::A2) => {
             let of = if a2 { "the A2" } else { "a product other than the A2" };
             let text = format!(
-                "its `Mc2InitTiling` was filled for {of}, and the device is of the product {product:?}: \
-                 give that one to `Mc2InitTilingConfig::builder().product(..)`"
+                "its `Mc2InitTiling` was filled for {of}, but the device is of the product {product:?}: \
+                 pass that product to `Mc2InitTilingConfig::builder().product(..)`"
             );
             Err(problem(T::LAYOUT, text).into())
         }
@@ -80,8 +83,8 @@ pub(in crate::kernel) fn ready<T: Tiling>(
     }
 }
 
-/// Checks that the communication structs in these bytes, as many as the layout has, were filled for
-/// this layout.
+/// Checks that the communication structs in a tiling struct were filled for its layout. `bytes`
+/// must have the size of the layout.
 pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), TilingError> {
     let communication = Communication::of(layout);
     if layout.role != Role::User || !communication.has_init() {
@@ -93,15 +96,18 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
         let text = if version == 0 {
             "its `Mc2InitTiling` was not filled: use `Mc2InitTilingConfig::fill`".to_owned()
         } else {
-            format!("its `Mc2InitTiling` has version {version}, but {INIT_VERSION} is known here")
+            format!(
+                "its `Mc2InitTiling` has version {version}, but `hccl` reads version {INIT_VERSION}: fill it with this release of `hccl`"
+            )
         };
         return Err(problem(layout, text));
     }
     let places = communication.cc_tilings();
     if count as usize > places.len() {
         let there = places.len();
-        let text =
-            format!("its `Mc2InitTiling` counts {count} `Mc2CcTiling`, but there are {there}");
+        let text = format!(
+            "its `Mc2InitTiling` counts {count} `Mc2CcTiling`, but the struct has {there}: compare the layouts of both sides"
+        );
         return Err(problem(layout, text));
     }
     for offset in init.offsets() {
@@ -115,7 +121,7 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
         let version = bytes[offset as usize + 3];
         if version != CC_VERSION {
             let text = format!(
-                "the `Mc2CcTiling` at offset {offset} has version {version}, but {CC_VERSION} is known here"
+                "the `Mc2CcTiling` at offset {offset} has version {version}, but `hccl` reads version {CC_VERSION}: fill it with this release of `hccl`"
             );
             return Err(problem(layout, text));
         }
@@ -123,8 +129,8 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
     Ok(())
 }
 
-/// Returns a number for the links that a kernel with this tiling struct needs: the same for all
-/// that communicate alike. The struct was found to be [`ready`].
+/// Returns a number that stands for the links which a kernel with this tiling struct needs. Tiling
+/// structs with equal `Mc2CcTiling`s have the same number. [`ready`] must have accepted the struct.
 pub(in crate::kernel) fn way_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for offset in Mc2InitTiling::read(bytes).offsets() {

@@ -1,9 +1,10 @@
-//! `Mc2CcTilingConfig` of CANN, on the host: settings in, [`Mc2InitTiling`] and `Mc2CcTiling` out.
+//! CANN's `Mc2CcTilingConfig` on the host, which fills an [`Mc2InitTiling`] and `Mc2CcTiling`s from
+//! settings.
 //!
-//! CANN's class checks little: it takes an operation that the product does not have, a step size
-//! where it means nothing, and a setting that is read on another product only. The kernel then
-//! waits for ever, or the server does something else. So this file also checks the rules of the
-//! documents for each product.
+//! CANN's class checks little. It accepts an operation that the product does not have, a step size
+//! that has no effect, and a setting that only another product reads. The kernel then waits for
+//! ever, or the server does something else. So this module also checks the rules of CANN's
+//! documentation for each product.
 
 use typed_builder::TypedBuilder;
 
@@ -13,8 +14,8 @@ use super::{CmdType, DataType, Mc2InitTiling, Tiling, TilingError, communication
 use crate::dtype::ReduceKind;
 use crate::{Product, Result};
 
-/// The settings of the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds
-/// of structs.
+/// The settings of an [`Mc2InitTiling`]. Its method [`fill`](Self::fill) writes the `Mc2InitTiling`
+/// and the `Mc2CcTiling`s of a tiling struct.
 ///
 /// ```
 /// use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig, Mc2InitTilingConfig};
@@ -34,7 +35,7 @@ use crate::{Product, Result};
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`Mc2InitTilingConfig`]: each method sets one. From [`Mc2InitTilingConfig::builder`].\n\n\
+        doc = "The builder of an [`Mc2InitTilingConfig`], made by [`Mc2InitTilingConfig::builder`]. Each method sets one setting.\n\n\
             ```\n\
             use hccl::Product;\n\
             use hccl::kernel::tiling::Mc2InitTilingConfig;\n\
@@ -44,16 +45,17 @@ use crate::{Product, Result};
     )
 )]
 pub struct Mc2InitTilingConfig {
-    /// The product that the kernel runs on; [`Runtime::product`](crate::Runtime::product) returns
-    /// that of the devices at hand.
+    /// The product that the kernel runs on. [`Runtime::product`](crate::Runtime::product) returns
+    /// the product of the runtime's devices.
     product: Product,
-    /// A debug mode of CANN's: 1 to 4, or 250 and more.
+    /// The debug mode of CANN: 1 to 4, or at least 250.
     #[builder(default, setter(strip_option))]
     debug_mode: Option<u8>,
-    /// `BatchWrite` on the A3: queues of each core, at least 1. Queues times cores are at most 40.
+    /// The number of queues of each core for `BatchWrite` on the A3, at least 1. The number of
+    /// queues times the number of cores must be at most 40.
     #[builder(default, setter(strip_option))]
     queue_num: Option<u16>,
-    /// `BatchWrite` on the A3: cores that use queues, at least 1.
+    /// The number of cores that use queues for `BatchWrite` on the A3, at least 1.
     #[builder(default, setter(strip_option))]
     comm_block_num: Option<u16>,
 }
@@ -76,7 +78,7 @@ pub struct Mc2InitTilingConfig {
 #[builder(
     doc,
     builder_type(
-        doc = "Settings of a [`Mc2CcTilingConfig`]: each method sets one. From [`Mc2CcTilingConfig::builder`].\n\n\
+        doc = "The builder of an [`Mc2CcTilingConfig`], made by [`Mc2CcTilingConfig::builder`]. Each method sets one setting.\n\n\
             ```\n\
             use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig};\n\
             \n\
@@ -86,54 +88,56 @@ pub struct Mc2InitTilingConfig {
     )
 )]
 pub struct Mc2CcTilingConfig {
-    /// The name of the communicator, 1 to 127 bytes, no NUL:
+    /// The name of the communicator, 1 to 127 bytes without a NUL:
     /// [`Communicator::name`](crate::Communicator::name).
     #[builder(setter(into))]
     pub(super) group_name: String,
     /// The operation.
     pub(super) op_type: CmdType,
-    /// The algorithm in CANN's words, at most 127 bytes, no NUL; without it [`CmdType::algorithm`].
-    /// Only the A3 reads it, and the A3 wants one of the same operation.
+    /// The algorithm in CANN's notation, at most 127 bytes without a NUL. The default is
+    /// [`CmdType::algorithm`]. Only the A3 reads it; there it must be an algorithm of the same
+    /// operation.
     #[builder(default, setter(into, strip_option))]
     pub(super) algorithm: Option<String>,
-    /// How elements are combined, by `AllReduce` and `ReduceScatter`; without it the sum.
+    /// The reduction of `AllReduce` or `ReduceScatter`. The default is the sum.
     #[builder(default, setter(strip_option))]
     pub(super) reduce_op: Option<ReduceKind>,
     /// The type of the elements that are read. The 950 needs it; the A2 and the A3 use the type
     /// that the kernel gives.
     #[builder(default, setter(into, strip_option))]
     pub(super) source_type: Option<DataType>,
-    /// The type of the elements that are written; without it that of the source.
+    /// The type of the elements that are written. The default is the type of the source.
     #[builder(default, setter(into, strip_option))]
     pub(super) destination_type: Option<DataType>,
-    /// The communication engine, by the numbers of [`ascend_sys::CommEngine`]; 0 leaves the choice
-    /// to CANN.
+    /// The number of the communication engine in [`ascend_sys::CommEngine`]. 0 leaves the choice to
+    /// CANN.
     #[builder(default)]
     pub(super) engine: u8,
-    /// `AlltoAllV` on the A3: steps between two commits, which must divide the number of ranks. 0
-    /// commits whole turns.
+    /// The number of steps between two commits of an `AlltoAllV` on the A3. It must divide the
+    /// number of ranks. With 0, a commit is for a whole turn.
     #[builder(default)]
     pub(super) step_size: u8,
-    /// `AllGather` and `AlltoAll` on the A2: do not copy a rank's own block to its output.
+    /// Whether `AllGather` or `AlltoAll` on the A2 leaves out the copy of a rank's own block to its
+    /// output.
     #[builder(default)]
     pub(super) skip_local_rank_copy: bool,
-    /// `AllReduce` and `AlltoAll` on the A2: the input is already in the window.
+    /// Whether the input of `AllReduce` or `AlltoAll` on the A2 is already in the window.
     #[builder(default)]
     pub(super) skip_buffer_window_copy: bool,
 }
 
 impl Mc2InitTilingConfig {
-    /// Writes the [`Mc2InitTiling`] and, in the order of its fields, an `Mc2CcTiling` for each of
-    /// `members`. If there are fewer members than fields, the last fields are left alone: the
-    /// server does not learn of them. No other field is touched.
+    /// Writes the [`Mc2InitTiling`] of a tiling struct, and an `Mc2CcTiling` for each of `members`,
+    /// in the order of the fields. If there are fewer members than `Mc2CcTiling` fields, the last
+    /// of these fields do not change, and the server does not read them. No other field changes.
     ///
-    /// The CANN functions are the two `GetTiling` of `Mc2CcTilingConfig`.
+    /// This does the work of both overloads of `Mc2CcTilingConfig::GetTiling` in CANN.
     ///
     /// # Errors
     ///
     /// [`Error::Tiling`](crate::Error::Tiling) for a setting that CANN or the product does not
-    /// take, for more members than the struct has, and for a struct without an `Mc2InitTiling`.
-    /// Then nothing is written.
+    /// support, for more members than the struct has `Mc2CcTiling` fields, and for a struct without
+    /// an `Mc2InitTiling`. After an error, the struct is unchanged.
     pub fn fill<T: Tiling>(&self, tiling: &mut T, members: &[Mc2CcTilingConfig]) -> Result<()> {
         let filled = self.checked(members)?;
         let bytes = members
@@ -162,7 +166,7 @@ impl Mc2InitTilingConfig {
                 return refuse(
                     setting,
                     value,
-                    "only `BatchWrite` has queues, and no member does it",
+                    "only `BatchWrite` has queues, and no member is a `BatchWrite`",
                 );
             }
             if value == 0 {
@@ -172,7 +176,7 @@ impl Mc2InitTilingConfig {
         let (queues, cores) = (self.queue_num.unwrap_or(1), self.comm_block_num.unwrap_or(1));
         if u32::from(queues) * u32::from(cores) > 40 {
             let value = format!("{queues}, times {cores} of `comm_block_num`");
-            return refuse("queue_num", value, "together they must be at most 40");
+            return refuse("queue_num", value, "their product must be at most 40");
         }
         let (queue_num, comm_block_num) =
             (self.queue_num.unwrap_or(0), self.comm_block_num.unwrap_or(0));

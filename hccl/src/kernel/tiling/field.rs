@@ -11,7 +11,7 @@ use crate::error::Result;
 ///
 /// # Safety
 ///
-/// `ITEM` is the type: its size, and the patterns of bytes that are values of it.
+/// `ITEM` must describe the type: its size, and the byte patterns that are valid values.
 ///
 /// ```
 /// use hccl::kernel::Tiling;
@@ -29,16 +29,16 @@ use crate::error::Result;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tiling struct",
-    label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",
+    label = "a field is a number, a `bool`, or a struct with `#[derive(Tiling)]`",
     note = "a struct of your own needs `#[derive(Tiling)]` and `#[repr(C)]` as well",
     note = "numbers are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
-    note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
+    note = "store an enum as its number, a `u32`; write an array as `[T; N]`, not as a type alias"
 )]
 pub unsafe trait FieldType: Sized + 'static {
-    /// The type as data.
+    /// The type as an item of a [`Layout`].
     const ITEM: Item;
 
-    /// Checks that the fields of a struct lie in their ranges.
+    /// Checks that the fields of a struct are within their ranges.
     #[doc(hidden)]
     fn check_value(&self) -> Result<()> {
         Ok(())
@@ -49,8 +49,8 @@ macro_rules! numbers {
     ($($ty:ty: $number:ident;)*) => {
         $(
             const _: () = assert!(size_of::<$ty>() == Number::$number.size() as usize);
-            // SAFETY: two patterns are values of `bool`, as the table knows; all are values of the
-            // others.
+            // SAFETY: the size is checked above. `Number::Bool` stands for the two valid byte
+            // patterns of a `bool`. For the other types, every pattern is valid.
             unsafe impl FieldType for $ty {
                 const ITEM: Item = Item::Number(Number::$number);
             }
@@ -74,8 +74,8 @@ numbers! {
     bool: Bool;
 }
 
-/// Checks that these bytes can be a struct of this layout: as many as it has, and every `bool` 0
-/// or 1.
+/// Checks that the bytes can be a struct of this layout: their number must be the size of the
+/// struct, and each `bool` must be 0 or 1.
 pub(super) fn check_bytes(layout: &Layout, bytes: &[u8]) -> Result<(), TilingError> {
     if bytes.len() != layout.size as usize {
         return Err(TilingError::WrongSize {
@@ -95,7 +95,7 @@ fn check_bools(
 ) -> Result<(), TilingError> {
     for field in layout.fields() {
         let start = base + field.offset as usize;
-        // The sizes in a layout were checked when it was made: nothing here lies outside the bytes.
+        // The sizes in a layout were checked when it was made, so every field is within the bytes.
         match &field.item {
             Item::Number(Number::Bool) => {
                 let all = bytes.iter().enumerate().skip(start).take(field.count() as usize);

@@ -1,5 +1,5 @@
-//! The operations that a kernel can ask for, and the types of their elements, as the communication
-//! structs name them.
+//! The operations that a kernel can request and the types of their elements, with their numbers in
+//! the communication structs.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::dtype::DType;
 
 macro_rules! commands {
     ($($name:ident, $code:ident, $text:literal, $algorithm:literal, $doc:literal;)*) => {
-        /// The operations that a kernel can ask for (`HcclCMDType`).
+        /// An operation that a kernel can request (`HcclCMDType`).
         ///
         /// ```
         /// use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig};
@@ -27,17 +27,17 @@ macro_rules! commands {
             /// Every operation.
             pub const ALL: &'static [CmdType] = &[$(CmdType::$name,)*];
 
-            /// Returns CANN's number for it (`HcclCMDType`).
+            /// Returns CANN's number for the operation (`HcclCMDType`).
             pub const fn code(self) -> u32 {
                 match self { $(CmdType::$name => ascend_sys::HcclCMDType::$code.0,)* }
             }
 
-            /// Returns the name of the method of the in-kernel client.
+            /// Returns the name of the operation's method in Ascend C's `Hccl` client.
             pub const fn name(self) -> &'static str {
                 match self { $(CmdType::$name => $text,)* }
             }
 
-            /// Returns the algorithm that the documents give for it on the A3.
+            /// Returns the algorithm that CANN's documentation gives for the operation on the A3.
             pub const fn algorithm(self) -> &'static str {
                 match self { $(CmdType::$name => $algorithm,)* }
             }
@@ -47,23 +47,23 @@ macro_rules! commands {
 
 commands! {
     AllReduce, HCCL_CMD_ALLREDUCE, "AllReduce", "AllReduce=level0:doublering",
-        "`AllReduce`.";
+        "`AllReduce`: combines the elements of all ranks; every rank gets the result.";
     AllGather, HCCL_CMD_ALLGATHER, "AllGather", "AllGather=level0:doublering",
-        "`AllGather`.";
+        "`AllGather`: gives every rank the blocks of all ranks.";
     ReduceScatter, HCCL_CMD_REDUCE_SCATTER, "ReduceScatter", "ReduceScatter=level0:doublering",
-        "`ReduceScatter`.";
+        "`ReduceScatter`: combines the blocks of all ranks; each rank gets one block.";
     AllToAllV, HCCL_CMD_ALLTOALLV, "AlltoAllV", "AlltoAll=level0:fullmesh;level1:pairwise",
-        "`AlltoAllV`: A3 and 950.";
+        "`AlltoAllV`: exchanges blocks of any length. Only on the A3 and the 950.";
     AllToAll, HCCL_CMD_ALLTOALL, "AlltoAll", "AlltoAll=level0:fullmesh;level1:pairwise",
-        "`AlltoAll`.";
+        "`AlltoAll`: exchanges blocks of equal length.";
     BatchWrite, HCCL_CMD_BATCH_WRITE, "BatchWrite", "BatchWrite=level0:fullmesh",
-        "`BatchWrite`: A2 and A3.";
+        "`BatchWrite`: writes to other ranks. Only on the A2 and the A3.";
     AllToAllVWrite, HCCL_CMD_HALF_ALLTOALLV, "AlltoAllvWrite", "AlltoAll=level0:fullmesh;level1:pairwise",
-        "`AlltoAllvWrite`: 950 (`HCCL_CMD_HALF_ALLTOALLV`).";
+        "`AlltoAllvWrite`: writes blocks to windows. Only on the 950 (`HCCL_CMD_HALF_ALLTOALLV`).";
 }
 
 impl CmdType {
-    /// Whether it combines elements.
+    /// Whether the operation combines elements.
     pub const fn reduces(self) -> bool {
         matches!(self, CmdType::AllReduce | CmdType::ReduceScatter)
     }
@@ -81,8 +81,8 @@ impl fmt::Display for CmdType {
 
 macro_rules! data_types {
     ($($name:ident, $code:ident, $text:literal;)*) => {
-        /// The types of elements that the communication server knows (`HcclDataType`): those of
-        /// [`DType`] and the floats of 8 bits.
+        /// An element type that the communication server supports (`HcclDataType`): a type of
+        /// [`DType`], or a float of 8 bits.
         ///
         /// ```
         /// use hccl::dtype::DType;
@@ -93,20 +93,20 @@ macro_rules! data_types {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum DataType {
-            $(#[doc = concat!("`", $text, "`.")] $name,)*
+            $(#[doc = concat!("The element type `", $text, "`.")] $name,)*
         }
 
         impl DataType {
             /// Every type, in the order of CANN's numbers.
             pub const ALL: &'static [DataType] = &[$(DataType::$name,)*];
 
-            /// Returns CANN's number for it (`HcclDataType`).
+            /// Returns CANN's number for the type (`HcclDataType`).
             pub const fn code(self) -> u8 {
-                // The numbers are below 20.
+                // The cast keeps the number, because all numbers are below 20.
                 match self { $(DataType::$name => ascend_sys::HcclDataType::$code.0 as u8,)* }
             }
 
-            /// Returns its name.
+            /// Returns the name of the type, for example `f16`.
             pub const fn name(self) -> &'static str {
                 match self { $(DataType::$name => $text,)* }
             }

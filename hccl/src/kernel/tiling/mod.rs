@@ -1,12 +1,11 @@
-//! Tiling structs: plain data that the host fills and a kernel reads. Use one for the numbers that
-//! are not known when the kernel is recorded, and for the communication of a kernel. A kernel with
-//! neither needs none.
+//! Tiling structs: plain data that the host fills and a kernel reads. Use one for numbers that are
+//! not known when the kernel is recorded, and for the communication of a kernel. Other kernels need
+//! no tiling struct.
 //!
 //! A kernel takes its sizes, counts and switches from one tiling struct. The host writes it in
-//! Rust, the kernel reads it in C++, and a server that communicates for the kernel reads parts of
-//! it too. So every byte has to be where the others look for it. `#[derive(Tiling)]` holds the Rust
-//! struct to that, field by field, when the program is compiled, and makes the C++ from the same
-//! table:
+//! Rust, the kernel reads it in C++, and the communication server reads parts of it too. So all
+//! three must agree on the offset of every byte. `#[derive(Tiling)]` checks the Rust struct field
+//! by field at compile time, and makes the C++ struct from the same layout:
 //!
 //! ```
 //! use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
@@ -30,43 +29,44 @@
 //! let mut tiling = AllToAllTiling { tail_num: 1, tile_len: 128, ..AllToAllTiling::zeroed() };
 //! tiling.set_tile_num(2)?; // 0 and 256 are errors
 //!
-//! // What `Mc2CcTilingConfig` of CANN does: the structs for the communication server.
+//! // Fill the structs for the communication server, as CANN's `Mc2CcTilingConfig` does.
 //! let member = Mc2CcTilingConfig::builder().group_name("world").op_type(CmdType::AllToAll).build();
 //! Mc2InitTilingConfig::builder().product(Product::A3).build().fill(&mut tiling, &[member])?;
 //!
-//! assert_eq!(AllToAllTiling::ALL_TO_ALL_OFFSET, 64); // what `SetCcTilingV2` takes
+//! assert_eq!(AllToAllTiling::ALL_TO_ALL_OFFSET, 64); // the argument of `SetCcTilingV2`
 //! println!("{}", AllToAllTiling::LAYOUT); // offset, size, type and name of each field
-//! println!("{}", tiling.dump()); // and its values
+//! println!("{}", tiling.dump()); // the same with the values
 //! println!("{}", AllToAllTiling::LAYOUT.header()); // the C++ struct, with assertions
 //!
-//! let bytes = tiling.as_bytes(); // what the kernel gets
+//! let bytes = tiling.as_bytes(); // the kernel gets these
 //! let again = AllToAllTiling::from_bytes(bytes)?;
 //! assert_eq!(again.tile_num, 2);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What a field can be
+//! # Types of fields
 //!
 //! | Rust | C++ | |
 //! | --- | --- | --- |
 //! | `i8` to `i64`, `u8` to `u64` | `int8_t` to `uint64_t` | |
-//! | `f32`, `f64` | `float`, `double` | no `double` in the macros of the older form |
+//! | `f32`, `f64` | `float`, `double` | [`macro_header`](Layout::macro_header) has no `double` |
 //! | [`f16`](crate::f16), [`bf16`](crate::bf16) | `uint16_t` | a kernel reads the bits as `half` or `bfloat16_t` |
-//! | `bool` | `bool` | not in the macros of the older form |
+//! | `bool` | `bool` | [`macro_header`](Layout::macro_header) has no `bool` |
 //! | `[T; N]`, also of arrays | `T name[N]` | |
-//! | a struct with the derive | the struct | its size is a multiple of 8 too |
+//! | a struct with the derive | the struct | its size must be a multiple of 8 as well |
 //! | [`Mc2InitTiling`], [`Mc2CcTiling`], [`TCubeTiling`] | CANN's own | from `kernel_tiling/kernel_tiling.h` |
 //!
-//! Bytes between fields do not exist unless they are written down as fields: Rust may not show
-//! uninitialised padding to anybody, and the bytes that a kernel receives should not depend on
-//! earlier contents of memory. The compiler says how many are missing and where.
+//! A tiling struct has no implicit padding: all bytes between fields must be declared as fields.
+//! Rust must not expose uninitialised padding, and the bytes that a kernel receives should not
+//! depend on earlier contents of memory. If padding is missing, the error of the compiler says how
+//! many bytes are missing and where.
 //!
 //! # Sizes
 //!
 //! A struct with more than [`MAX_SIZE`] bytes does not compile. CANN recommends less than 2 KiB for
-//! data that travels with a launch. One [`Mc2InitTiling`] counts up to eight [`Mc2CcTiling`]; the
-//! A3 takes three of them at launch, which is checked there.
+//! data that is passed with a launch. An [`Mc2InitTiling`] has room for the offsets of eight
+//! [`Mc2CcTiling`]. The A3 accepts at most three at a launch, and the launch checks this.
 
 mod built_in;
 pub(in crate::kernel) mod communication;
@@ -77,11 +77,11 @@ mod kinds;
 pub(in crate::kernel) mod range;
 mod rules;
 mod shape;
-#[expect(clippy::module_inception, reason = "it is about the trait of that name")]
+#[expect(clippy::module_inception, reason = "the module is about the trait of that name")]
 mod tiling;
 
 pub use crate::error::tiling::TilingError;
-/// Where a tiling struct has the parts for the communication server.
+/// The offsets of the parts of a tiling struct that the communication server reads.
 ///
 /// ```
 /// use hccl::kernel::tiling::Communication;
@@ -119,7 +119,7 @@ pub use ascend_program::layout::Dump;
 /// assert_eq!(offsets, [0, 8, 12]);
 /// ```
 pub use ascend_program::layout::Field;
-/// The error of [`Layout::macro_header`].
+/// The error that [`Layout::macro_header`] returns for a struct which its macros cannot express.
 ///
 /// ```
 /// use hccl::kernel::Tiling;
@@ -129,10 +129,10 @@ pub use ascend_program::layout::Field;
 /// struct Flags { count: u32, on: bool, rest: [u8; 3] }
 ///
 /// let error = Flags::LAYOUT.macro_header("Add").unwrap_err();
-/// println!("{}: {}", error.subject, error.problem); // there is no `bool` in the older form
+/// println!("{}: {}", error.subject, error.problem); // the macros have no `bool`
 /// ```
 pub use ascend_program::layout::HeaderError;
-/// The type of a [`Field`].
+/// The type of a [`Field`]: a number or a struct.
 ///
 /// ```
 /// use hccl::kernel::Tiling;
@@ -144,7 +144,7 @@ pub use ascend_program::layout::HeaderError;
 /// assert_eq!(Sizes::LAYOUT.fields()[1].item, Item::Number(Number::F32));
 /// ```
 pub use ascend_program::layout::Item;
-/// The table of a tiling struct: [`Tiling::LAYOUT`].
+/// The layout of a tiling struct, which is a table of its fields: [`Tiling::LAYOUT`].
 ///
 /// ```
 /// use hccl::kernel::Tiling;
@@ -169,7 +169,7 @@ pub use ascend_program::layout::Layout;
 /// assert_eq!(Sizes::LAYOUT.fields()[0].item, Item::Number(Number::U64));
 /// ```
 pub use ascend_program::layout::Number;
-/// Whether a struct is CANN's or the program's.
+/// The role of a tiling struct: one of CANN's own structs, or a struct of the program.
 ///
 /// ```
 /// use hccl::kernel::tiling::Role;
@@ -188,7 +188,7 @@ pub use config::{
 };
 pub use cube::TCubeTiling;
 pub use field::FieldType;
-/// Makes a struct a tiling struct.
+/// Makes a struct a tiling struct: implements the trait of the same name for it.
 ///
 /// ```
 /// use hccl::kernel::Tiling;
@@ -213,7 +213,7 @@ pub use tiling::Tiling;
 mod tests {
     use super::*;
 
-    /// As another crate writes it, but for the path of `hccl`.
+    /// A tiling struct as in another crate, except for the path of `hccl`.
     #[derive(Tiling, Clone, Copy)]
     #[repr(C)]
     #[tiling(crate = crate)]

@@ -1,4 +1,4 @@
-//! Ranges of fields, read while the program is compiled.
+//! The ranges of the fields of a tiling struct, evaluated at compile time.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -8,26 +8,28 @@ use super::TilingError;
 use crate::dtype::{bf16, f16};
 use crate::error::Result;
 
-/// A range of numbers of a type.
+/// A range of numbers of type `T`.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeBounds<T> {
     is_empty: bool,
-    /// Returns the text for a value that is out of range. It is a function, so that nothing is
-    /// asked of `T` where the range of another type is refused.
+    /// Returns the value as text if it is out of range. This is a function pointer, so that `check`
+    /// needs no trait bounds on `T`. If a type cannot have a range, the compiler then reports only
+    /// that.
     outside: fn(&RangeBounds<T>, &T) -> Option<String>,
     start: T,
     end: T,
-    /// Whether `end` is a value of the range.
+    /// Whether the range includes `end`.
     closed: bool,
 }
 
 impl<T> RangeBounds<T> {
-    /// Whether no value lies in it.
+    /// Whether the range contains no value.
     pub const fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// Refuses a value out of range: of a field, with the range as it is written.
+    /// Returns an error if the value of a field is out of range. `range` is the text of the range
+    /// in the source.
     pub fn check(
         &self,
         value: &T,
@@ -52,20 +54,21 @@ fn outside<T: PartialOrd + Debug>(bounds: &RangeBounds<T>, value: &T) -> Option<
     (!(below && *value >= bounds.start)).then(|| format!("{value:?}"))
 }
 
-/// A range of Rust whose ends are numbers `T`.
+/// A range type of Rust whose ends have type `T`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no range of `{T}`",
     label = "the ends are constants of the type of the field",
-    note = "only a field that is a number, or an array of numbers, has a range; the ends of one of `f16` or `bf16` are constants such as `f16::ONE`"
+    note = "only a field that is a number, or an array of numbers, has a range; the ends of a range of `f16` or `bf16` are constants such as `f16::ONE`"
 )]
 pub trait RangeOf<T> {
-    /// The type that reads the range.
+    /// The reader type of this range type.
     type Reader;
-    /// The only reader.
+    /// The only value of the reader type.
     const READER: Self::Reader;
 }
 
-/// Reads a range `R` in a constant, where functions of a trait cannot be called.
+/// A reader of ranges `R`. Its method `read` is inherent, because a constant cannot call the
+/// functions of a trait.
 #[derive(Debug)]
 pub struct Reader<R>(PhantomData<R>);
 
@@ -82,7 +85,7 @@ macro_rules! reader {
         }
 
         impl Reader<$range<$ty>> {
-            /// Returns the ends of a range.
+            /// Returns the bounds of a range.
             pub const fn read(self, $it: &$range<$ty>) -> RangeBounds<$ty> {
                 let (start, end, closed): ($ty, $ty, bool) = $ends;
                 let $number = start;
@@ -96,7 +99,8 @@ macro_rules! reader {
     };
 }
 
-/// Implements ranges for numbers: their first and last values, and how a constant compares them.
+/// Implements ranges for number types. Each line gives the first and last value of a type, and the
+/// expression by which a constant compares two of its values.
 macro_rules! numbers {
     ($($ty:ty: $first:ident, $last:ident, $number:ident => $key:expr;)*) => {$(
         reader!($ty, Range, it => (it.start, it.end, false), $number => $key);

@@ -1,4 +1,5 @@
-//! The rules of the documents for the settings of one kind of communication, by product.
+//! The rules of CANN's documentation for the settings of one kind of communication, for each
+//! product.
 
 use std::borrow::Cow;
 
@@ -17,8 +18,9 @@ pub(super) fn refuse<T>(
     Err(TilingError::Setting { setting, value, rule: rule.into() })
 }
 
-/// Checks a text that must fit with its NUL in CANN's 128 bytes: its class copies nothing of a
-/// longer one.
+/// Checks a text and returns it as CANN's 128 bytes, padded with NULs. The text must leave room for
+/// one NUL, because CANN's class copies nothing of a longer text. `least` is the minimum length in
+/// bytes.
 pub(super) fn text(setting: &'static str, value: &str, least: usize) -> TilingResult<[u8; 128]> {
     let mut bytes = [0; 128];
     if value.len() < least || value.len() >= bytes.len() || value.contains('\0') {
@@ -49,13 +51,13 @@ impl Mc2CcTilingConfig {
             (CmdType::AllToAllV, Product::A2) => refuse(
                 "op_type",
                 op,
-                "the A2 does not have it in kernels; use `AlltoAll` with equal counts",
+                "kernels on the A2 do not support it; use `AlltoAll` with equal counts",
             ),
             (CmdType::BatchWrite, Product::Ascend950) => {
-                refuse("op_type", op, "the 950 does not have it; use `AlltoAllvWrite`")
+                refuse("op_type", op, "the 950 does not support it; use `AlltoAllvWrite`")
             }
             (CmdType::AllToAllVWrite, Product::A2 | Product::A3) => {
-                refuse("op_type", op, "only the 950 has it; use `BatchWrite`")
+                refuse("op_type", op, "only the 950 supports it; use `BatchWrite`")
             }
             _ => Ok(()),
         }
@@ -64,13 +66,14 @@ impl Mc2CcTilingConfig {
     fn check_reduction(&self) -> TilingResult {
         match self.reduce_op {
             Some(kind) if !self.op_type.reduces() => {
-                let rule = format!("{} does not combine elements; leave it out", self.op_type);
+                let rule =
+                    format!("{} does not combine elements; leave `reduce_op` out", self.op_type);
                 refuse("reduce_op", kind, rule)
             }
             Some(kind @ ReduceKind::Prod) => refuse(
                 "reduce_op",
                 kind,
-                "kernels have sum, max and min; use the collective of the host",
+                "kernels support sum, max and min; call the collective on the host",
             ),
             _ => Ok(()),
         }
@@ -87,7 +90,7 @@ impl Mc2CcTilingConfig {
                 );
             }
             if product == Product::Ascend950 {
-                let rule = "the 950 goes by it and not by what the kernel says; give the type of the elements";
+                let rule = "the 950 takes the type from this setting and not from the kernel; give the type of the elements";
                 return refuse("source_type", "not given", rule);
             }
             return Ok(());
@@ -97,7 +100,8 @@ impl Mc2CcTilingConfig {
         let on_950 = product == Product::Ascend950;
         if on_950 && narrow && self.op_type == CmdType::ReduceScatter {
             if !matches!(destination, T::F16 | T::BF16 | T::F32) {
-                let rule = format!("ReduceScatter of {source} writes f16, bf16 or f32; say which");
+                let rule =
+                    format!("ReduceScatter of {source} writes f16, bf16 or f32; give one of these");
                 return refuse("destination_type", destination, rule);
             }
             return Ok(());
@@ -107,7 +111,10 @@ impl Mc2CcTilingConfig {
         let moved = !on_950 || !matches!(source, T::U64 | T::F8E8M0);
         let taken = if self.op_type.reduces() { reduced } else { moved };
         if !taken {
-            let rule = format!("{} of the {product} does not take it in kernels", self.op_type);
+            let rule = format!(
+                "{} of the {product} does not support this type in kernels; use another type",
+                self.op_type
+            );
             return refuse("source_type", source, rule);
         }
         if destination != source {
@@ -123,7 +130,7 @@ impl Mc2CcTilingConfig {
     fn check_algorithm(&self, product: Product) -> TilingResult {
         let algorithm = self.algorithm.as_deref().unwrap_or(self.op_type.algorithm());
         let usual = self.op_type.algorithm();
-        // Every usual algorithm has an `=`.
+        // The start is the name of the operation with the `=`. Every usual algorithm has an `=`.
         let start = usual.split_inclusive('=').next().unwrap_or(usual);
         if product == Product::A3 && !algorithm.starts_with(&format!("{start}level0:")) {
             let rule =
@@ -156,11 +163,11 @@ impl Mc2CcTilingConfig {
         use CmdType::{AllGather, AllReduce, AllToAll};
         let on_a2 = |op| product == Product::A2 && self.op_type == op;
         if self.skip_local_rank_copy && !on_a2(AllGather) && !on_a2(AllToAll) {
-            let rule = "only `AllGather` and `AlltoAll` of the A2 can leave it out";
+            let rule = "only `AllGather` and `AlltoAll` of the A2 can skip this copy; leave it out";
             return refuse("skip_local_rank_copy", true, rule);
         }
         if self.skip_buffer_window_copy && !on_a2(AllReduce) && !on_a2(AllToAll) {
-            let rule = "only `AllReduce` and `AlltoAll` of the A2 can leave it out";
+            let rule = "only `AllReduce` and `AlltoAll` of the A2 can skip this copy; leave it out";
             return refuse("skip_buffer_window_copy", true, rule);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A `TCubeTiling` for a shape.
+//! The builder of a `TCubeTiling` for the shape of a matrix product.
 
 use std::fmt;
 
@@ -12,15 +12,16 @@ use crate::error::product::Product;
 use crate::kernel::tensor::number;
 
 impl TCubeTiling {
-    /// Divides a product of matrices among the cube cores: `c = a * b`, with `c` of `m` rows and
-    /// `n` columns, and `a` of `k` columns. The types are those of [`Kernel::matmul`]; `a` and `b`
-    /// may be given as their transposes.
+    /// Divides the matrix product `c = a * b` among the cube cores. `c` has `m` rows and `n`
+    /// columns, and `a` has `k` columns. `A`, `B` and `C` are the types of the elements, as in
+    /// [`Kernel::matmul`]. The division also holds for a kernel that passes `a` or `b` as its
+    /// transpose.
     ///
-    /// Each core has one piece of `c`, of `single_core_m` by `single_core_n` elements; pieces are
-    /// about the same size, and there are at most as many as there are cores. Blocks are as large
-    /// as L0 permits, with two buffers for `a` and `b` in L0 and in L1, and a second one for `c` if
-    /// it fits. For half floats on A2 and A3, large blocks have 128 by 256 elements, or 256 by 128,
-    /// and a depth of 64, as CANN recommends.
+    /// Each core computes one piece of `c`, of `single_core_m` by `single_core_n` elements. The
+    /// pieces have about the same size, and there are at most as many pieces as cores. Base blocks
+    /// are as large as L0 permits. `a` and `b` have two buffers each, in L0 and in L1. `c` has a
+    /// second buffer in L0 if it fits. For half floats on the A2 and the A3, large base blocks have
+    /// 128 by 256 or 256 by 128 elements and a depth of 64, as CANN recommends.
     ///
     /// ```
     /// use hccl::f16;
@@ -35,7 +36,7 @@ impl TCubeTiling {
     /// fn product(k: Kernel<Tiles>, a: Input<f16>, b: Input<f16>, c: Output<f16>) {
     ///     let t = k.tiling().cube;
     ///     let product = k.matmul::<f16, f16, f16>(&t);
-    ///     // Each core has a piece: down the first column of pieces, then down the next.
+    ///     // The cores take the pieces column by column, each column from the top down.
     ///     let (core, down) = (k.block_index().cast::<i32>(), t.m.div_ceil(t.single_core_m));
     ///     let row = core % down * t.single_core_m;
     ///     let column = core / down * t.single_core_n;
@@ -81,13 +82,13 @@ impl TCubeTiling {
     }
 }
 
-/// A [`TCubeTiling`] that is to be filled, made by [`TCubeTiling::for_shape`].
+/// A builder of a [`TCubeTiling`], made by [`TCubeTiling::for_shape`].
 ///
 /// ```
 /// use hccl::kernel::TCubeTiling;
 /// use hccl::{Product, f16};
 ///
-/// // 1000 times 520 elements, of depth 300.
+/// // A product of 1000 by 520 elements, with a depth of 300.
 /// let cube = TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, 1000, 520, 300).build()?;
 /// assert_eq!((cube.m, cube.n, cube.ka), (1000, 520, 300));
 /// # Ok::<(), hccl::Error>(())
@@ -110,27 +111,29 @@ impl fmt::Debug for TCubeTilingBuilder {
 }
 
 impl TCubeTilingBuilder {
-    /// Sets the most cube cores that take part, at most those of the chip. Without this call all of
-    /// them do: 24 on A2 and A3, 32 on Ascend 950. A device of another chip may have fewer:
-    /// `GetCoreNumAic` of CANN's platform interface tells.
+    /// Sets the maximum number of cube cores that take part, which must not exceed that of the
+    /// chip. The default is all cube cores: 24 on the A2 and the A3, 32 on the Ascend 950. Some
+    /// chips of these products have fewer: `GetCoreNumAic` of CANN's platform interface returns
+    /// their number.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = Some(cores);
         self
     }
 
-    /// Fills it for a product with a bias of this type:
+    /// Fills the tiling for a product with a bias of type `D`: see
     /// [`Matmul::bias`](crate::kernel::Matmul::bias).
     pub fn bias<D: Element>(mut self) -> Self {
         self.matmul.bias = Some(number::<D>());
         self
     }
 
-    /// Fills the tiling. The result breaks none of the rules that a launch is checked for.
+    /// Fills the tiling and returns it. The result keeps all rules that a launch checks.
     ///
     /// # Errors
     ///
-    /// A side that is 0 or does not fit in an `i32`, types that no cube core multiplies, and more
-    /// cores than the chip has, or none.
+    /// [`Error::Tiling`](crate::Error::Tiling) if `m`, `n` or `k` is 0 or does not fit in an `i32`,
+    /// if no cube core multiplies these types, or if the number of cores is 0 or larger than that
+    /// of the chip.
     pub fn build(self) -> Result<TCubeTiling> {
         let chip = self.product.cube();
         let ([m, n, k], cores) = (self.size, self.cores.unwrap_or(chip.cores));

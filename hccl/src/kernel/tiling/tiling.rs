@@ -8,14 +8,14 @@ use super::communication;
 use super::field::{self, FieldType};
 use crate::error::Result;
 
-/// A struct that the host fills and a kernel reads. Implemented by `#[derive(Tiling)]`; see the
-/// [module](super).
+/// A struct that the host fills and a kernel reads. `#[derive(Tiling)]` implements this trait; see
+/// the [module](super).
 ///
 /// # Safety
 ///
-/// `LAYOUT` describes the whole struct: its fields lie where the table says, each has the type that
-/// it says, and between and behind them there are no bytes. The derive checks this when the program
-/// is compiled, so there is no reason to write an implementation by hand.
+/// `LAYOUT` must describe the whole struct: each field has the offset and the type that the layout
+/// gives for it, and there are no bytes between the fields or after the last one. The derive checks
+/// this at compile time, so there is no reason to write an implementation by hand.
 ///
 /// ```
 /// use hccl::kernel::Tiling;
@@ -37,56 +37,58 @@ pub unsafe trait Tiling: FieldType {
     /// The name, offset, size and type of each field. `Display` prints it as a table.
     const LAYOUT: &'static Layout;
 
-    /// A number that tells layouts apart: it differs as soon as a name, an offset, a size or a type
-    /// differs.
+    /// A hash of the layout. Two layouts have different hashes if a name, an offset, a size or a
+    /// type differs.
     const LAYOUT_HASH: u64 = Self::LAYOUT.hash();
 
-    /// The places of the [`Mc2CcTiling`](super::Mc2CcTiling), in bytes, as `SetCcTilingV2` takes
-    /// them. For a field `all_to_all` the derive also makes a constant of its own,
-    /// `ALL_TO_ALL_OFFSET`.
+    /// The offsets of the [`Mc2CcTiling`](super::Mc2CcTiling) fields in bytes, as `SetCcTilingV2`
+    /// takes them. The derive also makes a constant for each of these fields, for example
+    /// `ALL_TO_ALL_OFFSET` for a field `all_to_all`.
     const CC_TILINGS: &'static [u64] = const { Communication::of(Self::LAYOUT) }.cc_tilings();
 
-    /// Returns the struct with zeros in all its bytes.
+    /// Returns a struct whose bytes are all 0.
     fn zeroed() -> Self {
-        // SAFETY: by `LAYOUT` the struct is made of numbers and bools, for which zeros are a value.
+        // SAFETY: according to `LAYOUT`, the struct consists of numbers and bools, for which zero
+        // bytes are a valid value.
         unsafe { MaybeUninit::zeroed().assume_init() }
     }
 
     /// Returns the bytes that the kernel gets.
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: by `LAYOUT` there is no padding, so all bytes of the struct are initialised; they
-        // live as long as the borrow.
+        // SAFETY: according to `LAYOUT` there is no padding, so all bytes of the struct are
+        // initialised. They live as long as the borrow.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
     }
 
-    /// Returns the struct with these bytes, at any alignment.
+    /// Reads a struct from its bytes, which may have any alignment.
     ///
     /// # Errors
     ///
-    /// [`Error::Tiling`](crate::Error::Tiling) for a wrong number of bytes, a `bool` that is
-    /// neither 0 nor 1, a value out of the range of its field, and communication structs that were
-    /// not filled by this version of the library or that stand elsewhere.
+    /// [`Error::Tiling`](crate::Error::Tiling) for a wrong number of bytes, a `bool` byte above 1,
+    /// or a value out of the range of its field. The same error is returned if the communication
+    /// structs are not filled, have another version than this library writes, or have other offsets
+    /// than in this layout.
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
         field::check_bytes(Self::LAYOUT, bytes)?;
-        // SAFETY: there are as many bytes as the struct has. By `LAYOUT` it is made of numbers, of
-        // which every pattern is a value, and bools, which were checked.
+        // SAFETY: the number of bytes is the size of the struct. According to `LAYOUT`, the struct
+        // consists of numbers, for which every pattern is valid, and of bools, which were checked.
         let read: Self = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         read.check()?;
         communication::check(Self::LAYOUT, bytes)?;
         Ok(read)
     }
 
-    /// Checks that each field with a `range` lies in it, for fields that were not set by their
-    /// setter.
+    /// Checks that each field with a `range` is within it. Only fields that were not set by their
+    /// setter can be out of range.
     ///
     /// # Errors
     ///
-    /// [`Error::Tiling`](crate::Error::Tiling) with the first field that does not.
+    /// [`Error::Tiling`](crate::Error::Tiling) for the first field that is out of its range.
     fn check(&self) -> Result<()> {
         self.check_value()
     }
 
-    /// Returns the names and values, a line each.
+    /// Returns the offset, name and value of each field for printing, with one line for each field.
     fn dump(&self) -> Dump<'_> {
         Self::LAYOUT.dump(self.as_bytes())
     }

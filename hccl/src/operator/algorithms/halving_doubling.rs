@@ -1,14 +1,16 @@
-//! Recursive halving and doubling: in every step a rank shares the remaining elements with one
-//! other, and each goes on with one half of them.
+//! Recursive halving and doubling. In each step of halving, two ranks divide the elements that they
+//! still have in common, and each continues with one half. Doubling is the reverse: in each step
+//! two ranks exchange the elements that they have, so that both have twice as many.
 //!
-//! log2 p steps, where a [ring](super::ring) takes p-1, and no more data. It wants a power of two
-//! of ranks. With any other number some ranks *fold* into a neighbour first, which costs a step and
-//! all of their data.
+//! For p ranks it takes log2 p steps where a [ring](super::ring) takes p-1, and it moves no more
+//! data. It works on a power of two of ranks. With any other number, some ranks first *fold* into a
+//! neighbour: the neighbour takes over their elements, which costs one step and moves all of their
+//! data.
 
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer};
 
-/// AllReduce in 2 log2 p steps, and two more when p is no power of two.
+/// Records an AllReduce in 2 log2 p steps, and two more if p is not a power of two.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let pairs = Pairs::of(op, None);
     for round in op.rounds(op.buffer().len()) {
@@ -22,7 +24,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// ReduceScatter in log2 p steps, and two more when p is no power of two.
+/// Records a ReduceScatter in log2 p steps, and two more if p is not a power of two.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (pairs, ranks) = (Pairs::of(op, None), op.ranks());
     for round in op.rounds(op.buffer().len() / ranks as usize) {
@@ -36,7 +38,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllGather in log2 p steps, and two more when p is no power of two.
+/// Records an AllGather in log2 p steps, and two more if p is not a power of two.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (pairs, ranks) = (Pairs::of(op, None), op.ranks());
     for round in op.rounds(op.buffer().len() / ranks as usize) {
@@ -52,8 +54,8 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Reduce in 2 log2 p steps, and one more when p is no power of two: each sums up a part, and the
-/// parts double on their way to the root.
+/// Records a Reduce in 2 log2 p steps, and one more if p is not a power of two. First each rank
+/// sums up one part. Then the parts are gathered at the root, twice as many elements in each step.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let pairs = Pairs::of(op, Some(op.root()));
     for round in op.rounds(op.buffer().len()) {
@@ -68,10 +70,11 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Broadcast in as many steps as it takes to double one rank to all.
+/// Records a Broadcast in log2 p steps, rounded up. In each step the number of ranks that have the
+/// elements doubles.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks();
-    // The distance of this rank behind the root.
+    // The number of places from the root forward to this rank in the ring of ranks.
     let distance = (op.rank() + ranks - op.root() % ranks) % ranks;
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -90,15 +93,16 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// The ranks as a power of two of *places*, each with one rank or two that follow one another, as
-/// even as can be.
+/// A division of the ranks into *places*, whose number is a power of two. Each place has one rank
+/// or two consecutive ranks, and the places with two ranks are spread evenly.
 struct Pairs<'o, 'r> {
     op: &'o Recorder<'r>,
     /// The number of places.
     count: u32,
     /// The place of this rank.
     place: u32,
-    /// The rank that leads in its place whatever its number, if any.
+    /// The rank that must lead its place even if it is not the first rank there, for example a
+    /// root.
     first: Option<u32>,
 }
 
@@ -110,17 +114,18 @@ impl<'o, 'r> Pairs<'o, 'r> {
         pairs
     }
 
+    /// Returns the place of a rank.
     fn place_of(&self, rank: u32) -> u32 {
         ((u64::from(rank) + 1) * u64::from(self.count)).div_ceil(u64::from(self.op.ranks())) as u32
             - 1
     }
 
-    /// The first rank of a place.
+    /// Returns the first rank of a place.
     fn first(&self, place: u32) -> u32 {
         (u64::from(place) * u64::from(self.op.ranks()) / u64::from(self.count)) as u32
     }
 
-    /// The rank that halves and doubles for a place.
+    /// Returns the leader of a place: the rank that halves and doubles for the place.
     fn leader(&self, place: u32) -> u32 {
         match self.first {
             Some(first) if self.place_of(first) == place => first,
@@ -132,13 +137,14 @@ impl<'o, 'r> Pairs<'o, 'r> {
         self.leader(self.place) == self.op.rank()
     }
 
-    /// The other rank of the own place.
+    /// Returns the other rank of this rank's place, if there is one.
     fn partner(&self) -> Option<u32> {
         let mut both = self.first(self.place)..self.first(self.place + 1);
         both.find(|rank| *rank != self.op.rank())
     }
 
-    /// Lets the leader of two do something with the buffer of the other one.
+    /// Calls `body` on the leader of a place of two ranks, with the other rank and its buffer. Does
+    /// nothing in a place of one rank.
     fn fold(&self, main: &MainThread<'_>, body: impl FnOnce(u32, RemoteBuffer<'_>)) {
         if let Some(partner) = self.partner() {
             let channel = self.op.channel(partner);
@@ -149,7 +155,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// Gives the other one of two its share of the result.
+    /// Lets the rank that does not lead its place read its share of the result from the leader.
+    /// Does nothing in a place of one rank.
     fn unfold(&self, main: &MainThread<'_>, share: LocalBuffer<'_>) {
         if let Some(partner) = self.partner() {
             let channel = self.op.channel(partner);
@@ -160,8 +167,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// Lets leaders sum up halves of halves, until each has the sum of its own place. `span` is the
-    /// buffer of a range of places.
+    /// Halves the elements of the leaders, and sums them up, until each leader has the sum for its
+    /// own place. `span` returns the part of the buffer that belongs to a range of places.
     fn halve(&self, main: &MainThread<'_>, span: impl Fn(u32, u32) -> LocalBuffer<'r>) {
         for half in doublings(self.count).rev().filter(|_| self.leads()) {
             let channel = self.op.channel(self.leader(self.place ^ half));
@@ -171,7 +178,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// Lets leaders read the elements of the other half, until each has everything.
+    /// Doubles the elements of the leaders until each leader has all of them: in each step a leader
+    /// reads the elements of another leader.
     fn double(&self, main: &MainThread<'_>, span: impl Fn(u32, u32) -> LocalBuffer<'r>) {
         for half in doublings(self.count).filter(|_| self.leads()) {
             let other = self.place ^ half;
@@ -182,7 +190,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         }
     }
 
-    /// As doubling, but only towards the root.
+    /// Gathers the elements of all leaders at the root. The steps are those of
+    /// [`double`](Self::double), but elements move only towards the root.
     fn gather(&self, main: &MainThread<'_>, root: u32, span: impl Fn(u32, u32) -> LocalBuffer<'r>) {
         let distance = self.place ^ self.place_of(root);
         for half in doublings(self.count).filter(|_| self.leads()) {

@@ -1,16 +1,17 @@
-//! Mesh: every rank talks to all others at once, with a thread and a channel for each.
+//! Mesh: every rank exchanges with all other ranks at once, with one thread and one channel for
+//! each.
 //!
-//! One or two steps whatever the number of ranks: for ranks that are all connected with each other,
-//! such as those of one server. Reductions go in the order of the ranks, so the result is the same
-//! bits on every rank and in every run.
+//! A collective takes one or two steps, whatever the number of ranks. Use a mesh for ranks that are
+//! all connected with each other, such as those of one server. Reductions combine elements in the
+//! order of the ranks, so the result has the same bits on every rank and in every run.
 
 use super::{load_blocks, some};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
 
-/// Scatter and Gather are those of a star, in one step.
+/// Scatter and Gather of a star, which take one step.
 pub use super::star::{gather, scatter};
 
-/// AllGather in one step.
+/// Records an AllGather in one step.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -27,7 +28,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// ReduceScatter in one step.
+/// Records a ReduceScatter in one step.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / (2 * ranks)) {
@@ -38,8 +39,8 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllReduce in one step: every rank reads everything and sums up everything. For small data: the
-/// ranks send p-1 times as much as there is.
+/// Records an AllReduce in one step: every rank reads the elements of all ranks and sums them up.
+/// Use it for small data: with p ranks, each rank sends its elements to p-1 other ranks.
 pub fn all_reduce_one_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -59,7 +60,8 @@ pub fn all_reduce_one_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllReduce in two steps: every rank sums up one part and then reads the others' parts.
+/// Records an AllReduce in two steps: every rank sums up one part, and then reads the parts of the
+/// other ranks.
 pub fn all_reduce_two_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / (2 * ranks) * ranks) {
@@ -81,7 +83,7 @@ pub fn all_reduce_two_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Broadcast in two steps: the root scatters parts, and all gather them.
+/// Records a Broadcast in two steps: the root scatters parts, and all ranks gather them.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let is_root = op.rank() == op.root();
     for round in op.rounds(op.buffer().len()) {
@@ -110,7 +112,7 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Reduce in two steps: every rank sums up one part, and the root gathers them.
+/// Records a Reduce in two steps: every rank sums up one part, and the root gathers the parts.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (ranks, is_root) = (op.ranks() as usize, op.rank() == op.root());
     for round in op.rounds(op.buffer().len() / (2 * ranks) * ranks) {
@@ -132,7 +134,7 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AlltoAll and AlltoAllV in one step.
+/// Records an AlltoAll or an AlltoAllV in one step.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -152,8 +154,8 @@ pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// One step, after which part r of rank r is the sum of the parts r of all. The parts meet in the
-/// slots.
+/// Records one step after which part r of rank r is the sum of part r of all ranks. A rank reads
+/// the parts of its peers into `slots` before it sums them up.
 fn reduce_part(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,
@@ -175,8 +177,8 @@ fn reduce_part(
     (1..op.ranks()).for_each(|rank| main.reduce(slot(rank), part));
 }
 
-/// Does something with the buffer of each peer, on a thread for each, and lends the own one. The
-/// peer decides which part it uses.
+/// Exchanges with each peer on a separate thread: lends this rank's buffer to the peer, and calls
+/// `body` with the peer's buffer. `lends_and_visits` returns which of the two happen for a peer.
 fn with_each(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,
@@ -192,7 +194,7 @@ fn with_each(
     });
 }
 
-/// The first `length` elements of the buffer, and all the others.
+/// Returns the first `length` elements of the communication buffer, and the remaining elements.
 fn two<'r>(op: &Recorder<'r>, length: usize) -> (LocalBuffer<'r>, LocalBuffer<'r>) {
     (op.buffer().slice(..length), op.buffer().slice(length..))
 }

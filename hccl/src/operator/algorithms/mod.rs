@@ -1,8 +1,8 @@
-//! The algorithms of the field, each written with the public items of this crate: to use, to
-//! compare one's own with, and to copy as a start.
+//! Well-known algorithms, each written with the public items of this crate. Use them, compare other
+//! algorithms with them, or copy them as a start.
 //!
-//! An algorithm is a module, a collective a function in it, which [`Operator`](super::Operator)
-//! takes:
+//! Each algorithm is a module. Each function in the module implements one collective, and is passed
+//! to a constructor of [`Operator`](super::Operator):
 //!
 //! ```
 //! use hccl::operator::{Operator, algorithms::*};
@@ -13,25 +13,26 @@
 //! # assert!(ring.record::<f32>(5, 17).is_ok() && pipeline.record::<f32>(8, 3).is_ok());
 //! ```
 //!
-//! | | steps, of p ranks | collectives |
+//! | | steps for p ranks | collectives |
 //! | --- | --- | --- |
-//! | [`mesh`] | 1 or 2 | all: everybody talks to everybody at once |
-//! | [`star`] | 1 | those with a root, which talks to everybody at once |
+//! | [`mesh`] | 1 or 2 | all; every rank exchanges with all others at once |
+//! | [`star`] | 1 | those with a root; the root exchanges with all others at once |
 //! | [`ring`] | p-1 or twice as many | all but all-to-all |
 //! | [`halving_doubling`] | log2 p or twice as many | all-reduce, reduce-scatter, all-gather, reduce, broadcast |
 //! | [`nhr`], [`nb`] | log2 p or twice as many | all-reduce, reduce-scatter, all-gather, broadcast, scatter |
 //! | [`pairwise`] | p-1 | all-to-all |
 //! | [`pipeline`] | the number of servers, or twice as many | all-reduce, reduce-scatter, all-gather |
-//! | [`hierarchical`] | those within and between groups | all but gather |
+//! | [`hierarchical`] | the steps within groups and between groups | all but gather |
 //!
-//! The algorithms take any number of ranks and of elements, also fewer elements than ranks. Data
-//! that is larger than the communication buffer goes through it in
-//! [rounds](super::Recorder::rounds). All algorithms read: a rank puts its elements into its
-//! communication buffer, and its peers take them from there.
+//! The algorithms take any number of ranks and of elements, even fewer elements than ranks. (A
+//! [`pipeline`] needs servers with the same number of ranks.) If the data is larger than the
+//! communication buffer, it is moved in [rounds](super::Recorder::rounds). No algorithm writes to a
+//! peer: a rank copies its elements into its own communication buffer, and its peers read them from
+//! there.
 //!
-//! The order of floating-point sums depends on nothing but the rank: every run gives the same bits,
-//! and an all-reduce the same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of
-//! one length), broadcast and reduce also work in place.
+//! The order of floating-point sums depends only on the rank, not on timing. So every run gives the
+//! same bits, and an all-reduce gives the same bits on every rank. All-reduce, all-gather,
+//! all-to-all (of blocks of one length), broadcast and reduce also work in place.
 
 pub mod halving_doubling;
 pub mod hierarchical;
@@ -47,21 +48,22 @@ use std::ops::Range;
 
 use super::{Channel, LocalBuffer, MainThread, Recorder};
 
-/// Ranks that do something together, as *members* that count from 0.
+/// A group of ranks that work together. Its *members* are numbered from 0.
 struct Team<'o, 'r> {
     op: &'o Recorder<'r>,
-    /// The ranks of the members; `None`: all ranks.
+    /// The ranks of the members. `None` means all ranks.
     ranks: Option<&'o [u32]>,
     /// The number of this rank among the members.
     member: u32,
 }
 
 impl<'o, 'r> Team<'o, 'r> {
+    /// Returns the team of all ranks.
     fn all(op: &'o Recorder<'r>) -> Self {
         Team { op, ranks: None, member: op.rank() }
     }
 
-    /// This rank must be among them.
+    /// Returns the team of these ranks. This rank must be one of them.
     fn of(op: &'o Recorder<'r>, ranks: &'o [u32]) -> Self {
         let member = ranks.iter().position(|rank| *rank == op.rank());
         Team { op, ranks: Some(ranks), member: member.unwrap_or_default() as u32 }
@@ -71,12 +73,12 @@ impl<'o, 'r> Team<'o, 'r> {
         self.ranks.map_or(self.op.ranks(), |ranks| ranks.len() as u32)
     }
 
-    /// The member `distance` places behind this one, around the ring.
+    /// Returns the member that is `distance` places after this one in the ring of members.
     fn member(&self, distance: i64) -> u32 {
         (i64::from(self.member) + distance).rem_euclid(self.size().into()) as u32
     }
 
-    /// The number of places of this member before another one, around the ring.
+    /// Returns the number of places from this member forward to another one in the ring of members.
     fn before(&self, other: u32) -> u32 {
         (other % self.size() + self.size() - self.member) % self.size()
     }
@@ -88,12 +90,13 @@ impl<'o, 'r> Team<'o, 'r> {
     }
 }
 
-/// 1, 2, 4, and so on, while it is less than the count.
+/// Returns the powers of two that are less than `count`: 1, 2, 4, and so on.
 fn doublings(count: u32) -> impl DoubleEndedIterator<Item = u32> {
     (0..count.next_power_of_two().ilog2()).map(|exponent| 1 << exponent)
 }
 
-/// Copies the block for each rank in a round from the input to that rank's part.
+/// Copies the elements of a round from the input to `shared`. Block r of `shared` gets the elements
+/// for rank r.
 fn load_blocks(
     op: &Recorder<'_>,
     main: &MainThread<'_>,
@@ -106,7 +109,8 @@ fn load_blocks(
     }
 }
 
-/// Copies the part of each rank to the block of the output that comes from that rank in a round.
+/// Copies the elements of a round from `shared` to the output. Block r of `shared` has the elements
+/// that come from rank r.
 fn store_blocks(
     op: &Recorder<'_>,
     main: &MainThread<'_>,
@@ -119,7 +123,8 @@ fn store_blocks(
     }
 }
 
-/// The part of a block for a round; the block may end before the round.
+/// Returns the elements of a block that belong to a round. There are fewer, or none, if the block
+/// ends before the round does.
 fn some<'r>(block: LocalBuffer<'r>, round: &Range<usize>) -> LocalBuffer<'r> {
     block.slice(round.start.min(block.len())..round.end.min(block.len()))
 }

@@ -1,13 +1,13 @@
-//! NB, the nonuniform Bruck algorithm: as many steps and bytes as [NHR](super::nhr), in the other
-//! direction around the ring.
+//! NB, the nonuniform Bruck algorithm. For p ranks it takes log2 p steps, rounded up. It moves as
+//! many bytes as [NHR](super::nhr), but in the other direction around the ring.
 //!
-//! Its steps are written for a *team*, all ranks or some of them, because a
-//! [hierarchy](super::hierarchical) uses them for each of its groups.
+//! Its steps are written for a *team*, which is all ranks or some of them, because the
+//! [hierarchical](super::hierarchical) algorithms use them for each group.
 
 use super::{Team, doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder};
 
-/// AllReduce in 2 log2 p steps.
+/// Records an AllReduce in 2 log2 p steps.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -19,7 +19,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// ReduceScatter in log2 p steps.
+/// Records a ReduceScatter in log2 p steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -31,7 +31,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllGather in log2 p steps.
+/// Records an AllGather in log2 p steps.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -43,7 +43,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Scatter in log2 p steps.
+/// Records a Scatter in log2 p steps.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -57,7 +57,7 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Broadcast in 2 log2 p steps: parts are scattered, then gathered by all.
+/// Records a Broadcast in 2 log2 p steps: the root scatters parts, and all ranks gather them.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -71,8 +71,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Part i of member i becomes the sum of the parts i of all. Half of the data goes in the first
-/// step, to the nearest.
+/// Records steps after which part i of member i is the sum of part i of all members. Half of the
+/// data moves in the first step, to the nearest member.
 pub(super) fn reduce_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,
@@ -90,7 +90,8 @@ pub(super) fn reduce_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     }
 }
 
-/// All members get part i of each member i. Half of the data goes in the last step, to the nearest.
+/// Records steps after which all members have part i of each member i. Half of the data moves in
+/// the last step, to the nearest member.
 pub(super) fn gather_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,
@@ -108,8 +109,8 @@ pub(super) fn gather_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     }
 }
 
-/// Member i gets part i of the root's. A member that has the parts of 2d members gives half of them
-/// to the one d places back.
+/// Records steps after which member i has part i of the root's elements. A member that has the
+/// parts of 2d members gives half of them to the member d places back.
 pub(super) fn scatter_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,
@@ -134,7 +135,8 @@ pub(super) fn scatter_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     }
 }
 
-/// The root gets part i of each member i: as scattering, backwards.
+/// Records steps after which the root has part i of each member i. The steps are those of
+/// [`scatter_parts`] in reverse.
 pub(super) fn collect_parts<'r, P: IntoIterator<Item = LocalBuffer<'r>>>(
     team: &Team<'_, 'r>,
     main: &MainThread<'_>,

@@ -1,14 +1,15 @@
-//! NHR, the nonuniform hierarchical ring: steps as few as those of [halving and
-//! doubling](super::halving_doubling), for any number of ranks.
+//! NHR, the nonuniform hierarchical ring: as few steps as [halving and
+//! doubling](super::halving_doubling), but for any number of ranks.
 //!
-//! In a step of distance d a rank hands on every second of the parts that it is concerned with, d
-//! places on. So log2 p steps, rounded up, move each part as often as a [ring](super::ring) does,
-//! and a rank talks to those 1, 2, 4, ... places away only.
+//! In a step of distance d, a rank passes every second part that it handles to the rank d places
+//! further. So for p ranks it takes log2 p steps, rounded up, and moves each part as often as a
+//! [ring](super::ring) does. A rank exchanges only with the ranks that are 1, 2, 4, ... places
+//! away.
 
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder};
 
-/// AllReduce in 2 log2 p steps.
+/// Records an AllReduce in 2 log2 p steps.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -19,7 +20,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// ReduceScatter in log2 p steps.
+/// Records a ReduceScatter in log2 p steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -30,7 +31,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllGather in log2 p steps.
+/// Records an AllGather in log2 p steps.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -41,7 +42,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Scatter in log2 p steps.
+/// Records a Scatter in log2 p steps.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -54,7 +55,7 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Broadcast in 2 log2 p steps: parts are scattered, then gathered by all.
+/// Records a Broadcast in 2 log2 p steps: the root scatters parts, and all ranks gather them.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -67,8 +68,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Part r of rank r becomes the sum of the parts r of all. Half of the data goes in the first step,
-/// to the nearest.
+/// Records steps after which part r of rank r is the sum of part r of all ranks. Half of the data
+/// moves in the first step, to the nearest rank.
 fn reduce_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
     for distance in doublings(op.ranks()) {
         let (to, from) =
@@ -82,7 +83,8 @@ fn reduce_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_
     }
 }
 
-/// All ranks get part r of each rank r. Half of the data goes in the last step, to the nearest.
+/// Records steps after which all ranks have part r of each rank r. Half of the data moves in the
+/// last step, to the nearest rank.
 fn gather_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
     for distance in doublings(op.ranks()).rev() {
         let (to, from) =
@@ -96,8 +98,8 @@ fn gather_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_
     }
 }
 
-/// Rank r gets part r of the root's. A rank that has the parts of 2d ranks gives half of them to
-/// the one d places on.
+/// Records steps after which rank r has part r of the root's elements. A rank that has the parts of
+/// 2d ranks gives half of them to the rank d places further.
 fn scatter_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
     let ranks = op.ranks();
     let behind_the_root = (op.rank() + ranks - op.root() % ranks) % ranks;

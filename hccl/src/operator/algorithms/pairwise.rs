@@ -1,13 +1,14 @@
-//! Pairwise exchange: in step k every rank reads from the one k places before it, while the one k
-//! places behind it reads from it.
+//! Pairwise exchange: in step k every rank reads from the rank k places before it, while the rank k
+//! places after it reads from this rank.
 //!
-//! p-1 steps with one peer in either direction, on one thread: for blocks so large that one of them
-//! fills the link, and for networks that suffer when many send to one rank.
+//! For p ranks it takes p-1 steps on one thread. In each step a rank reads from one peer, and one
+//! peer reads from it. Use it for blocks so large that one block fills the link, and for networks
+//! that slow down when many ranks send to one rank.
 
 use super::{load_blocks, some};
 use crate::operator::{MainThread, Recorder};
 
-/// AlltoAll and AlltoAllV in p-1 steps.
+/// Records an AlltoAll or an AlltoAllV in p-1 steps.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {

@@ -1,14 +1,15 @@
-//! Pipeline: blocks go round between servers while the blocks of the step before are passed on
-//! within each server.
+//! Pipeline: blocks move around a ring of servers, while the blocks of the previous step are passed
+//! on within each server.
 //!
-//! Both kinds of links are busy at the same time. With q servers of as many cards each it takes q
-//! steps: cards of the same number form a ring over the servers, and the cards of a server a mesh.
-//! `cards` consecutive ranks are a server. The slower of the two kinds of links decides the time.
+//! The links between servers and the links within servers are busy at the same time. With q servers
+//! it takes q steps. All servers have the same number of cards, and `cards` consecutive ranks are
+//! one server. Cards of the same number form a ring over the servers, and the cards of one server
+//! form a mesh. The slower of the two kinds of links decides the time.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
 
-/// AllReduce in 2q steps.
+/// Records an AllReduce in 2q steps.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
     let Some(grid) = Grid::of(op, cards) else { return };
     let ranks = op.ranks() as usize;
@@ -21,7 +22,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
     }
 }
 
-/// ReduceScatter in q steps.
+/// Records a ReduceScatter in q steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
     let Some(grid) = Grid::of(op, cards) else { return };
     let ranks = op.ranks() as usize;
@@ -33,7 +34,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) 
     }
 }
 
-/// AllGather in q steps.
+/// Records an AllGather in q steps.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
     let Some(grid) = Grid::of(op, cards) else { return };
     let ranks = op.ranks() as usize;
@@ -45,7 +46,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
     }
 }
 
-/// Servers with the same number of cards each.
+/// The ranks as servers, each with the same number of cards, and the position of this rank.
 struct Grid<'o, 'r> {
     op: &'o Recorder<'r>,
     cards: u32,
@@ -55,7 +56,8 @@ struct Grid<'o, 'r> {
 }
 
 impl<'o, 'r> Grid<'o, 'r> {
-    /// Returns `None` if the ranks do not fill the servers.
+    /// Returns the grid. If the ranks do not fill the servers, it refuses the setting and returns
+    /// `None`.
     #[track_caller]
     fn of(op: &'o Recorder<'r>, cards: u32) -> Option<Self> {
         let (rank, ranks) = (op.rank(), op.ranks());
@@ -68,20 +70,22 @@ impl<'o, 'r> Grid<'o, 'r> {
         Some(Grid { op, cards, servers: ranks / cards, card: rank % cards, server: rank / cards })
     }
 
-    /// The rank of a card of the server `servers_before` places before this one.
+    /// Returns the rank of a card of the server that is `servers_before` places before this one.
     fn rank(&self, card: u32, servers_before: u32) -> u32 {
         let server = (self.server + self.servers - servers_before % self.servers) % self.servers;
         server * self.cards + card
     }
 
-    /// Part r of rank r becomes the sum of the parts r of all. In step k a rank sums up the parts
-    /// that its server has for its card of another server, and adds the sum of the servers before.
+    /// Records q steps after which part r of rank r is the sum of part r of all ranks. In step k a
+    /// rank sums up the parts that its server has for the card of the same number of another
+    /// server, and adds the sum of the previous servers.
     fn reduce_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         let ranks = self.op.ranks();
         for k in 0..self.servers {
             let part = shared.part(self.rank(self.card, k + 1), ranks);
             let slots = self.op.buffer().slice(shared.len()..);
-            // A slot for each card; the sum of the servers before comes to that of the own card.
+            // There is a slot for each card. The slot of the own card gets the sum of the previous
+            // servers.
             let slot = |card| slots.block(card, part.len());
             self.step(main, k > 0, true, |thread, peer, theirs| {
                 thread.read(theirs.at(part), slot(peer % self.cards));
@@ -91,8 +95,8 @@ impl<'o, 'r> Grid<'o, 'r> {
         }
     }
 
-    /// All ranks get part r of each rank r. In step k the ranks of a server share the parts that
-    /// came to each in the step before.
+    /// Records q steps after which all ranks have part r of each rank r. In step k the ranks of a
+    /// server share the parts that they got in the previous step.
     fn gather_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         for k in 0..self.servers {
             self.step(main, k + 1 < self.servers, self.cards > 1, |thread, peer, theirs| {
@@ -104,8 +108,9 @@ impl<'o, 'r> Grid<'o, 'r> {
         }
     }
 
-    /// Visits the card of the same number in the server before, and all others in this one: each on
-    /// a thread, which lends the own buffer too.
+    /// Visits the card of the same number in the previous server (`between`), and all other cards
+    /// of this server (`within`). Each visit has its own thread, which also lends the buffer of
+    /// this rank.
     fn step(
         &self,
         main: &mut MainThread<'_>,

@@ -1,13 +1,15 @@
-//! Ring: every rank reads from the one before it, while the next one reads from it.
+//! Ring: every rank reads from the previous rank, while the next rank reads from this rank.
 //!
-//! Few links, all of them busy all the time, and p-1 steps where a [mesh](super::mesh) takes one:
-//! for large data, and for ranks that are connected in a ring. With more than two ranks each takes
-//! two threads, one for either neighbour, and two channels.
+//! A ring uses few links and keeps all of them busy. For p ranks it takes p-1 steps where a
+//! [mesh](super::mesh) takes one. Use it for large data, and for ranks that are connected in a
+//! ring. With more than two ranks, each rank uses two threads and two channels, one for each
+//! neighbour.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
 
-/// AllReduce in 2(p-1) steps: every rank sums up one part, then all parts go round.
+/// Records an AllReduce in 2(p-1) steps: every rank sums up one part, and then all parts move
+/// around the ring.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -18,7 +20,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// ReduceScatter in p-1 steps.
+/// Records a ReduceScatter in p-1 steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -29,7 +31,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// AllGather in p-1 steps.
+/// Records an AllGather in p-1 steps.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -40,10 +42,11 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Scatter in p-1 steps: the blocks that have the longest way go first.
+/// Records a Scatter in p-1 steps. The root first sends the blocks for the ranks that are farthest
+/// away.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks();
-    // The distance of this rank behind the root.
+    // The number of places from the root forward to this rank in the ring.
     let distance = (op.rank() + ranks - op.root() % ranks) % ranks;
     for round in op.rounds(op.buffer().len() / ranks as usize) {
         let shared = op.buffer().slice(..ranks as usize * round.len());
@@ -53,7 +56,7 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
         for k in 0..ranks - 1 {
             let lends = distance <= k && distance + 1 < ranks;
             let visits = distance > 0 && distance <= k + 1;
-            // The receiver of the block of step k, among the p-1 blocks that leave the root.
+            // The rank that finally gets the block that this rank reads in step k.
             let goes_to = (op.root() + distance + (ranks - 2 - k)) % ranks;
             let block = shared.part(goes_to, ranks);
             step(op, main, lends, visits, |thread, theirs| thread.read(theirs.at(block), block));
@@ -62,10 +65,11 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Gather in p-1 steps: each rank hands on the blocks that come from behind it.
+/// Records a Gather in p-1 steps: each rank passes on the blocks that it reads from the previous
+/// rank.
 pub fn gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks();
-    // The distance of the root ahead of this rank.
+    // The number of places from this rank forward to the root in the ring.
     let distance = (op.root() % ranks + ranks - op.rank()) % ranks;
     for round in op.rounds(op.buffer().len() / ranks as usize) {
         let shared = op.buffer().slice(..ranks as usize * round.len());
@@ -82,7 +86,7 @@ pub fn gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Broadcast in p-1 steps: all elements go from rank to rank.
+/// Records a Broadcast in p-1 steps: all elements move from rank to rank.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -98,7 +102,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Reduce in p-1 steps: the sum grows from rank to rank, and ends at the root.
+/// Records a Reduce in p-1 steps: each rank adds its elements to the sum of the previous rank, and
+/// the root is the last one.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -117,16 +122,16 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// p-1 steps, after which part r of rank r is the sum of the parts r of all.
+/// Records p-1 steps after which part r of rank r is the sum of part r of all ranks.
 fn reduce_parts(op: &Recorder<'_>, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
     for k in 2..=op.ranks() {
-        // The part that the rank before has just summed up.
+        // The part to which the previous rank has just added its elements.
         let part = shared.part(op.peer(-i64::from(k)), op.ranks());
         step(op, main, true, true, |thread, theirs| thread.read_reduce(theirs.at(part), part));
     }
 }
 
-/// p-1 steps, after which all ranks have part r of each rank r.
+/// Records p-1 steps after which all ranks have part r of each rank r.
 fn gather_parts(op: &Recorder<'_>, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
     for k in 1..op.ranks() {
         let part = shared.part(op.peer(-i64::from(k)), op.ranks());
@@ -134,7 +139,8 @@ fn gather_parts(op: &Recorder<'_>, main: &mut MainThread<'_>, shared: LocalBuffe
     }
 }
 
-/// One step: lends the buffer to the next rank, visits that of the rank before, or both at once.
+/// Records one step: lends the buffer to the next rank, visits the buffer of the previous rank, or
+/// does both at once.
 fn step(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,

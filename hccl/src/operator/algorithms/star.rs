@@ -1,12 +1,13 @@
-//! Star: the root talks to all others at once, and they only to it.
+//! Star: the root exchanges with all other ranks at once, and the other ranks exchange only with
+//! the root.
 //!
-//! One step for collectives that have a root. All data goes through the links of the root: for
-//! small data, and for ranks that are connected with the root alone.
+//! A collective that has a root takes one step. All data passes through the links of the root. Use
+//! a star for small data, and for ranks that are connected only with the root.
 
 use super::load_blocks;
 use crate::operator::{MainThread, Recorder, RemoteBuffer, Thread};
 
-/// Broadcast in one step.
+/// Records a Broadcast in one step.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let (shared, output) = (op.buffer().slice(..round.len()), op.output().slice(round.clone()));
@@ -18,7 +19,7 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Scatter in one step.
+/// Records a Scatter in one step.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
@@ -32,7 +33,7 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Gather in one step.
+/// Records a Gather in one step.
 pub fn gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -46,7 +47,7 @@ pub fn gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Reduce in one step, in the order of the ranks.
+/// Records a Reduce in one step. The root sums up the elements in the order of the ranks.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len() / op.ranks() as usize) {
         let slot = |rank| op.buffer().block(rank, round.len());
@@ -62,7 +63,8 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Lets every leaf do something with the buffer of the root.
+/// Calls `body` on every leaf, which is a rank other than the root, with the buffer of the root.
+/// The root lends its buffer to each leaf on a separate thread.
 fn from_the_root(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,
@@ -78,7 +80,8 @@ fn from_the_root(
     });
 }
 
-/// Lets the root do something with the buffer of every leaf.
+/// Calls `body` on the root with the buffer of every leaf, each on a separate thread. The leaves
+/// lend their buffers.
 fn to_the_root(
     op: &Recorder<'_>,
     main: &mut MainThread<'_>,

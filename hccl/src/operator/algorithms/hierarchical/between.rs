@@ -1,21 +1,22 @@
-//! Between groups: where the parts of two groups do not coincide, ranks talk to all whose parts
-//! overlap their own.
+//! The exchange between groups. If the parts of two groups do not coincide, a rank exchanges with
+//! every rank of the other group whose part overlaps its own.
 
 use std::ops::Range;
 
 use super::doublings;
 use crate::operator::{Channel, LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
 
-/// The part of a rank in the exchange with other groups.
+/// The data that a rank needs for the exchange with other groups.
 pub(super) struct Between<'o, 'r> {
     op: &'o Recorder<'r>,
     groups: &'o [Vec<u32>],
-    /// The group of this rank.
+    /// The index of this rank's group.
     group: usize,
     shared: LocalBuffer<'r>,
-    /// The part of this rank.
+    /// The range of elements that is this rank's part.
     own: Range<usize>,
-    /// The elements of the part, divided into stretches that no group cuts.
+    /// The part of this rank, divided into stretches. In every group, each stretch lies within the
+    /// part of one rank.
     stretches: Vec<Range<usize>>,
 }
 
@@ -38,7 +39,8 @@ impl<'o, 'r> Between<'o, 'r> {
         Between { op, groups, group, shared, own, stretches }
     }
 
-    /// Every group sums up a slice of each stretch: the steps of [`nb`](super::nb), among groups.
+    /// Sums up the stretches of all groups, so that every group has the sum of its own slice of
+    /// each stretch. The steps are those of [`nb`](super::nb), but between groups.
     pub(super) fn reduce_slices(&self, main: &mut MainThread<'_>) {
         let groups = self.groups.len();
         for distance in self.distances() {
@@ -51,7 +53,7 @@ impl<'o, 'r> Between<'o, 'r> {
         }
     }
 
-    /// Every group gets the other groups' slices of each stretch.
+    /// Copies the slices of each stretch between the groups, so that every group has all slices.
     pub(super) fn gather_slices(&self, main: &mut MainThread<'_>) {
         let groups = self.groups.len();
         for distance in self.distances().rev() {
@@ -64,7 +66,8 @@ impl<'o, 'r> Between<'o, 'r> {
         }
     }
 
-    /// All groups get the stretches of one of them: twice as many have them after each step.
+    /// Copies the stretches of group `from` to all groups. After each step twice as many groups
+    /// have them.
     pub(super) fn spread(&self, main: &mut MainThread<'_>, from: usize) {
         let groups = self.groups.len();
         let behind = (self.group + groups - from) % groups;
@@ -77,8 +80,8 @@ impl<'o, 'r> Between<'o, 'r> {
         }
     }
 
-    /// One group gets the sums of the stretches of all: half as many have something to give after
-    /// each step.
+    /// Sums up the stretches of all groups, and leaves the sums in group `to`. After each step half
+    /// as many groups still have sums to pass on.
     pub(super) fn concentrate(&self, main: &mut MainThread<'_>, to: usize) {
         let groups = self.groups.len();
         let behind = (self.group + groups - to) % groups;
@@ -95,14 +98,14 @@ impl<'o, 'r> Between<'o, 'r> {
         doublings(self.groups.len() as u32).map(|distance| distance as usize)
     }
 
-    /// The group `distance` places ahead.
+    /// Returns the index of the group `distance` places ahead in the ring of groups.
     fn ahead(&self, distance: usize) -> usize {
         (self.group + distance) % self.groups.len()
     }
 
-    /// Lends to the group `to` places ahead, visits the one `from` places ahead, and does something
-    /// with each stretch that is common to both. It takes a thread for each rank of a group whose
-    /// part overlaps the own one.
+    /// Lends the buffer to the group `to` places ahead, and visits the group `from` places ahead.
+    /// Calls `body` with each stretch that this rank has in common with the visited rank. Each rank
+    /// whose part overlaps the part of this rank is visited on a separate thread.
     fn step(
         &self,
         main: &mut MainThread<'_>,
@@ -126,8 +129,8 @@ impl<'o, 'r> Between<'o, 'r> {
         });
     }
 
-    /// The ranks of the group `ahead` places ahead whose parts overlap the own one, and these
-    /// parts.
+    /// Returns the ranks of the group `ahead` places ahead whose parts overlap the part of this
+    /// rank: the channel to each rank, and its part.
     fn neighbours(&self, ahead: Option<usize>) -> Vec<(Channel<'r>, Range<usize>)> {
         let Some(ahead) = ahead else { return Vec::new() };
         let group = &self.groups[self.ahead(ahead)];
@@ -138,7 +141,7 @@ impl<'o, 'r> Between<'o, 'r> {
     }
 }
 
-/// The ranks of a group, and the part of each in `elements` elements.
+/// Returns the ranks of a group, each with its part of `elements` elements.
 fn parts_of(elements: usize, group: &[u32]) -> impl Iterator<Item = (u32, Range<usize>)> {
     let cut = move |place: usize| (elements as u128 * place as u128 / group.len() as u128) as usize;
     group.iter().enumerate().map(move |(place, rank)| (*rank, cut(place)..cut(place + 1)))

@@ -1,10 +1,11 @@
-//! Hierarchical: within groups and between them, one after the other.
+//! Hierarchical algorithms, which alternate between steps within groups and steps between groups.
 //!
-//! For ranks whose links differ: fast ones within a server, slower ones between servers. Only the
-//! part that a rank is left with after its group has summed up, or the part that its group does not
-//! have yet, crosses between groups. In an all-to-all everything crosses, in fewer messages. Groups
-//! may be of any sizes (AHC, asymmetric hierarchical concatenation): where the parts of two groups
-//! do not coincide, each rank talks to all in the other group whose parts overlap its own.
+//! Use them for ranks whose links differ: fast links within a server, and slower links between
+//! servers. Only two kinds of data cross between groups: the part that a rank has after its group
+//! has summed up, and the part that its group does not have yet. In an all-to-all all blocks for
+//! other groups cross, but in fewer messages. Groups may have any sizes (AHC, asymmetric
+//! hierarchical concatenation). If the parts of two groups do not coincide, each rank exchanges
+//! with all ranks of the other group whose parts overlap its own.
 
 mod between;
 
@@ -32,13 +33,14 @@ use between::Between;
 pub struct Groups(Vec<Vec<u32>>);
 
 impl Groups {
-    /// Makes groups of these ranks. Every rank of the operator must be in one of them.
+    /// Makes a division from the ranks of each group. Every rank of the operator must be in exactly
+    /// one group. Empty groups are left out.
     pub fn new(groups: impl IntoIterator<Item = Vec<u32>>) -> Self {
         Groups(groups.into_iter().filter(|group| !group.is_empty()).collect())
     }
 
-    /// Makes groups of `size` consecutive ranks each, like the cards of servers; the last group has
-    /// the ranks that are left.
+    /// Divides `ranks` ranks into groups of `size` consecutive ranks, such as the cards of one
+    /// server. The last group has the remaining ranks.
     pub fn of_size(ranks: u32, size: u32) -> Self {
         let starts = (0..ranks).step_by(size.max(1) as usize);
         Groups::new(
@@ -46,12 +48,12 @@ impl Groups {
         )
     }
 
-    /// Returns the groups.
+    /// Returns the ranks of each group.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
         self.0.iter().map(Vec::as_slice)
     }
 
-    /// Whether each of `ranks` ranks is in one group, once.
+    /// Whether each of `ranks` ranks is in exactly one group.
     fn divide(&self, ranks: u32) -> bool {
         let mut all: Vec<u32> = self.0.iter().flatten().copied().collect();
         all.sort_unstable();
@@ -59,8 +61,8 @@ impl Groups {
     }
 }
 
-/// AllReduce: within each group, between groups, within each group. G groups of m ranks take 2(log2
-/// m + log2 G) steps.
+/// Records an AllReduce: a ReduceScatter within each group, an AllReduce between groups, and an
+/// AllGather within each group. G groups of m ranks take 2(log2 m + log2 G) steps.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     for round in op.rounds(op.buffer().len()) {
@@ -76,8 +78,8 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
     }
 }
 
-/// ReduceScatter: within each group, then between groups. G groups of m ranks take log2 m + G-1
-/// steps.
+/// Records a ReduceScatter: first within each group, then between groups. G groups of m ranks take
+/// log2 m + G-1 steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let ranks = op.ranks() as usize;
@@ -99,7 +101,8 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Gro
     }
 }
 
-/// AllGather: between groups, then within each group. G groups of m ranks take G-1 + log2 m steps.
+/// Records an AllGather: first between groups, then within each group. G groups of m ranks take
+/// log2 m + G-1 steps.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let ranks = op.ranks() as usize;
@@ -120,8 +123,9 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
     }
 }
 
-/// Broadcast: the root scatters parts in its group, they double from group to group, and each group
-/// gathers them. G groups of m ranks take 2 log2 m + log2 G steps.
+/// Records a Broadcast. The root scatters parts within its group. Then the parts are copied from
+/// group to group, to twice as many groups in each step, and each group gathers them. G groups of m
+/// ranks take 2 log2 m + log2 G steps.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
@@ -140,8 +144,9 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) 
     }
 }
 
-/// Reduce: within each group, then halving from group to group, then within the group of the root.
-/// G groups of m ranks take 2 log2 m + log2 G steps.
+/// Records a Reduce. Each group sums up parts. Then the sums are added from group to group, by half
+/// as many groups in each step, and the group of the root gathers them at the root. G groups of m
+/// ranks take 2 log2 m + log2 G steps.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
@@ -160,12 +165,12 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
-/// Scatter: the root gives each group's blocks to one member of it, which scatters them there. G
-/// groups of m ranks take log2 G + log2 m steps.
+/// Records a Scatter. The blocks of each group go from the root to one member of the group, and
+/// this member scatters them within the group. G groups of m ranks take log2 G + log2 m steps.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (count, root) = (groups.0.len(), home.place_of(op.root()));
-    // The rank that has the place of the root in a group.
+    // The rank of a group that has the same place there as the root has in its group.
     let head = |group: &[u32]| group[root.1 as usize % group.len()];
     let behind = (home.group + count - root.0) % count;
     for round in op.rounds(op.buffer().len() / op.ranks() as usize) {
@@ -196,16 +201,17 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
-/// AlltoAll and AlltoAllV: blocks for other groups go to the member that is responsible for the
-/// receiver, and the receiver gets them from there. G groups of m ranks take m-1 + G-1 steps, one
-/// message from a rank to each other group. Of blocks of n elements in all, a rank sends ((m-1)/m +
-/// (G-1)/G) n.
+/// Records an AlltoAll or an AlltoAllV. A block for another group first goes to the member of the
+/// sender's group that is responsible for the receiver, and the receiver reads it from that member.
+/// G groups of m ranks take m-1 + G-1 steps, with one message from a rank to each other group. If
+/// the blocks of a rank have n elements in total, the rank sends ((m-1)/m + (G-1)/G) n elements.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (ranks, size) = (op.ranks() as usize, home.team.size());
     for round in op.rounds(op.buffer().len() / (2 * ranks)) {
         let shared = op.buffer().slice(..ranks * round.len());
-        // For each receiver that is dealt to this rank, the elements that the members have for it.
+        // For each receiver for which this rank is responsible, the elements that the members of
+        // its group have for that receiver.
         let relayed = op.buffer().slice(ranks * round.len()..);
         load_blocks(op, main, &round, shared);
         for k in 1..i64::from(size) {
@@ -221,7 +227,8 @@ pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
                 }
             });
         }
-        // The index of this rank among those behind the group that it visits.
+        // The index of this rank among all ranks after the visited group, in the order of the ring
+        // of groups.
         let mut before = home.place();
         for distance in 1..groups.0.len() {
             let to = home.group_at(distance);
@@ -248,7 +255,7 @@ pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
     }
 }
 
-/// The number of elements of a round that one rank has for another.
+/// Returns the number of elements of a round that rank `from` has for rank `to`.
 fn length(op: &Recorder<'_>, from: u32, to: u32, round: &Range<usize>) -> usize {
     let Goal::AllToAllV { counts } = op.goal() else { return round.len() };
     let count = counts.get(from as usize).and_then(|row| row.get(to as usize));
@@ -256,7 +263,7 @@ fn length(op: &Recorder<'_>, from: u32, to: u32, round: &Range<usize>) -> usize 
     round.end.min(count) - round.start.min(count)
 }
 
-/// The group of a rank.
+/// The group of this rank, and its place among all groups.
 struct HomeGroup<'o, 'r> {
     groups: &'o [Vec<u32>],
     group: usize,
@@ -265,7 +272,8 @@ struct HomeGroup<'o, 'r> {
 }
 
 impl<'o, 'r> HomeGroup<'o, 'r> {
-    /// Returns `None` if the groups are not a division of the ranks.
+    /// Returns the group of this rank. If the groups are not a division of the ranks, it refuses
+    /// the setting and returns `None`.
     #[track_caller]
     fn of(op: &'o Recorder<'r>, groups: &'o Groups) -> Option<Self> {
         if !groups.divide(op.ranks()) {
@@ -281,7 +289,7 @@ impl<'o, 'r> HomeGroup<'o, 'r> {
         Some(HomeGroup { groups: &groups.0, group, team, ranks: op.ranks() })
     }
 
-    /// The group and the place in it of a rank.
+    /// Returns the index of a rank's group, and the place of the rank in the group.
     fn place_of(&self, rank: u32) -> (usize, u32) {
         let places = self.groups.iter().map(|group| group.iter().position(|other| *other == rank));
         let place = places.enumerate().find_map(|(group, place)| Some((group, place? as u32)));
@@ -292,25 +300,28 @@ impl<'o, 'r> HomeGroup<'o, 'r> {
         self.team.member as usize
     }
 
-    /// The ranks of the group `distance` places behind this one.
+    /// Returns the ranks of the group that is `distance` places after this one in the ring of
+    /// groups.
     fn group_at(&self, distance: usize) -> &'o [u32] {
         &self.groups[(self.group + distance) % self.groups.len()]
     }
 
-    /// The ranks of another group for which this rank is responsible: the members of a group deal
-    /// them out in turn.
+    /// Returns the ranks of another group for which this rank is responsible. The members of this
+    /// rank's group take the ranks of the other group in turn.
     fn shared_out(&self, group: &'o [u32]) -> impl Iterator<Item = u32> + use<'o> {
         group.iter().copied().skip(self.place()).step_by(self.team.size() as usize)
     }
 
-    /// The ranks of other groups to which this rank hands the elements that its group has for them.
-    /// The members deal out all of them in turn, the next group first.
+    /// Returns the receivers in other groups for which this rank is responsible: it collects the
+    /// elements that its group has for them. The members of this rank's group take the ranks of all
+    /// other groups in turn, beginning with the next group.
     fn dealt(&self) -> impl Iterator<Item = u32> {
         let others = (1..self.groups.len()).flat_map(|distance| self.group_at(distance));
         others.copied().skip(self.place()).step_by(self.team.size() as usize)
     }
 
-    /// The blocks of all ranks for which a member of this group is responsible, itself among them.
+    /// Returns the blocks of all ranks for which a member of this group is responsible, including
+    /// the member itself.
     fn share(&self, member: u32, shared: LocalBuffer<'r>) -> impl Iterator<Item = LocalBuffer<'r>> {
         let (size, ranks) = (self.team.size() as usize, self.ranks);
         let all = self.groups.iter();
