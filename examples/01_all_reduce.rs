@@ -1,19 +1,19 @@
 //! 1. All-reduce in ten lines.
 //!
-//! Four ranks have each tested a network on their part of the images. Every rank holds how many it
-//! got right and how many it saw; after an all-reduce every rank holds the sums over all ranks.
-//! This one operation is most of data-parallel training. Without an Ascend device it runs on the
-//! emulator:
+//! Each of four ranks has tested a network on its part of the images. A rank holds two numbers: its
+//! right answers and its images. After an all-reduce every rank holds the sums over all ranks. This
+//! one operation is most of the communication in data-parallel training. Without an Ascend device
+//! it runs on the emulator:
 //!
 //!     cargo run --release --example 01_all_reduce
 
 use hccl::prelude::*;
 
-/// Right answers and images, by rank.
+/// The number of right answers and the number of images, by rank.
 const TESTED: [[i64; 2]; 4] = [[438, 450], [441, 450], [436, 450], [432, 447]];
 
 fn main() -> hccl::Result<()> {
-    // CANN where it is installed, the emulator elsewhere.
+    // Uses CANN where it is installed, and the emulator elsewhere.
     let runtime = Runtime::auto()?;
 
     // A rank is a participant with a device of its own: here a thread, under a launcher a process.
@@ -23,7 +23,8 @@ fn main() -> hccl::Result<()> {
         let mut comm = rank.communicator()?;
         let mut x = rank.device().upload(&TESTED[index], &stream)?;
 
-        // The call enqueues the sum on the stream and returns; `wait` is until it is there.
+        // The call enqueues the sum on the stream and returns; `wait` blocks until the sum is
+        // there.
         comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
         Ok((index, x.to_vec(&stream).wait()?))
     })?;

@@ -1,9 +1,10 @@
 //! 2. A ring of eight ranks, awaited.
 //!
-//! The example of HcclBatchSendRecv in CANN's documentation: each rank sends eight numbers to the
-//! next and receives eight from the one before. Both go out in one batch, so that no rank waits for
-//! a neighbour that waits for its own neighbour. After seven rounds everything has been everywhere:
-//! so ring attention passes keys and values around, of which no rank has room for all.
+//! This is the example of HcclBatchSendRecv in CANN's documentation. Each rank sends eight numbers
+//! to the next rank and receives eight from the previous one. Both messages are in one batch, so
+//! that no rank waits for a neighbour that waits for its own neighbour. After seven rounds every
+//! rank has had the numbers of all ranks. Ring attention passes keys and values around in this way,
+//! because no rank has room for all of them.
 //!
 //!     cargo run --release --example 02_ring
 
@@ -27,7 +28,7 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
-/// The numbers that arrived at this rank, round by round.
+/// Returns the numbers that arrived at this rank, round by round.
 async fn travel(rank: &Rank) -> hccl::Result<Vec<f32>> {
     let device = rank.device();
     let stream = device.stream()?;
@@ -40,7 +41,7 @@ async fn travel(rank: &Rank) -> hccl::Result<Vec<f32>> {
     let mut visitors = Vec::new();
     for _ in 1..size {
         let batch = comm.batch().send(&mine, next).recv(&mut theirs, previous).submit(&stream)?;
-        // Submitted above, all at once; awaiting only watches it.
+        // The batch was submitted above; `await` only waits for its completion.
         batch.await?;
         visitors.push(theirs.to_vec(&stream).await?[0]);
         std::mem::swap(&mut mine, &mut theirs);

@@ -1,9 +1,9 @@
 //! 3. Several collectives in flight.
 //!
-//! Issuing does not wait, so a program may have as many collectives under way as it likes. Those on
-//! one stream run one after the other. Two streams run side by side, each with a communicator of
-//! its own: one communicator does one thing at a time. The handles are futures, and `futures` puts
-//! them together.
+//! Issuing does not wait, so a program may have as many collectives in flight as it likes.
+//! Collectives on one stream run one after the other. Two streams run at the same time, each with a
+//! communicator of its own, because a communicator does one operation at a time. The handles are
+//! futures, and the functions of the crate `futures` combine them.
 //!
 //!     cargo run --release --example 03_in_flight
 
@@ -33,8 +33,8 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
-/// The sums of all layers' gradients (here one number each), all issued before the first is
-/// awaited.
+/// Returns the sums of all layers' gradients (here one number each). All sums are issued before the
+/// first is awaited.
 async fn one_stream(rank: &Rank) -> hccl::Result<Vec<f32>> {
     let device = rank.device();
     let stream = device.stream()?;
@@ -47,15 +47,15 @@ async fn one_stream(rank: &Rank) -> hccl::Result<Vec<f32>> {
         works.push(comm.all_reduce_in_place(&mut gradient, Sum, &stream)?);
         gradients.push(gradient);
     }
-    // The first error, should there be one, and otherwise all of them.
+    // Waits until all works are complete, or until one has failed.
     try_join_all(works).await?;
-    // The copies back, too, are under way together.
+    // The copies back to the host are in flight together, too.
     let hosts = try_join_all(gradients.iter().map(|gradient| gradient.to_vec(&stream))).await?;
     Ok(hosts.concat())
 }
 
-/// The total loss and the time of the slowest rank: a sum and a maximum that need not wait for each
-/// other.
+/// Returns the total loss and the time of the slowest rank: a sum and a maximum that do not wait
+/// for each other.
 async fn two_communicators(rank: &Rank) -> hccl::Result<(f32, f32)> {
     let device = rank.device();
     let (left, right) = (device.stream()?, device.stream()?);
@@ -67,7 +67,7 @@ async fn two_communicators(rank: &Rank) -> hccl::Result<(f32, f32)> {
     let works = FuturesUnordered::new();
     works.push(sums.all_reduce_in_place(&mut loss, Sum, &left)?);
     works.push(maxima.all_reduce_in_place(&mut seconds, Max, &right)?);
-    // Whichever is done first comes first.
+    // The works are collected in the order in which they complete.
     works.try_collect::<()>().await?;
 
     let (loss, seconds) = try_join(loss.to_vec(&left), seconds.to_vec(&right)).await?;

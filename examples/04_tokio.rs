@@ -5,8 +5,8 @@
 //! threads. Tokio runs the other tasks meanwhile, also while a communicator is made and while the
 //! first collective makes links.
 //!
-//! The ranks count the points with whole coordinates in a circle, which gives pi. Each counts every
-//! fourth column of a quarter, and the sums meet in an all-reduce.
+//! The ranks count the points with whole coordinates in a circle, which gives pi. Each rank counts
+//! every fourth column of a quarter circle, and an all-reduce adds up the counts.
 //!
 //!     cargo run --release --example 04_tokio
 
@@ -36,7 +36,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// For several radii, how many points with whole coordinates lie in the circle.
+/// Counts the points with whole coordinates in circles of several radii. Returns each radius and
+/// its count.
 async fn count(runtime: Runtime, rank: u32, root: RootInfo) -> hccl::Result<Vec<(i64, i64)>> {
     let comm = Communicator::builder().runtime(&runtime).rank(rank).world_size(RANKS);
     let mut comm = comm.root_info(&root).build().await?;
@@ -49,7 +50,7 @@ async fn count(runtime: Runtime, rank: u32, root: RootInfo) -> hccl::Result<Vec<
         let mine: i64 = columns.map(|x: i64| (radius * radius - x * x).isqrt() + 1).sum();
         let mut points = device.upload(&[mine], &stream)?;
         comm.all_reduce_in_place(&mut points, Sum, &stream)?.await?;
-        // The quarter turned four times, and the centre.
+        // The circle has four such quarters, and the centre.
         results.push((radius, 4 * points.to_vec(&stream).await?[0] + 1));
     }
     Ok(results)

@@ -1,18 +1,18 @@
 //! 5. A pipeline of four stages, one forward, one backward (1F1B).
 //!
 //! A network too large for one device is cut between its layers: each rank is a *stage* and has one
-//! layer. A batch is cut into micro-batches, so that the stages work at the same time on different
-//! ones. After a few forward passes that fill the pipeline, a stage runs one backward pass for each
-//! forward pass. So it keeps the inputs of at most as many micro-batches as there are stages from
-//! it to the end, however many a batch has.
+//! layer. A batch is cut into micro-batches, so that the stages work on different micro-batches at
+//! the same time. After a few forward passes that fill the pipeline, a stage runs one backward pass
+//! for each forward pass. So a stage keeps the inputs of only a few micro-batches: at most as many
+//! as there are stages from this one to the last, however large the batch is.
 //!
-//! The output of a stage and its next input go in one batch of messages. With a send and a receive
-//! one after the other, two neighbours would each wait for the other to receive.
+//! The output of a stage and its next input are in one batch of messages. If a stage sent first and
+//! received afterwards, two neighbours would each wait for the other to receive.
 //!
 //! `hccl-train` has the schedule, the messages and the picture; this file has the computation of a
 //! stage.
 //!
-//! The weights at the end are compared with those of a training without ranks: they are the same
+//! At the end the weights are compared with those of a training without ranks. They have the same
 //! bits.
 //!
 //!     cargo run --release --example 05_pipeline
@@ -30,7 +30,7 @@ use ndarray::{Array1, Array2};
 const STAGES: usize = 4;
 /// The width of the first stage's input, and of each stage's output.
 const WIDTHS: [usize; STAGES + 1] = [PIXELS, 128, 128, 128, CLASSES];
-/// Rows of a batch, and of a micro-batch. The last of an epoch may have fewer.
+/// The numbers of rows of a batch and of a micro-batch. The last ones of an epoch may have fewer.
 const BATCH: usize = 128;
 const MICRO: usize = 16;
 const EPOCHS: usize = 12;
@@ -69,7 +69,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Calls `step` with each batch of the training, in micro-batches. Every rank sees the same.
+/// Calls `step` with each batch of the training, in micro-batches. Every rank gets the same ones.
 fn batches(digits: &Digits, mut step: impl FnMut(Vec<Digits>) -> Result<()>) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(2);
     let mut order: Vec<usize> = (0..digits.len()).collect();
@@ -82,7 +82,7 @@ fn batches(digits: &Digits, mut step: impl FnMut(Vec<Digits>) -> Result<()>) -> 
     Ok(())
 }
 
-/// One rank: a layer, and its connection with the layers before and behind.
+/// The stage of one rank: a layer, and its connection with the layers before and after it.
 struct Stage {
     part: Part,
     pipeline: Pipeline<f32>,
@@ -99,11 +99,11 @@ impl Stage {
         Ok(Self { part: Part::new(pipeline.stage(), layer), pipeline, comm, stream })
     }
 
-    /// One batch, all its micro-batches there and back, and one step of the optimiser.
+    /// Runs all micro-batches of a batch forward and backward, and then one step of the optimiser.
     fn step(&mut self, micros: &[Digits]) -> Result<()> {
         let Self { part, pipeline, comm, stream } = self;
         let me = part.index;
-        // The width of a gradient is that of the activations it belongs to.
+        // A gradient has the width of its activations.
         let shape = |pass| match pass {
             Forward(micro) => (micros[micro].len(), WIDTHS[me]),
             Backward(micro) => (micros[micro].len(), WIDTHS[me + 1]),
@@ -119,15 +119,15 @@ impl Stage {
     }
 }
 
-/// The computation of a stage; it knows nothing of messages.
+/// The computation of a stage, without messages.
 struct Part {
     index: usize,
     layer: Layer,
     optimiser: Momentum,
-    /// Summed over the micro-batches of a batch.
+    /// The gradient, summed over the micro-batches of a batch.
     gradient: Array1<f32>,
-    /// Inputs of the micro-batches that have not come back yet, and on the last stage how the loss
-    /// depends on its outputs.
+    /// The inputs of the micro-batches whose backward pass is still to come. On the last stage,
+    /// also the derivative of the loss by the stage's outputs.
     kept: VecDeque<(Array2<f32>, Array2<f32>)>,
     most_kept: usize,
 }
@@ -139,8 +139,9 @@ impl Part {
         Self { index, layer, optimiser, gradient, kept: VecDeque::new(), most_kept: 0 }
     }
 
-    /// A pass with its input, which is the micro-batch itself at the beginning of the network and
-    /// its loss at the end. Returns its output, for the stage that it goes to.
+    /// Runs a pass with its input. `input` is `None` at the beginning of the network, where the
+    /// micro-batch is the input, and at its end, where the loss is. Returns the output, for the
+    /// next stage.
     fn run(
         &mut self,
         pass: Pass,
@@ -174,7 +175,7 @@ impl Part {
         }
     }
 
-    /// One step of the optimiser with the mean over a batch of `rows`.
+    /// Runs one step of the optimiser with the mean over a batch of `rows`.
     fn update(&mut self, rows: usize) -> Result<()> {
         self.gradient /= rows as f32;
         let gradient = self.gradient.as_slice().ok_or("a gradient in pieces")?;
@@ -184,8 +185,8 @@ impl Part {
     }
 }
 
-/// The same training in one place: each micro-batch goes through all parts and back before the
-/// next.
+/// Runs the same training in one place. Each micro-batch goes through all parts and back before the
+/// next micro-batch begins.
 fn without_ranks(network: Network, digits: &Digits) -> Result<Network> {
     let parts = network.layers.into_iter().enumerate();
     let mut parts: Vec<Part> = parts.map(|(index, layer)| Part::new(index, layer)).collect();

@@ -1,7 +1,7 @@
 //! 6. An optimiser whose state is spread over the ranks (ZeRO, stages 1 and 2).
 //!
-//! Adam keeps two numbers for each parameter. Where every rank has a replica of the network, every
-//! rank would keep the same ones. Here each rank keeps those of its share of the parameters only.
+//! Adam keeps two numbers for each parameter. If every rank has a replica of the network, all ranks
+//! keep the same numbers. Here each rank keeps only the numbers for its share of the parameters.
 //! The gradients are summed *into the shares* (reduce-scatter), each rank takes the step for its
 //! share, and the new parameters go to all ranks (all-gather). Together the two move as much data
 //! as one all-reduce.
@@ -17,7 +17,7 @@ use hccl_train::Shards;
 
 const RANKS: usize = 4;
 const WIDTHS: [usize; 4] = [PIXELS, 256, 256, CLASSES];
-/// Rows a step, over all ranks.
+/// The number of rows of a step, over all ranks.
 const BATCH: usize = 128;
 const EPOCHS: usize = 12;
 
@@ -62,7 +62,7 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut network = Network::new(&WIDTHS, &mut random);
 
-    // One tensor: the parameters of all layers, in the order in which the gradient has them.
+    // The shards divide one tensor: the parameters of all layers, in the order of the gradient.
     let mut shards = Shards::new(&[network.parameters()], &comm, &stream)?;
     shards.scale(1.0);
     let weights = read(&network);
@@ -77,7 +77,7 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
             let part = digits.select(&batch[rows]);
             let scale = 1.0 / batch.len() as f32;
             let mut gradient = network.gradient(part.images.view(), &part.labels, scale)?;
-            // The loss, behind the gradient.
+            // The last element is the loss.
             gradient.pop();
             shards.gradient_mut(0)?.copy_from_slice(&gradient);
             adam.step(shards.reduce(&mut comm, &stream)?);
@@ -89,7 +89,7 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
     Ok(Replica { rank: me, network, adam })
 }
 
-/// Every parameter, in the order in which [`Network::gradient`] has them.
+/// Returns every parameter, in the order in which [`Network::gradient`] has them.
 fn parameters(layers: &mut [Layer]) -> impl Iterator<Item = &mut f32> {
     layers.iter_mut().flat_map(|layer| layer.weights.iter_mut().chain(&mut layer.bias))
 }
@@ -102,7 +102,7 @@ fn read(network: &Network) -> Vec<f32> {
     parameters(&mut network.layers.clone()).map(|parameter| *parameter).collect()
 }
 
-/// Adam for a share of the parameters.
+/// The weights and the state of Adam for a share of the parameters.
 struct Adam {
     weights: Vec<f32>,
     mean: Vec<f32>,

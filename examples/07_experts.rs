@@ -1,10 +1,10 @@
-//! 7. A mixture of experts: every rank has one, and rows travel to the expert that suits them.
+//! 7. A mixture of experts: every rank has one expert, and each row goes to the expert for it.
 //!
-//! A gate looks at each row and chooses one of four experts. The number of rows for each rank is
-//! known only after the gate has decided. So the ranks first exchange the counts (all-to-all), then
-//! the rows (all-to-all-v), there and back. In the backward pass the gradients take the same road.
-//! The first layer and the gate are replicas on all ranks; their gradients are summed (all-reduce).
-//! An expert's own need no sum: its rank sees all of its rows.
+//! A gate chooses one of four experts for each row. The number of rows for each rank is known only
+//! after the gate has decided. So the ranks first exchange the counts (all-to-all), then the rows
+//! (all-to-all-v), there and back. In the backward pass the gradients go the same way. The first
+//! layer and the gate are replicas on all ranks; their gradients are summed (all-reduce). The
+//! gradients of an expert need no sum, because its rank has all of its rows.
 //!
 //!     cargo run --release --example 07_experts
 
@@ -16,15 +16,15 @@ use hccl_examples::train::data::{CLASSES, Digits, PIXELS};
 use hccl_examples::train::network::{Layer, Momentum, Network, softmax_cross_entropy};
 use ndarray::{Array1, Array2, Axis};
 
-/// Ranks, and experts: one each.
+/// The number of ranks. Each rank has one expert.
 const RANKS: usize = 4;
 const HIDDEN: usize = 64;
-/// Rows a step, over all ranks.
+/// The number of rows of a step, over all ranks.
 const BATCH: usize = 128;
 const EPOCHS: usize = 30;
 const RATE: f32 = 0.1;
-/// How much it costs when the gate prefers an expert. Without it one gets all rows, and learns
-/// alone.
+/// The weight of an uneven load of the experts in the loss. Without it one expert gets all rows,
+/// and no other expert learns.
 const BALANCE: f32 = 0.3;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -84,7 +84,7 @@ impl Model {
         let layer = |seed: u64, widths: [usize; 2]| {
             Network::new(&widths, &mut fastrand::Rng::with_seed(seed)).layers.remove(0)
         };
-        // The same seeds on all ranks for the shared layers.
+        // All ranks have the same seeds for the shared layers.
         let own = 3 + 2 * rank as u64;
         Self {
             shared: layer(1, [PIXELS, HIDDEN]),
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// The outputs of the expert's layers.
+    /// Returns the outputs of the expert's layers.
     fn expert(&self, rows: &Array2<f32>) -> (Array2<f32>, Array2<f32>) {
         let middle = self.expert[0].forward(&rows.view(), false);
         let logits = self.expert[1].forward(&middle.view(), true);
@@ -128,8 +128,8 @@ fn train(rank: &Rank, digits: &Digits) -> Result<Model> {
     Ok(model)
 }
 
-/// The gradients of the first layer, the gate, and the two layers of this rank's expert, for a
-/// batch of which `part` is this rank's.
+/// Returns the gradients of the first layer, the gate, and the two layers of this rank's expert.
+/// `part` is this rank's part of a batch of `batch` rows.
 fn gradients(
     model: &Model,
     roads: &mut Roads,
@@ -140,7 +140,7 @@ fn gradients(
     let scale = 1.0 / batch as f32;
     let mut gradients = [shared, gate, one, two].map(|layer| vec![0.0; layer.parameters()]);
 
-    // Sorted by expert, the rows for each lie together. All that follows keeps this order.
+    // The rows are sorted by expert, so the rows for one expert are adjacent. This order is kept.
     let hidden = shared.forward(&part.images.view(), false);
     let (chosen, _) = choose(&softmax(&gate.forward(&hidden.view(), true)));
     let mut sorted: Vec<usize> = (0..part.len()).collect();
@@ -152,24 +152,24 @@ fn gradients(
     let give: Vec<usize> = (0..RANKS).map(|e| chosen.iter().filter(|&&c| c == e).count()).collect();
     let take = roads.counts(&give)?;
 
-    // There and back: rows to the experts, logits to where the rows came from.
+    // The rows go to the experts, and the logits go back to the ranks of the rows.
     let rows = roads.travel(&hidden, &give, &take)?;
     let (middle, logits) = model.expert(&rows);
     let logits = roads.travel(&logits, &take, &give)?;
 
-    // The output is the expert's, times how sure the gate was of it.
+    // The output is that of the expert, times the chance that the gate gave to this expert.
     let weights = weights.insert_axis(Axis(1));
     let (_, delta) = softmax_cross_entropy(&(&logits * &weights), &part.labels);
 
-    // The same way with gradients.
+    // The gradients go the same way.
     let into_expert = roads.travel(&(&delta * &weights), &give, &take)?;
     two.backward(&middle.view(), &into_expert, scale, &mut gradients[3])?;
     let between = two.delta_before(&middle.view(), &into_expert);
     one.backward(&rows.view(), &between, scale, &mut gradients[2])?;
     let into_hidden = roads.travel(&one.delta_before(&rows.view(), &between), &take, &give)?;
 
-    // The loss's derivative by the gate's chances: through the weight of the chosen expert's
-    // output, and through the preference of experts.
+    // The derivative of the loss by the gate's chances. A chance changes the weight of the chosen
+    // expert's output, and the cost of an uneven load.
     let load: Array1<f32> = give.iter().map(|&rows| rows as f32 / part.len() as f32).collect();
     let mut cost = Array2::from_shape_fn(chances.dim(), |(_, e)| BALANCE * RANKS as f32 * load[e]);
     for (row, &expert) in chosen.iter().enumerate() {
@@ -187,12 +187,12 @@ fn gradients(
     Ok(gradients)
 }
 
-/// The ways between a rank and all others.
+/// The connections between a rank and all other ranks.
 struct Roads {
     comm: Communicator,
     stream: Stream,
     device: Device,
-    /// Room for all rows of a batch, should all want the same expert.
+    /// Room for all rows of a batch, because all of them may be for one expert.
     outbox: DeviceBuffer<f32>,
     inbox: DeviceBuffer<f32>,
 }
@@ -205,7 +205,8 @@ impl Roads {
         Ok(Self { comm: rank.communicator()?, stream, device, outbox, inbox })
     }
 
-    /// How many rows each rank has for this one, where this one has `give` for them.
+    /// Returns the number of rows that each rank gives to this one. This one gives them `give`
+    /// rows.
     fn counts(&mut self, give: &[usize]) -> hccl::Result<Vec<usize>> {
         let give: Vec<u32> = give.iter().map(|&rows| rows as u32).collect();
         let give = self.device.upload(&give, &self.stream)?;
@@ -214,8 +215,8 @@ impl Roads {
         Ok(take.into_iter().map(|rows| rows as usize).collect())
     }
 
-    /// The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1; received rows are in
-    /// the order of the ranks, too.
+    /// Exchanges rows. The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1.
+    /// Received rows are in the order of the ranks, too.
     fn travel(
         &mut self,
         rows: &Array2<f32>,
@@ -238,7 +239,7 @@ impl Roads {
         Ok(inbox.slice(..received)?.to_array(shape, stream).wait()?)
     }
 
-    /// Sums over the ranks.
+    /// Sums the numbers over the ranks.
     fn sum(&mut self, numbers: &mut Vec<f32>) -> hccl::Result<()> {
         let mut sum = self.device.upload(numbers, &self.stream)?;
         self.comm.all_reduce_in_place(&mut sum, Sum, &self.stream)?;
@@ -258,7 +259,7 @@ fn softmax(logits: &Array2<f32>) -> Array2<f32> {
     chances
 }
 
-/// The likeliest expert of each row, and how likely it is.
+/// Returns the most probable expert of each row, and its chance.
 fn choose(chances: &Array2<f32>) -> (Vec<usize>, Array1<f32>) {
     let best = |row: ndarray::ArrayView1<f32>| {
         (0..RANKS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0)

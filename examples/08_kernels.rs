@@ -1,9 +1,10 @@
 //! 8. Kernels that communicate.
 //!
-//! A collective called from inside a kernel. Each of four ranks has 1200 half floats, and the
-//! kernel sums block r of all ranks for rank r, in three rounds of 128, 128 and 44 elements. The
-//! kernel is a Rust function (`examples/src/kernels/reduce_scatter.rs`), which is recorded once,
-//! runs on the emulated cores of every rank, and is printed as the Ascend C for a real NPU:
+//! This example calls a collective from inside a kernel. Each of four ranks has 1200 half floats,
+//! and the kernel sums block r of all ranks for rank r, in three rounds of 128, 128 and 44
+//! elements. The kernel is a Rust function (`examples/src/kernels/reduce_scatter.rs`). The function
+//! is recorded once, runs on the emulated cores of every rank, and is printed as the Ascend C for a
+//! real NPU:
 //!
 //!     cargo run --release --example 08_kernels
 //!     target/release/hcclrun -n 4 target/release/examples/08_kernels   # each rank as a process
@@ -49,7 +50,7 @@ fn main() -> hccl::Result<()> {
         let x = device.upload(&x, &stream)?;
         let mut y = device.zeros::<f16>(EACH, &stream)?;
 
-        // Eight vector cores, and the server beside them.
+        // The kernel runs on eight vector cores, beside the communication server.
         let mut loaded = kernel.load(device)?;
         let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
         launch.input(&x).output(&mut y).submit(&stream)?.wait()?;

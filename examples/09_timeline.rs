@@ -1,15 +1,15 @@
-//! 9. Computing while data moves, and seeing it.
+//! 9. Computation and communication at the same time, and a picture of it.
 //!
 //! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks,
 //! tile by tile, while its cores multiply the next tile. `AllGatherMatmul` multiplies its own tiles
-//! while the first tiles arrive from the others. Each is compared with the plain formula, and
-//! drawn: the products and waits of each core, the work of the communication server, and the data
-//! that moved over each link.
+//! while the first tiles arrive from the other ranks. Each operator is compared with the plain
+//! formula, and drawn: the products and waits of each core, the work of the communication server,
+//! and the data that moved over each link.
 //!
 //!     cargo run --release --example 09_timeline -- [folder]
 //!
 //! It writes `matmul_all_reduce.svg` and `all_gather_matmul.svg`, and the same as `.json` for
-//! <https://ui.perfetto.dev>, into the folder `timelines` unless told.
+//! <https://ui.perfetto.dev>, into the given folder or else into `timelines`.
 
 use std::path::PathBuf;
 
@@ -24,15 +24,15 @@ use hccl_examples::kernels::matmul_all_reduce::{MatmulAllReduceTiling, matmul_al
 /// Two fused operators on four emulated ranks, compared with their formulas and drawn as timelines.
 #[derive(Parser)]
 struct Options {
-    /// Where the pictures and the traces go.
+    /// The folder for the pictures and the traces.
     #[arg(default_value = "timelines")]
     folder: PathBuf,
 }
 
 const RANKS: u32 = 4;
-/// Cube cores that each rank uses.
+/// The number of cube cores of each rank.
 const BLOCKS: u32 = 2;
-/// Rows of a rank's left matrix: two tiles and the rest.
+/// The rows of a rank's left matrix are two tiles and the rest.
 const TILE: usize = 64;
 const TAIL: usize = 40;
 const ROWS: usize = 2 * TILE + TAIL;
@@ -59,7 +59,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// `y = sum of a * b over the ranks`.
+/// Computes `y = sum of a * b over the ranks`, and returns the timeline.
 fn sum_of_products(runtime: &Runtime) -> Outcome<Timeline> {
     let kernel = matmul_all_reduce::record()?;
     let recording = runtime.record_timeline()?;
@@ -79,7 +79,7 @@ fn sum_of_products(runtime: &Runtime) -> Outcome<Timeline> {
         let b = device.upload(&right(rank.index()), &stream)?;
         let mut y = device.zeros::<f16>(ROWS * WIDTH, &stream)?;
         let mut loaded = kernel.load(device)?;
-        comm.barrier(&stream)?.wait()?; // so that the picture has no long beginning
+        comm.barrier(&stream)?.wait()?; // so that the ranks begin together in the picture
         let launch = loaded.launch(BLOCKS).tiling(&tiling).group(&mut comm);
         launch.input(&a).input(&b).output(&mut y).submit(&stream)?.wait()?;
         y.to_vec(&stream).wait()
@@ -93,7 +93,7 @@ fn sum_of_products(runtime: &Runtime) -> Outcome<Timeline> {
     Ok(timeline)
 }
 
-/// `y = gathered * b`, with the rows of all ranks.
+/// Computes `y = gathered * b` with the rows of all ranks, and returns the timeline.
 fn product_of_all_rows(runtime: &Runtime) -> Outcome<Timeline> {
     let kernel = all_gather_matmul::record()?;
     let recording = runtime.record_timeline()?;
@@ -129,7 +129,7 @@ fn product_of_all_rows(runtime: &Runtime) -> Outcome<Timeline> {
     Ok(timeline)
 }
 
-/// The tiling by which the cores share a product of `m` rows.
+/// Returns the tiling by which the cores share a product of `m` rows.
 fn rows(m: usize) -> hccl::Result<TCubeTiling> {
     let shape = TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, m, WIDTH, DEPTH);
     shape.cores(BLOCKS).build()
@@ -149,7 +149,7 @@ fn server<T: Tiling>(tiling: &mut T, operation: CmdType, comm: &Communicator) ->
     Ok(())
 }
 
-/// Small whole numbers, whose sums half floats hold exactly.
+/// Returns small whole numbers, whose sums are exact in half floats.
 fn left(rank: u32) -> Vec<f16> {
     let number = |n: usize| ((n * 5 + rank as usize * 3) % 4) as f32 - 1.0;
     (0..ROWS * DEPTH).map(|n| f16::from_f32(number(n))).collect()
@@ -160,7 +160,7 @@ fn right(rank: u32) -> Vec<f16> {
     (0..DEPTH * WIDTH).map(|n| f16::from_f32(number(n))).collect()
 }
 
-/// The plain formula.
+/// Computes the plain formula.
 fn product(a: &[f16], b: &[f16]) -> Vec<f32> {
     let entry = |n: usize| {
         let (row, column) = (n / WIDTH * DEPTH, n % WIDTH);

@@ -7,7 +7,7 @@
 //!
 //!     cargo run --release --example 10_walkthrough -- [folder]
 //!
-//! Everything that is written goes into the folder `kernel-out` unless told.
+//! All files go into the given folder or else into `kernel-out`.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use hccl_examples::kernels::weighted_sum::{
 /// printed for an NPU.
 #[derive(Parser)]
 struct Options {
-    /// Where the timeline and the operator project go.
+    /// The folder for the timeline and the operator project.
     #[arg(default_value = "kernel-out")]
     folder: PathBuf,
 }
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let found = on_all_ranks(&runtime, &kernel)?;
     let timeline = recording.finish()?;
 
-    // Element i of rank r is r + i % 100, so all of this is exact.
+    // Element i of rank r is r + i % 100, so all sums are exact.
     let expected = |i: usize| (0..4).map(|rank| WEIGHTS[rank] * number(rank, i)).sum::<f32>();
     let expected: Vec<f32> = (0..LENGTH).map(expected).collect();
     assert!(found.iter().all(|y| *y == expected));

@@ -1,8 +1,9 @@
 //! 11. A custom operator: one message, by hand.
 //!
-//! Rank 0 gives its elements to rank 1. Peers reach nothing but a rank's *communication buffer*, so
-//! the sender puts them there, lets the receiver at it, and waits until that has read them. All of
-//! it in lines that name what CANN calls them: a thread, a channel with two notifies, the buffer.
+//! Rank 0 sends its elements to rank 1. A peer can access only the *communication buffer* of a
+//! rank. So the sender copies the elements into its buffer, lets the receiver read the buffer, and
+//! waits until the receiver has read it. The functions name the things that CANN has for this: a
+//! thread, a channel with two notifies, the buffer.
 //!
 //! The operator is recorded, its resources are counted, it is checked, and then it runs on two
 //! emulated NPUs.

@@ -1,17 +1,17 @@
 //! 12. A custom all-gather, first wrong, then right.
 //!
-//! Every rank gets the elements of all others. On a full mesh each rank can talk to all others at
-//! the same time, with a thread for each. It puts its elements into its communication buffer, and
-//! the others read them there.
+//! Every rank gets the elements of all ranks. On a full mesh each rank can exchange data with all
+//! other ranks at the same time, on a thread for each peer. A rank puts its elements into its
+//! communication buffer, and the other ranks read them there.
 //!
-//! The first version forgets something that no test on one machine would show for sure. The checker
-//! finds it before anything has run, with the two lines. The second version is right, is drawn, and
-//! gathers the same elements as the built-in collective.
+//! The first version has a mistake that a test on one machine may not show. The checker finds it
+//! before anything has run, and prints the two lines. The second version is right. It is drawn, and
+//! it gathers the same elements as the built-in collective.
 //!
 //!     cargo run --release --example 12_own_all_gather -- [folder]
 //!
-//! It writes `all_gather_tasks.svg` and `all_gather_time.svg`, and the latter as `.json` for
-//! <https://ui.perfetto.dev>, into the folder `operators` unless told.
+//! It writes `all_gather_tasks.svg` and `all_gather_time.svg`, and the second one also as `.json`
+//! for <https://ui.perfetto.dev>, into the given folder or else into `operators`.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,10 @@ use hccl::operator::{Engine, Model, Operator, Recorded};
 use hccl::prelude::*;
 use hccl_examples::operators::all_gather::{hasty, mesh};
 
-/// An all-gather of one's own: checked, drawn and run.
+/// A custom all-gather: checked, drawn and run.
 #[derive(Parser)]
 struct Options {
-    /// Where the pictures go.
+    /// The folder for the pictures.
     #[arg(default_value = "operators")]
     folder: PathBuf,
 }
@@ -63,7 +63,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// The tasks of all ranks, and when each would run if a byte took as long on every link.
+/// Draws the tasks of all ranks, and the times at which they would run if all links were equally
+/// fast.
 fn draw(recorded: &Recorded, folder: &Path) -> Outcome<()> {
     std::fs::create_dir_all(folder)?;
     let model = Model::default();

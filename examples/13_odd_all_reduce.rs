@@ -1,24 +1,25 @@
 //! 13. A new all-reduce for an odd topology, from the idea to the proof to the run.
 //!
-//! Seven NPUs stand in a line: each is wired to the one before it and the one behind it, and to
-//! nobody else.
+//! Seven NPUs form a line: each is wired only to the NPU before it and to the NPU after it.
 //!
 //! ```text
 //! 0 --- 1 --- 2 --- 3 --- 4 --- 5 --- 6
 //! ```
 //!
-//! A ring needs a wire from 6 to 0, and recursive halving wires between nearly all. The idea: sums
-//! flow from both ends to the middle, and the result flows back. In one piece that takes twice the
-//! way of the whole data. If the data is cut into slices, slice 1 sets out while slice 0 is on its
-//! way. So each wire carries data in both directions all the time.
+//! A ring needs a wire from 6 to 0, and recursive halving needs wires between nearly all ranks. The
+//! idea is that sums flow from both ends to the middle, and the result flows back. If the data is
+//! in one piece, the whole data takes both ways one after the other. If the data is cut into
+//! slices, slice 1 starts while slice 0 is on its way. So each wire carries data in both directions
+//! all the time.
 //!
-//! The example answers these questions. Is it right for any number of ranks? Which links and which
-//! other resources does it use? How long does it take, in one slice and in many? Then it runs.
+//! The example answers these questions. Is the algorithm right for any number of ranks? Which links
+//! and which other resources does it use? How long does it take, in one slice and in many? Then the
+//! operator runs.
 //!
 //!     cargo run --release --example 13_odd_all_reduce -- [folder]
 //!
-//! It writes `line_tasks.svg`, `line_time.svg` and `line_time.json` into the folder `operators`
-//! unless told.
+//! It writes `line_tasks.svg`, `line_time.svg` and `line_time.json` into the given folder or else
+//! into `operators`.
 
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ use hccl_examples::operators::line::line_all_reduce;
 /// A new all-reduce for seven NPUs in a line: proven, drawn and run.
 #[derive(Parser)]
 struct Options {
-    /// Where the pictures go.
+    /// The folder for the pictures.
     #[arg(default_value = "operators")]
     folder: PathBuf,
 }

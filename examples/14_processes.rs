@@ -1,8 +1,8 @@
 //! 14. Ranks as processes.
 //!
 //! The program starts itself once more for each rank, as a launcher would, and each process joins
-//! with the root info that it was given. On the emulator their devices are cards of one machine,
-//! and the others read the data of one process in place.
+//! with the root info that it gets. On the emulator the devices of the processes are cards of one
+//! machine, and each process reads the data of the other ones in place.
 //!
 //!     cargo run --release --example 14_processes -- [ranks]
 
@@ -15,7 +15,7 @@ use hccl::prelude::*;
 /// Sums over ranks that are processes.
 #[derive(Parser)]
 struct Options {
-    /// How many processes.
+    /// The number of processes.
     #[arg(default_value_t = 3)]
     ranks: u32,
     /// This process is the rank of this number; it reads the root info from its standard input.
@@ -64,7 +64,7 @@ fn run(rank: u32, ranks: u32) -> Result<(), Box<dyn std::error::Error>> {
     let line = std::io::read_to_string(std::io::stdin())?;
     let bytes = line.split_whitespace().map(str::parse).collect::<Result<Vec<u8>, _>>()?;
     let root = RootInfo::from_bytes(&bytes)?;
-    // Device d is the same card in every process, so each rank takes its own.
+    // Device d is the same card in every process, so each rank takes a device of its own.
     let runtime = Runtime::auto()?;
     let device = runtime.device(rank as usize)?;
     let stream = device.stream()?;

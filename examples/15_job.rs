@@ -1,6 +1,7 @@
 //! 15. One program, with or without a launcher.
 //!
-//! Alone it runs its ranks as threads; under a launcher each process is one rank.
+//! Without a launcher the program runs its ranks as threads. Under a launcher each process is one
+//! rank.
 //!
 //!     cargo run --release --example 15_job
 //!     hcclrun -n 4 target/release/examples/15_job
@@ -8,8 +9,8 @@
 use hccl::prelude::*;
 
 fn main() -> hccl::Result<()> {
-    // CANN if there is one, else the emulator. Only the ranks of one machine can meet on the
-    // emulator.
+    // Uses CANN if it is installed, and the emulator otherwise. Ranks on the emulator can meet only
+    // if they are on one machine.
     let runtime = Runtime::auto()?;
     runtime.run_job(4, |rank| -> hccl::Result<()> {
         let stream = rank.device().stream()?;

@@ -1,8 +1,8 @@
-//! 16. Training that goes on when ranks die.
+//! 16. Training that continues when ranks die.
 //!
-//! A rank is killed in the middle of a step. The others see an error that names it, meet again at
-//! the store of `hcclrun`, build a smaller communicator, and go on from the last checkpoint. A new
-//! process takes the place of the dead one, and the job grows.
+//! A rank is killed in the middle of a step. The other ranks get an error that names it, meet again
+//! at the store of `hcclrun`, make a smaller communicator, and continue from the last checkpoint. A
+//! new process replaces the dead one, and the job grows again.
 //!
 //!     cargo build --release --bin hcclrun --example 16_elastic
 //!     target/release/hcclrun -n 4 --elastic --restarts 2 --restart-delay 0.3 target/release/examples/16_elastic \
@@ -25,17 +25,17 @@ use hccl_examples::train::parallel::shard;
 /// Trains a network to read digits, on ranks that come and go.
 #[derive(Parser)]
 struct Options {
-    /// How many steps.
+    /// The number of steps.
     #[arg(long, default_value_t = 360)]
     steps: usize,
-    /// So many steps lie between two checkpoints.
+    /// The number of steps between two checkpoints.
     #[arg(long, default_value_t = 20)]
     checkpoint: usize,
     /// The process that was started as this rank kills itself before this step; can be given
     /// several times.
     #[arg(long, value_name = "RANK@STEP")]
     die: Vec<String>,
-    /// Where the picture goes.
+    /// The file for the picture.
     #[arg(long, default_value = "elastic-out/loss.svg")]
     out: PathBuf,
 }
@@ -48,21 +48,21 @@ const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// All that a rank needs to go on: a checkpoint.
+/// A checkpoint: all that a rank needs to continue.
 #[derive(Clone)]
 struct State {
     network: Network,
     velocity: Vec<f32>,
-    /// One for each step that counts.
+    /// The loss of each step that counts.
     losses: Vec<f32>,
     /// The history of the job: the step at which each number of ranks began.
     sizes: Vec<(usize, u32)>,
 }
 
-/// Why the ranks stop stepping.
+/// The reason why the ranks stop.
 enum Stop {
     Done,
-    /// Processes wait that want to take part.
+    /// New processes wait to take part.
     Newcomers,
 }
 
@@ -71,7 +71,7 @@ fn main() -> Result<()> {
     let split = Digits::read(Path::new(DIGITS))?.split(1);
     let runtime = Runtime::auto()?;
     let mut rank = Rank::from_env(&runtime)?;
-    // The number that the launcher gave: it stays the same with any set of ranks.
+    // The number that the launcher gave. It stays the same when the set of ranks changes.
     let name = JobEnv::from_env()?.map_or(0, |env| env.rank);
     let is_new = rank.generation() > 1;
     let dies =
@@ -86,7 +86,7 @@ fn main() -> Result<()> {
         let why = match stopped {
             Ok(Stop::Done) => break,
             Ok(Stop::Newcomers) => "somebody new has come".to_owned(),
-            // A rank is gone: everything since the checkpoint is forgotten.
+            // A rank is gone: everything since the checkpoint is discarded.
             Err(error) => match error.downcast_ref::<hccl::Error>() {
                 Some(known) if known.kind() == ErrorKind::RankGone => first_line(known),
                 _ => return Err(error),
@@ -107,8 +107,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Steps from the checkpoint on, and keeps it up to date, until all is done or the ranks are
-/// others.
+/// Runs steps from the checkpoint on, and keeps the checkpoint up to date. Returns when all steps
+/// are done or new processes wait.
 fn go_on(
     rank: &Rank,
     checkpoint: &mut State,
@@ -118,8 +118,8 @@ fn go_on(
 ) -> Result<Stop> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
-    // Rank 0 is never a newcomer, so it has a checkpoint, and all take that one: others may be one
-    // ahead.
+    // Rank 0 is never a newcomer, so it has a checkpoint. All ranks take that one, because those of
+    // other ranks may be one step ahead.
     checkpoint.share(&mut comm, &stream)?;
     checkpoint.sizes.push((checkpoint.losses.len(), rank.world_size()));
     let mut state = checkpoint.clone();
@@ -135,7 +135,7 @@ fn go_on(
             println!("process {} kills itself before step {step}", std::process::id());
             kill_this_process();
         }
-        // One asks, and tells the others with the next sum.
+        // Rank 0 queries the newcomers, and the next sum gives the answer to all ranks.
         let asks = rank.index() == 0 && step.is_multiple_of(options.checkpoint);
         let newcomers = if asks { rank.newcomers()? } else { 0 };
         if state.step(rank, &mut comm, &stream, digits, newcomers as f32)? {
@@ -145,7 +145,7 @@ fn go_on(
 }
 
 impl State {
-    /// One step of all ranks. True when rank 0 has said that there are newcomers: then nothing has
+    /// Runs one step of all ranks. Returns true if rank 0 has reported newcomers; then nothing has
     /// changed.
     fn step(
         &mut self,
@@ -156,7 +156,7 @@ impl State {
         newcomers: f32,
     ) -> Result<bool> {
         let step = self.losses.len();
-        // The same rows in the same order, however many ranks share them.
+        // The rows of a step and their order do not depend on the number of ranks that share them.
         let batch: Vec<usize> = (0..BATCH).map(|row| (step * BATCH + row) % digits.len()).collect();
         let (index, ranks) = (rank.index() as usize, rank.world_size() as usize);
         let shard = digits.select(shard(&batch, index, ranks));
@@ -194,7 +194,7 @@ impl State {
         Ok(false)
     }
 
-    /// All ranks take the state of rank 0.
+    /// Gives the state of rank 0 to all ranks.
     fn share(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<()> {
         let lengths = [self.losses.len() as u32, self.sizes.len() as u32];
         let lengths = broadcast(comm, stream, &lengths)?;
@@ -219,12 +219,12 @@ impl State {
     }
 }
 
-/// The weights and biases of a network, as a gradient has them.
+/// Returns the weights and biases of a network, in the order of a gradient.
 fn numbers(network: &mut Network) -> impl Iterator<Item = &mut f32> {
     network.layers.iter_mut().flat_map(|layer| layer.weights.iter_mut().chain(&mut layer.bias))
 }
 
-/// The values of rank 0.
+/// Returns the values of rank 0.
 fn broadcast<T: Element>(comm: &mut Communicator, stream: &Stream, own: &[T]) -> Result<Vec<T>> {
     let mut values = stream.device().upload(own, stream)?;
     comm.broadcast(&mut values, 0, stream)?.wait()?;

@@ -1,6 +1,6 @@
 //! The entries of an attribute: `name`, `name = value`, with commas between them.
 //!
-//! All of them are read before any is checked, so that each mistake is reported, and not only the
+//! All of them are read before any is checked, so that every mistake is reported, not only the
 //! first.
 
 use proc_macro2::Span;
@@ -28,7 +28,7 @@ impl Errors {
         self.add(Error::new(span, problem));
     }
 
-    /// Returns the value, or keeps the error and returns none.
+    /// Returns the value of a result. If it is an error, keeps the error and returns `None`.
     pub fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
@@ -57,7 +57,7 @@ impl Parse for Entry {
 }
 
 impl Entry {
-    /// The value, or an error with an example of the right form.
+    /// Returns the value, or an error with an example of the right form.
     pub fn value(&self, example: &str) -> Result<&Expr> {
         let problem =
             || Error::new(self.key.span(), format!("`{}` has a value: `{example}`", self.key));
@@ -97,7 +97,7 @@ impl Entry {
         Error::new_spanned(value, format!("`{}` takes {what}: `{example}`", self.key))
     }
 
-    /// Checks that an entry is a word alone.
+    /// Checks that an entry has no value.
     pub fn alone(&self) -> Result<()> {
         match &self.value {
             None => Ok(()),
@@ -113,13 +113,14 @@ fn ungrouped(value: &Expr) -> &Expr {
     }
 }
 
-/// The entries between the parentheses of an attribute; those that come twice are errors.
+/// Returns the entries between the parentheses of an attribute. An entry that comes twice is an
+/// error.
 pub fn entries(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Vec<Entry> {
     let read = Punctuated::<Entry, Token![,]>::parse_terminated.parse2(tokens);
     once(errors.keep(read).into_iter().flatten(), errors)
 }
 
-/// The entries of all attributes `tiling`.
+/// Returns the entries of all attributes `tiling`. `example` is an entry to show in an error.
 pub fn of_tiling(attributes: &[Attribute], example: &str, errors: &mut Errors) -> Vec<Entry> {
     let mut all = Vec::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("tiling")) {
@@ -128,7 +129,7 @@ pub fn of_tiling(attributes: &[Attribute], example: &str, errors: &mut Errors) -
             all.extend(errors.keep(read).into_iter().flatten());
         } else {
             let problem =
-                format!("what `tiling` says stands in parentheses: `#[tiling({example})]`");
+                format!("`tiling` takes its entries in parentheses: `#[tiling({example})]`");
             errors.add(Error::new_spanned(&attribute.meta, problem));
         }
     }

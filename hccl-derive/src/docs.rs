@@ -2,7 +2,8 @@
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// The text of a doc comment, without examples, which are Rust, and without links of rustdoc.
+/// Returns the text of a doc comment, without examples, which are Rust, and without rustdoc's
+/// links.
 pub fn text(attributes: &[Attribute]) -> String {
     let mut fenced = false;
     let mut text = String::new();

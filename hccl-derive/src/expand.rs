@@ -1,18 +1,18 @@
 //! The generated code: the layout, the checks, the setters and the offsets.
 //!
-//! It stands among the names of a program, which may be any names. So:
+//! The code is placed among the names of a program, which may be any names. So:
 //!
-//! - All of it is in one block. The block has one name, `__hccl`, for `hccl`; through it the block
+//! - All of it is in one block. The block has one name for `hccl`, `__hccl`. Through that name it
 //!   also reaches the standard library. A wrong `crate = path` is an error of that one line.
 //! - Names that the block declares begin with `__hccl`, `__Hccl` or `__HCCL`. That includes locals
-//!   and arguments: a pattern that is a single name means a constant of the program, if there is
-//!   one.
-//! - Methods are called by their path, for a trait of the program may have methods of the same
+//!   and arguments: a pattern that is a single name would mean a constant of the program if there
+//!   is one of that name.
+//! - Methods are called by their path, because a trait of the program may have methods of the same
 //!   name.
 //!
-//! And each mistake is reported once. Whether the type of a field fits is a constant, whose value
-//! the compiler refuses at the field. The types of the symbols depend on that constant, and the
-//! compiler does not report errors that depend on a constant it has refused.
+//! Each mistake is reported once. A constant states whether the type of a field fits. If it does
+//! not fit, the compiler refuses the constant, at the field. The types of the symbols depend on
+//! that constant, and the compiler reports no errors that depend on a refused constant.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -23,13 +23,14 @@ use syn::{Error, Expr, GenericParam, Ident, Type};
 use crate::input::{Field, Range, Struct};
 use crate::types::{compact, without_self};
 
-/// The output of the derive, with the reasons to refuse the struct, if there are any.
+/// Returns the output of the derive. `refused` has the reasons to refuse the struct, if there are
+/// any.
 pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
     if let (true, Some(error)) = (input.is_beyond_us, refused) {
         return error.to_compile_error();
     }
     let (ident, root) = (&input.ident, &input.root);
-    // These checks are constants, and constants do not know parameters.
+    // The checks are constants, which cannot use the parameters of the struct.
     let checkable = input.generics.params.is_empty();
     let checks = input.fields.iter().enumerate().filter(|_| checkable);
     let checks = checks.map(|(index, field)| check(ident, index, field));
@@ -56,17 +57,17 @@ pub fn expand(input: &Struct, refused: Option<&Error>) -> TokenStream {
     }
 }
 
-/// The name of the constant that is true if the type of a field fits.
+/// Returns the name of the constant that is true if the type of a field fits.
 pub fn fits(index: usize) -> Ident {
     format_ident!("__HCCL_FITS_{index}")
 }
 
-/// The name of the constant with the range of a field.
+/// Returns the name of the constant with the range of a field.
 fn range(index: usize) -> Ident {
     format_ident!("__HCCL_RANGE_{index}")
 }
 
-/// Prints the path of a type of the program.
+/// Returns a type of the program as code that is valid outside of the struct.
 pub fn of_program(ty: &Type, of: &Struct) -> TokenStream {
     without_self(ty.to_token_stream(), &of.ident)
 }
@@ -76,8 +77,8 @@ fn refuse(span: Span, condition: &TokenStream, text: &str) -> TokenStream {
     quote_spanned! {span=> if #condition { __hccl::core::panic!("{}", #text) } }
 }
 
-/// The checks of a field by itself: whether its type fits, whether its arrays have elements, and
-/// its range.
+/// Makes the checks of a single field: whether its type fits, whether its arrays have elements, and
+/// whether its range is valid.
 fn check(of: &Ident, index: usize, field: &Field) -> Option<TokenStream> {
     let shape = field.shape.as_ref()?;
     let (item, fits) = (without_self(shape.item.to_token_stream(), of), fits(index));
@@ -86,7 +87,7 @@ fn check(of: &Ident, index: usize, field: &Field) -> Option<TokenStream> {
     let misfit = refuse(span, &misfit, &shape.misfit());
     let lengths = shape.lengths.iter().map(|length| {
         let text =
-            format!("`{}` is an array of length 0, which C++ has not: remove it", field.rust);
+            format!("`{}` is an array of length 0, which C++ does not have: remove it", field.rust);
         let is_zero = without_self(length.to_token_stream(), of);
         let refuse = refuse(length.span(), &quote!(__hccl::length(#is_zero) == 0), &text);
         quote!(const _: () = { #refuse };)
@@ -105,15 +106,15 @@ fn check(of: &Ident, index: usize, field: &Field) -> Option<TokenStream> {
     })
 }
 
-/// The constant with the ends of a range, which are constants of the type of the field.
+/// Makes the constant with the ends of a range, which are constants of the type of the field.
 fn bounds_of(of: &Ident, index: usize, item: &TokenStream, bounds: &Expr) -> TokenStream {
     let (range, fits, span) = (range(index), fits(index), bounds.span());
-    let text = format!("the range `{}` is empty: no value lies in it", compact(bounds));
+    let text = format!("the range `{}` is empty: it contains no value", compact(bounds));
     let bounds = without_self(bounds.to_token_stream(), of);
     let item = quote!(<#item as __hccl::If<{ #fits }>>::Itself);
     let empty = quote!(__hccl::RangeBounds::is_empty(&__hccl_bounds));
     let refuse = refuse(span, &empty, &text);
-    // All at one place, so that the compiler reports the error only once.
+    // All tokens have one place, so that the compiler reports the error only once.
     quote_spanned! {span=>
         const #range: __hccl::RangeBounds<#item> = {
             let __hccl_range = #bounds;
@@ -124,7 +125,7 @@ fn bounds_of(of: &Ident, index: usize, item: &TokenStream, bounds: &Expr) -> Tok
     }
 }
 
-/// The traits, with the values that are checked.
+/// Makes the implementations of the traits, with the layout and the checks of values.
 fn traits(input: &Struct, refused: Option<&Error>) -> TokenStream {
     let Struct { name, namespace, docs, fields, .. } = input;
     let (parameters, of) = target(input);
@@ -158,8 +159,7 @@ fn traits(input: &Struct, refused: Option<&Error>) -> TokenStream {
     }
 }
 
-/// The parameters of an implementation and its type; a struct that is not refused has no
-/// parameters.
+/// Returns the parameters of an implementation, and its type. Only a refused struct has parameters.
 pub fn target(input: &Struct) -> (TokenStream, TokenStream) {
     let ident = &input.ident;
     if input.generics.params.is_empty() {
@@ -197,14 +197,14 @@ fn layout_of(input: &Struct, index: usize, field: &Field) -> Option<TokenStream>
             name: __hccl::Cow::Borrowed(#name),
             doc: __hccl::Cow::Borrowed(#docs),
             offset: __hccl::core::mem::offset_of!(#ident, #field_ident) as __hccl::core::primitive::u32,
-            // A struct with a field that does not fit has no table.
+            // If a field does not fit, the layout is an error, too.
             item: { let _ = #fits; __hccl::Type::<#item>::__HCCL_ITEM },
             lengths: __hccl::Cow::Borrowed(&[#(__hccl::length(#lengths)),*]),
         }
     })
 }
 
-/// Makes the compiler check that these are all the fields, and these their types.
+/// Makes the compiler check that these are all the fields, and that these are their types.
 fn all_fields(input: &Struct) -> TokenStream {
     let ident = &input.ident;
     let names: Vec<&Ident> = input.fields.iter().map(|field| &field.ident).collect();
@@ -218,7 +218,7 @@ fn all_fields(input: &Struct) -> TokenStream {
     }
 }
 
-/// The errors that depend on sizes, each at the field that it is about.
+/// Makes the errors that depend on sizes, each at the field that causes it.
 fn problems(input: &Struct) -> TokenStream {
     let (ident, pad) = (&input.ident, input.pad());
     let layout = quote!(<#ident as __hccl::Tiling>::LAYOUT);
@@ -231,7 +231,7 @@ fn problems(input: &Struct) -> TokenStream {
     let too_large = problem(ident.span(), &quote!(__hccl::size_problem(#layout, #size)));
     let tail = problem(last, &quote!(__hccl::tail_problem(#layout, #size, #pad)));
     let promise = input.size.iter().map(|promised| {
-        // The size comes from the table, which does not exist if a field does not fit: then the
+        // The size comes from the layout, which does not exist if a field does not fit. Then the
         // size is not known.
         let size = quote!(#layout.size as __hccl::core::primitive::usize);
         problem(promised.span(), &quote!(__hccl::promise_problem(#size, #promised)))
@@ -248,7 +248,7 @@ fn problem(span: Span, problem: &TokenStream) -> TokenStream {
     }
 }
 
-/// Checks the values of a field: its range, and whatever the structs in it check.
+/// Makes the check of a field's values: their range, and the checks of the structs in them.
 fn check_value(input: &Struct, index: usize, field: &Field) -> Option<TokenStream> {
     let (ident, shape) = (&field.ident, field.shape.as_ref()?);
     let item = of_program(&shape.item, input);
@@ -260,7 +260,8 @@ fn check_value(input: &Struct, index: usize, field: &Field) -> Option<TokenStrea
     Some(for_each(shape.lengths.len(), &quote!(&self.#ident), &one))
 }
 
-/// Does `body` with each element of a field, as `__hccl_value`.
+/// Makes loops that run `body` for each element of a field, as `__hccl_value`. `depth` is the
+/// number of array dimensions.
 fn for_each(depth: usize, of: &TokenStream, body: &TokenStream) -> TokenStream {
     let mut inner = body.clone();
     for _ in 0..depth {
@@ -269,7 +270,7 @@ fn for_each(depth: usize, of: &TokenStream, body: &TokenStream) -> TokenStream {
     quote!({ let __hccl_value = #of; #inner })
 }
 
-/// Refuses a `__hccl_value` out of range.
+/// Makes the check that `__hccl_value` is in the range of the field.
 fn check_range(input: &Struct, index: usize, field: &Field) -> Option<TokenStream> {
     let (Some(Range::Good(bounds)), Some(_)) = (&field.range, &field.shape) else { return None };
     let (range, of, rust) = (range(index), input.ident.unraw().to_string(), &field.rust);
@@ -277,7 +278,7 @@ fn check_range(input: &Struct, index: usize, field: &Field) -> Option<TokenStrea
     Some(quote!(__hccl::RangeBounds::check(&#range, __hccl_value, #of, #rust, #text)?;))
 }
 
-/// The setters of fields with a range, and the offsets of the communication members.
+/// Makes the setters of fields with a range, and the offsets of the communication members.
 fn methods(input: &Struct) -> TokenStream {
     let Struct { ident, visibility, fields, generics, .. } = input;
     let setters = fields.iter().enumerate().filter_map(|(index, field)| {
@@ -289,7 +290,7 @@ fn methods(input: &Struct) -> TokenStream {
         let setter = format_ident!("set_{rust}", span = ident.span());
         let depth = shape.as_ref().map_or(0, |shape| shape.lengths.len());
         let each = if depth == 0 { "" } else { "each element of " };
-        let doc = format!("Sets `{rust}`.\n\n# Errors\n\nUnless {each}the value lies in `{bounds}`; then nothing is changed.");
+        let doc = format!("Sets `{rust}`.\n\n# Errors\n\nIf {each}the value is outside of `{bounds}`; then nothing is changed.");
         let within = check_range(input, index, field).filter(|_| generics.params.is_empty());
         let check = within.map(|within| for_each(depth, &quote!(&__hccl_value), &within));
         Some(quote! {
@@ -305,7 +306,7 @@ fn methods(input: &Struct) -> TokenStream {
     let offsets = fields.iter().filter_map(|field| {
         let Field { ident: member, rust, .. } = field;
         let constant = Ident::new(field.constant.as_ref()?, member.span());
-        let doc = format!("Where `{rust}` is, in bytes: what `SetCcTilingV2` takes for it.");
+        let doc = format!("The offset of `{rust}` in bytes, which `SetCcTilingV2` takes.");
         Some(quote! {
             #[doc = #doc]
             #[allow(dead_code, reason = "a program may need none of them")]

@@ -32,36 +32,36 @@ pub struct Struct {
     pub root: Path,
     /// The fields that have a name.
     pub fields: Vec<Field>,
-    /// Whether the compiler refuses the traits in any case.
+    /// Whether the compiler refuses the generated traits in any case.
     pub is_beyond_us: bool,
 }
 
 pub struct Field {
     pub ident: Ident,
     pub visibility: Visibility,
-    /// Its name in Rust, as a part of names that are made of it.
+    /// Its name in Rust without `r#`, for generated names that contain it.
     pub rust: String,
     /// Its name in C++.
     pub name: String,
     /// Its doc comment.
     pub docs: String,
     pub ty: syn::Type,
-    /// The shape of the type; none if the type is refused.
+    /// The shape of the type; `None` if the type is refused.
     pub shape: Option<Shape>,
     pub range: Option<Range>,
-    /// The constant with its offset, which a communication member has.
+    /// The name of the constant with the offset of the field, which only a communication member
+    /// has.
     pub constant: Option<String>,
 }
 
 pub enum Range {
     Good(Expr),
-    /// A refused range. There is a setter all the same, so that only the range is reported.
+    /// A refused range. The setter is made all the same, so that only the range is reported.
     Refused,
 }
 
-/// Reads the struct, and collects all its errors. A program that uses a refused struct still needs
-/// the output of the derive, so that only the reason is reported: the struct is returned in any
-/// case.
+/// Reads the struct, and collects all its errors. The struct is returned even if it is refused: the
+/// derive still makes its output, so that uses of the struct cause no further errors.
 pub fn read(item: &DeriveInput) -> (Struct, Option<Error>) {
     let ident = &item.ident;
     let mut read = Struct {
@@ -86,7 +86,8 @@ pub fn read(item: &DeriveInput) -> (Struct, Option<Error>) {
             None
         }
         Data::Union(_) => {
-            let problem = "a tiling struct is a struct: with a union nobody knows which of its fields is meant";
+            let problem =
+                "a tiling struct is a struct: a union does not record which of its fields is set";
             errors.say(ident.span(), problem);
             None
         }
@@ -106,7 +107,7 @@ impl Struct {
     fn check_parameters(&self, errors: &mut Errors) {
         let is_refused = self.fields.iter().any(|field| field.shape.is_none());
         match (self.generics.params.first(), &self.generics.where_clause) {
-            // It belongs to a reference, whose error has been reported.
+            // The lifetime belongs to a reference, whose error has been reported.
             (Some(GenericParam::Lifetime(_)), _) if is_refused => {}
             (Some(parameter), _) => {
                 let problem = "a tiling struct has no parameters: C++ declares it once, with one layout; write one struct for each";
@@ -177,7 +178,7 @@ impl Struct {
         }
     }
 
-    /// A name for padding that no field has, in Rust or in C++.
+    /// Returns a name for padding that no field has, in Rust or in C++.
     pub fn pad(&self) -> String {
         let taken = |name: &String| {
             self.fields.iter().any(|field| field.rust == *name || field.name == *name)
@@ -223,11 +224,11 @@ impl Field {
     }
 }
 
-/// Representations of enums.
+/// The representations of enums.
 const NUMBERS: [&str; 12] =
     ["i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize"];
 
-/// Checks that the representation is `repr(C)`, and nothing beside it.
+/// Checks that the representation is `repr(C)` and nothing else.
 fn representation(item: &DeriveInput) -> Result<()> {
     let mut c = false;
     for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
@@ -237,7 +238,7 @@ fn representation(item: &DeriveInput) -> Result<()> {
                 c = true;
                 continue;
             }
-            // The compiler reports it as well; one error is enough.
+            // The compiler reports this mistake as well, and one error is enough.
             if NUMBERS.iter().any(|number| part.path().is_ident(number)) {
                 return Ok(());
             }

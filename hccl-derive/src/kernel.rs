@@ -15,7 +15,7 @@ use crate::types::compact;
 
 /// The options of the attribute.
 struct Options {
-    /// The variant of `Mix`; none for a helper.
+    /// The variant of `Mix`; `None` for a function that kernels call.
     mix: Option<Ident>,
     /// The path of `hccl`.
     root: Path,
@@ -67,10 +67,10 @@ impl Options {
     }
 }
 
-/// Expands to the function and the one that records it.
+/// Expands to the function, and to the function that records it.
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
-        let problem = "`kernel` stands above a function";
+        let problem = "`kernel` is for functions only: write it above a function";
         let error = Error::new(Span::call_site(), problem).into_compile_error();
         return quote!(#error #item);
     };
@@ -109,7 +109,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let given = parameters.iter().filter_map(|parameter| match parameter {
         GenericParam::Type(ty) => Some(ty.ident.to_token_stream()),
         GenericParam::Const(constant) => {
-            // Without the braces it could be a type of the program.
+            // Without the braces the name could mean a type of the program.
             let name = &constant.ident;
             Some(quote!({ #name }))
         }
@@ -124,7 +124,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         ///
         /// # Errors
         ///
-        /// Everything in the kernel that no product can do, with its lines.
+        /// Lists everything in the kernel that no product can do, with its lines.
         #visibility fn record<#parameters>() -> __hccl::RecordResult<<#first as __hccl::First>::Tiling>
         #where_clause
         {
@@ -147,8 +147,9 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     with_record(&function, &names, &record)
 }
 
-/// Expands a function that kernels call: its steps are recorded as a call. The body is a function
-/// of its own, because calls in a function that tracks its caller would have the caller's line.
+/// Expands a function that kernels call, so that its steps are recorded as a call. The body becomes
+/// a closure. Otherwise the calls in it would be recorded with the line of the caller, because the
+/// function tracks its caller.
 fn called(mut function: ItemFn, root: &Path) -> TokenStream {
     let signature = &function.sig;
     let (name, docs) = (signature.ident.unraw().to_string(), crate::docs::text(&function.attrs));
@@ -174,7 +175,7 @@ fn called(mut function: ItemFn, root: &Path) -> TokenStream {
     quote!(#function)
 }
 
-/// Whether it can be the result type of a closure.
+/// Returns whether a type can be the result type of a closure.
 fn is_nameable(ty: &Type) -> bool {
     struct Opaque(bool);
     impl VisitMut for Opaque {
@@ -187,11 +188,11 @@ fn is_nameable(ty: &Type) -> bool {
     !opaque.0
 }
 
-/// The check of the type of the first argument, and the type itself. If the type is refused,
-/// nothing more is reported about it.
+/// Returns the check of the first argument's type, and the type itself. If the type is refused, the
+/// compiler reports nothing more about it.
 fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) {
     if !generics.params.is_empty() {
-        // A constant knows no parameters.
+        // A constant cannot use the parameters of the function.
         return (TokenStream::new(), ty.to_token_stream());
     }
     let text = format!("{FIRST}, and `T` has `#[derive(Tiling)]`: not `{}`", compact(ty));
@@ -206,11 +207,11 @@ fn first_argument(ty: &Type, generics: &Generics) -> (TokenStream, TokenStream) 
     (check, quote!(<#ty as __hccl::FirstIf<{ __HCCL_IS_FIRST }>>::Itself))
 }
 
-/// Expands a function that is refused. It stays, and so does the one that records it, so that their
-/// uses are not reported as well.
+/// Expands a function that is refused. The function and its `record` are kept, so that the compiler
+/// does not report their uses as well.
 fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
     if function.sig.receiver().is_some() {
-        // A type is not possible at this place.
+        // The function is in an `impl` block, where no type can be declared.
         let errors = error.to_compile_error();
         return quote!(#function #errors);
     }
@@ -230,12 +231,12 @@ fn refused(function: &ItemFn, root: &Path, error: &Error) -> TokenStream {
     with_record(function, &names, &record)
 }
 
-/// Expands to the function, and a type of its name that can `record` it.
+/// Expands to the function, and to a type of the same name that has the function `record`.
 fn with_record(function: &ItemFn, names: &TokenStream, record: &TokenStream) -> TokenStream {
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let name = ident.unraw().to_string();
     let doc = format!(
-        "The kernel [`{name}`](fn@{name}): [`record`](Self::record) makes a program of it."
+        "The kernel [`{name}`](fn@{name}): [`record`](Self::record) makes a program of the function."
     );
     let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     let conditions: Vec<_> = conditions.collect();
@@ -260,7 +261,7 @@ fn with_record(function: &ItemFn, names: &TokenStream, record: &TokenStream) -> 
 const FIRST: &str =
     "the first argument of a kernel is `k: Kernel<T>` with its tiling struct, or `k: Kernel`";
 
-/// Names and types of the arguments.
+/// Returns the names and types of the arguments.
 fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &'a Type)> {
     let signature = &function.sig;
     let refused = [
@@ -298,7 +299,8 @@ fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &
     arguments
 }
 
-/// Gives each variable of a `let` its name, behind the `let`; all else stays as it is.
+/// Inserts a statement after each `let` that gives its variables their names in the program. It
+/// also names the variables of loops, and leaves all other code as it is.
 struct Namer;
 
 /// The methods that take a closure with a loop variable. The variable gets the name of the
@@ -314,8 +316,8 @@ impl Namer {
             if name.starts_with('_') || !name.is_ascii() {
                 return None;
             }
-            // One of two traits has this method for every type, and no other trait has a method of
-            // that name.
+            // Two traits of `hccl` have this method, and every type implements one of the two. No
+            // other trait has a method of that name.
             syn::parse2(quote_spanned!(ident.span()=> (&#ident).__hccl_name(#name);)).ok()
         };
         idents.into_iter().filter_map(name).collect()
@@ -357,7 +359,7 @@ impl VisitMut for Namer {
     fn visit_item_mut(&mut self, _: &mut syn::Item) {}
 }
 
-/// The names that a pattern binds by value.
+/// Collects the names that a pattern binds by value.
 fn bound<'a>(pattern: &'a Pat, idents: &mut Vec<&'a Ident>) {
     match pattern {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {

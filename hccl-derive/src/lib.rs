@@ -1,9 +1,9 @@
 //! The derive macros of `hccl`. Use them from there: `hccl::kernel::Tiling`.
 //!
-//! A macro sees names and no types, so the work is divided. The macro refuses the mistakes that the
-//! text shows (a missing `repr(C)`, a tuple, a name that C++ does not allow). Every check of types
-//! and sizes is a constant in the generated code. The compiler evaluates it with the functions that
-//! `hccl` keeps for it, and it is placed so that the error appears at the field.
+//! A macro sees names but no types, so the checks are divided. The macro itself reports the
+//! mistakes that the text shows (a missing `repr(C)`, a tuple, a name that C++ does not allow).
+//! Each check of types and sizes is a constant in the generated code, which the compiler evaluates
+//! with functions of `hccl`. The constant is placed so that its error appears at the field.
 
 mod attributes;
 mod docs;
@@ -31,7 +31,7 @@ use proc_macro::TokenStream;
 /// | `#[tiling(size = 592)]` | struct | does not compile with any other size in bytes |
 /// | `#[tiling(crate = path)]` | struct | where `hccl` is, when it is not `::hccl` |
 /// | `#[tiling(name = "tileNum")]` | field | its name in C++; else the one in Rust in lower camel case |
-/// | `#[tiling(range = 1..=64)]` | field | the values that the setter accepts, which this makes: `set_tile_num(n)?`; for an array, each element. The ends are constants of the type of the field, and the range is not empty |
+/// | `#[tiling(range = 1..=64)]` | field | makes a setter, `set_tile_num(n)?`, that accepts only these values; for an array, for each element. The ends are constants of the type of the field, and the range is not empty |
 #[proc_macro_derive(Tiling, attributes(tiling))]
 pub fn tiling(item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
@@ -42,14 +42,15 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// Makes a function a kernel: see `hccl::kernel`.
 ///
 /// The function takes a `Kernel<T>` with its tiling struct (or a plain `Kernel`), then all its
-/// inputs, then all its outputs. It can be called like any other, by other kernels too;
-/// `name::record()` runs it once and gives the program.
+/// inputs, then all its outputs. It can be called like any other function, also by other kernels.
+/// `name::record()` runs it once and returns the program.
 ///
-/// A variable of a `let` has the same name in the program: values, variables, tensors in local
-/// memory, clients and tasks. Its type must be known at the `let`. Nothing else in the function is
-/// changed. Its doc comment is that of the function in the printed source.
+/// Values, variables, tensors in local memory, clients and tasks that a `let` binds have the same
+/// name in the program. The type of the variable must be known at the `let`. Nothing else in the
+/// function is changed. The doc comment of the function is also printed above it in the generated
+/// source.
 ///
-/// `mix` says which cores run it:
+/// `mix` selects the cores that run the kernel:
 ///
 /// | `mix` | for each block | cores can wait for each other |
 /// | --- | --- | --- |
@@ -60,11 +61,12 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 /// | `"aic_1_1"` | 1 cube core and 1 vector core | yes |
 /// | `"aic_1_2"` | 1 cube core and 2 vector cores | yes |
 ///
-/// `#[kernel(inline)]` is for functions that kernels call: its steps are recorded at the place of
-/// the call, with their names. The function may take and return any types. A finding of the checker
-/// in it says where it was called, and the printed source has it as a function where possible.
+/// `#[kernel(inline)]` is for functions that kernels call. The steps of such a function are
+/// recorded at the place of the call, with their names. The function may take and return any types.
+/// A finding of the checker inside the function also names the place of the call. The printed
+/// source has it as a function where possible.
 ///
-/// With `crate = path` it finds `hccl` elsewhere than at `::hccl`.
+/// `crate = path` gives the path of `hccl` if it is not `::hccl`.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(attribute.into(), item.into()).into()

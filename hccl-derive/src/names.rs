@@ -1,4 +1,4 @@
-//! Names in C++.
+//! Makes and checks names in C++.
 
 /// Turns a name into lower camel case: `tile_num` into `tileNum`. Underscores at the front stay.
 pub fn lower_camel(name: &str) -> String {
@@ -16,13 +16,13 @@ pub fn lower_camel(name: &str) -> String {
     camel
 }
 
-/// The problem of a name in C++, if there is one.
+/// Returns the problem of a name in C++, if there is one.
 pub fn problem(name: &str) -> Option<String> {
     let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(valid)
     {
         return Some(format!(
-            "`{name}` is no name in C++: it has letters, digits and underscores, and no digit first"
+            "`{name}` is no name in C++: a name has letters, digits and underscores, and no digit first"
         ));
     }
     if ascend_names::KEYWORDS.contains(&name) {

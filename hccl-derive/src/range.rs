@@ -4,8 +4,8 @@ use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Result, UnOp};
 
 use crate::types::Shape;
 
-/// The last number of each type of whole numbers. The first one is 0, or the negative of the last
-/// less 1.
+/// The largest number of each integer type. The smallest number of an unsigned type is 0; that of a
+/// signed type is the negative of the largest, less 1.
 const WHOLE: [(&str, i128); 8] = [
     ("i8", i8::MAX as i128),
     ("i16", i16::MAX as i128),
@@ -17,7 +17,8 @@ const WHOLE: [(&str, i128); 8] = [
     ("u64", u64::MAX as i128),
 ];
 
-/// Checks that it is a range whose ends, as far as they are written out, are numbers of the type.
+/// Checks that `range` is a range with at least one end, and that each end that is a literal is a
+/// number of the type.
 pub fn check(range: &Expr, shape: Option<&Shape>) -> Result<()> {
     let problem = "`range` takes a range with an end at least: `range = 1..=64`, `range = 1..`";
     let Expr::Range(range) = range else { return Err(Error::new_spanned(range, problem)) };
@@ -30,7 +31,7 @@ pub fn check(range: &Expr, shape: Option<&Shape>) -> Result<()> {
     found.map_or(Ok(()), |(end, problem)| Err(Error::new_spanned(end, problem)))
 }
 
-/// The problem of an end for a type with this name, if one is known.
+/// Returns the problem of an end for a type with this name, if one is known.
 fn end_problem(end: &Expr, ty: &str) -> Option<String> {
     let (negative, literal) = match end {
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => (true, &**expr),
@@ -48,7 +49,7 @@ fn end_problem(end: &Expr, ty: &str) -> Option<String> {
                 .map(|number| if negative { -number } else { number })
                 .is_some_and(|number| (first..=*last).contains(&number));
             (!within)
-                .then(|| format!("a `{ty}` lies in {first}..={last}: write an end that it can be"))
+                .then(|| format!("a `{ty}` is in {first}..={last}: write an end in this range"))
         }
         (Lit::Float(_), Some(_)) => {
             Some(format!("a `{ty}` is a whole number: write the end as one"))

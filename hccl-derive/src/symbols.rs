@@ -1,4 +1,4 @@
-//! The struct from the view of a kernel: the same fields, each a symbol.
+//! The symbols of a struct: a type with the same fields, each a symbol for use in a kernel.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -56,8 +56,8 @@ pub fn expand(input: &Struct) -> TokenStream {
     }
 }
 
-/// The symbols of a struct that is refused. Their type depends on a constant that is an error, so
-/// the compiler does not report their uses in a kernel.
+/// Makes the symbols of a struct that is refused. Their type depends on a constant that is an
+/// error, so the compiler does not report their uses in a kernel.
 pub fn refused(input: &Struct, error: &Error) -> TokenStream {
     let (errors, nothing) = nothing(error);
     let (parameters, of) = target(input);

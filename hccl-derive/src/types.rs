@@ -36,18 +36,18 @@ impl Shape {
         }
     }
 
-    /// The last part of the name: `Mc2CcTiling` of `hccl::kernel::Mc2CcTiling<280>`.
+    /// Returns the last part of the name: `Mc2CcTiling` of `hccl::kernel::Mc2CcTiling<280>`.
     pub fn name(&self) -> String {
         last_name(&self.item).unwrap_or_default()
     }
 
-    /// The text of the error when the type of an element does not fit.
+    /// Returns the text of the error when the type of an element does not fit.
     pub fn misfit(&self) -> String {
         let text = compact(&self.item);
         match last_name(&self.item).and_then(|name| hint(&name)) {
             Some(hint) => format!("`{text}` cannot be in a tiling struct: {hint}"),
             None => format!(
-                "`{text}` cannot be in a tiling struct: it is neither a number (i8 to i64, u8 to u64, f32, f64, hccl::f16, hccl::bf16), nor `bool`, nor a struct with `#[derive(Tiling)]`; \
+                "`{text}` cannot be in a tiling struct: it is not a number (i8 to i64, u8 to u64, f32, f64, hccl::f16, hccl::bf16), a `bool` or a struct with `#[derive(Tiling)]`; \
                  an enum goes in as its number, a `u32`, and an array is written out, `[T; N]`, not under another name"
             ),
         }
@@ -59,8 +59,8 @@ fn last_name(ty: &Type) -> Option<String> {
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
-/// Whether a struct with this field has no size, or whether the compiler refuses the field whatever
-/// the derive says.
+/// Returns whether the derive cannot do anything for a struct with this field: either the struct
+/// has no size, or the compiler refuses the field in any case.
 pub fn is_beyond_us(ty: &Type) -> bool {
     match ty {
         Type::Slice(_) | Type::TraitObject(_) | Type::Infer(_) | Type::ImplTrait(_) => true,
@@ -72,7 +72,7 @@ pub fn is_beyond_us(ty: &Type) -> bool {
     }
 }
 
-/// The reason why a type cannot be in a tiling struct, and what to write instead.
+/// Returns the reason why a type cannot be in a tiling struct, and the replacement.
 fn refusal(ty: &Type) -> Option<String> {
     let text = match ty {
         Type::Path(path) if path.path.is_ident("str") => return hint("str"),
@@ -91,7 +91,7 @@ fn refusal(ty: &Type) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The replacement for a type with a well-known name.
+/// Returns the same for a type with a well-known name.
 fn hint(name: &str) -> Option<String> {
     let why = match name {
         "usize" | "isize" => {
@@ -102,10 +102,10 @@ fn hint(name: &str) -> Option<String> {
         "u128" | "i128" => "C++ has no standard type of 128 bits: use `[u64; 2]`",
         "char" => "a Rust `char` is not a C++ `char`: use `u8` for a byte, `u32` for a code point",
         "String" | "str" | "OsString" | "PathBuf" | "CString" => {
-            "a text of unknown length lies elsewhere, where no kernel reads: use bytes that end in a 0, `[u8; N]`"
+            "a text of unknown length is elsewhere in memory, where no kernel reads: use bytes that end in a 0, `[u8; N]`"
         }
         "Vec" | "VecDeque" | "HashMap" | "BTreeMap" | "SmallVec" => {
-            "its contents lie elsewhere, where no kernel reads: use an array, `[T; N]`, and a field for how many are used"
+            "its contents are elsewhere in memory, where no kernel reads: use an array, `[T; N]`, and a field for how many are used"
         }
         "Box" | "Rc" | "Arc" | "Cow" | "NonNull" | "Weak" => {
             "an address of the host means nothing to a kernel: put the value itself here"
@@ -124,7 +124,7 @@ fn hint(name: &str) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// The text of some code, with spaces only where two words would touch.
+/// Returns the text of some code, with spaces only between words that would touch.
 pub fn compact(code: &impl ToTokens) -> String {
     let written = code.to_token_stream().to_string();
     let mut text = String::with_capacity(written.len());
@@ -138,8 +138,8 @@ pub fn compact(code: &impl ToTokens) -> String {
     text
 }
 
-/// Returns the code with the name of the struct for `Self`. It may be put at a place where `Self`
-/// is another type, or none.
+/// Returns the code with the name of the struct in place of `Self`. The code can then be moved to a
+/// place where `Self` is another type or does not exist.
 pub fn without_self(code: TokenStream, name: &Ident) -> TokenStream {
     let replace = |token| match token {
         TokenTree::Ident(ident) if ident == "Self" => {

@@ -28,7 +28,7 @@ void run(uint32_t deviceId)
 {
     ACLCHECK(aclrtSetDevice(static_cast<int32_t>(deviceId)));
 
-    // The page, down to the call that sends.
+    // The following lines are those of the page, down to the call that sends.
     void *sendBuf = nullptr;
     void *recvBuf = nullptr;
     uint64_t count = 8;
@@ -43,7 +43,7 @@ void run(uint32_t deviceId)
     aclrtStream stream;
     aclrtCreateStream(&stream);
 
-    // Not on the page: something to send.
+    // Not on the page: the numbers to send.
     std::vector<float> values(count);
     const aclrtMemcpyKind toDevice = ACL_MEMCPY_HOST_TO_DEVICE, toHost = ACL_MEMCPY_DEVICE_TO_HOST;
     for (uint64_t i = 0; i < count; ++i) {
@@ -60,10 +60,10 @@ void run(uint32_t deviceId)
 
     ACLCHECK(aclrtSynchronizeStream(stream));
 
-    // Not on the page: look at what has come.
+    // Not on the page: the comparison of the received numbers.
     ACLCHECK(aclrtMemcpy(received[deviceId], mallocSize, recvBuf, mallocSize, toHost));
 
-    // The end of the page.
+    // The following lines are the end of the page.
     aclrtFree(sendBuf);
     aclrtFree(recvBuf);
     aclrtDestroyStream(stream);

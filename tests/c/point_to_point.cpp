@@ -1,6 +1,6 @@
-// A communication operator of one's own, point to point: rank 0 sends, rank 1 receives. It creates
-// the resources as the API page "creating resources" does (AI CPU engine, HCCS, two notifies: a
-// listing for Atlas A2 and A3). The data goes in read mode. On hardware the part in `send` and
+// A custom communication operator from point to point: rank 0 sends, rank 1 receives. It creates
+// the resources as the API page "creating resources" does (AI CPU engine, HCCS, two notifies), in a
+// listing for Atlas A2 and A3. The receiver reads the data. On hardware the part in `send` and
 // `receive` runs in an AICPU kernel; here the host calls the same functions.
 #include <cstdint>
 #include <cstdio>
@@ -62,7 +62,7 @@ Resources create(uint32_t rank, HcclComm comm, aclrtStream stream, uint32_t dest
     ChannelHandle channelHandle;
     CHECK(HcclChannelAcquire(comm, engine, &channelDesc, 1, &channelHandle));
 
-    // Memory: the own, and the peer's.
+    // The memory of this rank and that of the peer.
     void *localAddr;
     uint64_t localSize;
     CHECK(HcclGetHcclBuffer(comm, &localAddr, &localSize));
@@ -81,8 +81,8 @@ Resources create(uint32_t rank, HcclComm comm, aclrtStream stream, uint32_t dest
     return resources;
 }
 
-// The kernel of the sender: it copies the data to its own buffer, tells the receiver that it is
-// there, and waits until it has been read.
+// The kernel of the sender: it copies the data to its own buffer, signals the receiver, and waits
+// until the receiver has read the data.
 void send(uint32_t rank, const Resources &it, const void *data)
 {
     CHECK(HcommLocalCopyOnThread(it.thread, it.localAddr, data, BYTES));

@@ -26,7 +26,7 @@
 
 namespace {
 
-// The first of these variables that is set, as a number.
+// Returns the first of these variables that is set, as a number.
 uint32_t variable(std::initializer_list<const char *> names)
 {
     for (const char *name : names) {

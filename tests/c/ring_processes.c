@@ -92,7 +92,7 @@ static void piped(int pipes[RANKS][2]) {
             SYSTEM(write(pipes[other][1], bytes, sizeof root) == (ssize_t)sizeof root);
         }
     } else {
-        /* So that the pipe ends with rank 0. */
+        /* So that the pipe closes when rank 0 ends. */
         for (int other = 0; other < RANKS; other++) close(pipes[other][1]);
         for (size_t have = 0; have < sizeof root;) {
             ssize_t more = read(pipes[rank][0], bytes + have, sizeof root - have);

@@ -100,7 +100,7 @@ static int exporter(int in, int out) {
 int main(void) {
     int there[2], back[2];
     if (pipe(there) != 0 || pipe(back) != 0) return 1;
-    /* Before any call of the runtime: devices do not survive a fork. */
+    /* No call of the runtime may come before: devices do not survive a fork. */
     pid_t child = fork();
     if (child == 0) return importer(there[0], back[1]);
     int failed = exporter(back[0], there[1]), status = 1;

@@ -96,14 +96,14 @@ static void no_init(void) {
     run_ranks(all_reduce);
 }
 
-/* Asks first and initialises then, as a library does that is loaded before the program begins. */
+/* Queries first and initialises later, as a library does that is loaded before the program begins. */
 static void asks_first(void) {
     uint32_t devices = 0;
     int32_t now = -1;
     char name[128] = "";
     CHECK(aclrtGetDeviceCount(&devices));
     EXPECT(devices >= RANKS && aclrtGetSocName() != NULL);
-    /* There is none yet; that is an error and nothing else. */
+    /* There is no device yet, which is an error but does no harm. */
     EXPECT(aclrtGetDevice(&now) != 0);
     EXPECT(HcclGetErrorString(HCCL_E_PARA) != NULL);
     EXPECT(HcclGetCommName(NULL, name) != 0);
@@ -136,7 +136,7 @@ static void finalize_first(void) {
     CHECK(aclrtCreateEvent(&event));
     CHECK(aclrtMemsetAsync(memory, BYTES, 7, BYTES, stream));
     aclFinalize();
-    /* Their codes are unknown; the program goes on. */
+    /* The codes of these calls are undefined, but the program must continue. */
     aclrtSynchronizeStream(stream);
     aclrtDestroyEvent(event);
     aclrtFree(memory);
@@ -202,7 +202,7 @@ static void arrays_of_the_call(uint32_t rank, HcclComm comm, aclrtStream stream)
     CHECK(aclrtSynchronizeStream(stream));
     EXPECT(first(recv) == 0 && first((float *)recv + RANKS - 1) == RANKS - 1);
     EXPECT(first(place) == (float)((rank + RANKS - 1) % RANKS));
-    /* A configuration and a list of ranks, too. */
+    /* A configuration and a list of ranks can be freed after the call, too. */
     uint32_t *ranks = malloc(RANKS * sizeof *ranks);
     HcclCommConfig *config = malloc(sizeof *config);
     HcclComm sub;
@@ -222,7 +222,7 @@ static void destroyed_early(uint32_t rank, HcclComm comm, aclrtStream stream) {
     void *memory = filled((float)rank);
     HcclDataType fp32 = HCCL_DATA_TYPE_FP32;
     CHECK(HcclAllReduce(memory, memory, 16 * COUNT, fp32, HCCL_REDUCE_SUM, comm, stream));
-    /* The root is done with a broadcast; the others come later, or are in the middle of it. */
+    /* The root finishes the broadcast first; the other ranks call it later or still run it. */
     if (rank != 0) usleep(20000 * rank);
     CHECK(HcclBroadcast(memory, 16 * COUNT, fp32, 0, comm, stream));
     if (rank == 0) CHECK(aclrtSynchronizeStream(stream));
@@ -237,17 +237,17 @@ static void destroy_under_others(void) { run_ranks(destroyed_early); }
 static void nothing_where_nothing_is_needed(uint32_t rank, HcclComm comm, aclrtStream stream) {
     void *send = filled((float)rank), *recv = filled(-1);
     HcclDataType fp32 = HCCL_DATA_TYPE_FP32;
-    /* The ranks that are no root get nothing, or give nothing. */
+    /* Ranks other than the root pass NULL for the buffer that they do not use. */
     CHECK(HcclReduce(send, rank == 0 ? recv : NULL, COUNT, fp32, HCCL_REDUCE_SUM, 0, comm, stream));
     CHECK(HcclScatter(rank == 1 ? send : NULL, recv, COUNT, fp32, 1, comm, stream));
-    /* And nobody does anything with a count of zero. */
+    /* A call with a count of zero does nothing. */
     CHECK(HcclAllReduce(NULL, NULL, 0, fp32, HCCL_REDUCE_SUM, comm, stream));
     CHECK(HcclBroadcast(NULL, 0, fp32, 0, comm, stream));
     uint64_t zeros[RANKS] = {0};
     CHECK(HcclAlltoAllV(NULL, zeros, zeros, fp32, NULL, zeros, zeros, fp32, comm, stream));
     CHECK(aclrtSynchronizeStream(stream));
     EXPECT(first(recv) == 1);
-    /* The default stream. */
+    /* NULL is the default stream. */
     CHECK(aclrtMemsetAsync(recv, BYTES, 0, BYTES, NULL));
     CHECK(aclrtSynchronizeStream(NULL));
     EXPECT(first(recv) == 0);

@@ -50,7 +50,7 @@ fn main() {
     fs::write(Path::new(&out).join("functions.rs"), text).expect("the list can be written");
 }
 
-/// The function type in `Option<unsafe extern "C" fn(...)>`.
+/// Returns the function type in `Option<unsafe extern "C" fn(...)>`.
 fn function(ty: &Type) -> &TypeBareFn {
     let Type::Path(option) = ty else { panic!("{} is no option", tokens(ty)) };
     let last = option.path.segments.last().expect("a path has segments");
@@ -107,7 +107,7 @@ fn number(value: &Expr) -> i64 {
     }
 }
 
-/// The text, with spaces only behind the words of a pointer.
+/// Returns the text, with spaces only after the words of a pointer.
 fn tokens(of: &impl ToTokens) -> String {
     let text: String = of.to_token_stream().to_string().split(' ').collect();
     text.replace("*mut", "*mut ").replace("*const", "*const ")

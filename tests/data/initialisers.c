@@ -1,4 +1,5 @@
-/* The inline initialisers of the headers give what CANN's give. It links with no library. */
+/* The inline initialisers of the headers give the same values as CANN's. This program links with
+ * no library. */
 #include <stdio.h>
 #include <string.h>
 

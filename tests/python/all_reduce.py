@@ -1,6 +1,6 @@
-"""An all-reduce of four ranks, one thread each, through ctypes. Prints a line a rank.
+"""An all-reduce of four ranks, one thread each, through ctypes. Prints a line for each rank.
 
-It finds the libraries by their names: on the loader's path, or loaded before by
+The program finds the libraries by their names: on the loader's path, or loaded before by
 `import ascend_emulator`.
 """
 

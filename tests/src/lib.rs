@@ -12,26 +12,28 @@ pub use run::{
     without_extensions,
 };
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn repository() -> &'static Path {
     // The manifest is in `tests/`, so it has a parent.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// The directory of the libraries in [`emulator_home`].
+/// Returns the directory of the libraries in [`emulator_home`].
 pub fn installed_emulator() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| emulator_home().join("lib64"))
 }
 
-/// A directory that stands in for a CANN installation, with the emulator: made once for each test
-/// program, by the program that the book runs. The profile is that of the tests.
+/// Returns a directory that takes the place of a CANN installation and has the emulator's
+/// libraries. The installer, which the book describes, makes it once for each test program, in the
+/// profile of the tests.
 pub fn emulator_home() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| install("virtual-cann", &[]))
 }
 
-/// The same without the functions that CANN does not have, as on an Ascend machine.
+/// Returns a directory like [`emulator_home`], but without the functions that CANN does not have,
+/// as on an Ascend machine.
 pub fn cann_home() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| install("plain-cann", &["--without-extensions"]))
@@ -42,8 +44,8 @@ fn install(kind: &str, options: &[&str]) -> PathBuf {
     let program = std::env::current_exe().expect("a running test has a path");
     let name = program.file_stem().expect("which ends in a name");
     let dir = program.with_file_name(kind).join(name);
-    // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`:
-    // else it would build the emulator again.
+    // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`.
+    // Otherwise it would build the emulator again.
     let built = built(&["build", "--lib", "--bin", INSTALLER, "--test", "abi_load"]);
     let installer = built.into_iter().find(|built| built.executable.ends_with(INSTALLER));
     let installer = installer.expect("cargo says where it is").executable;
@@ -72,7 +74,7 @@ pub fn built(arguments: &[&str]) -> Vec<Built> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(repository()).args(arguments);
     cargo.args(["--quiet", "--message-format=json", "--workspace"]);
-    // As anybody makes it, also when the tests themselves are built with sanitizers.
+    // The programs are built without these flags, even if the tests are built with sanitizers.
     cargo.env_remove("RUSTFLAGS");
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
@@ -92,7 +94,7 @@ pub fn built(arguments: &[&str]) -> Vec<Built> {
 ///
 /// # Panics
 ///
-/// When it does not; with its standard error.
+/// When the command fails. The message is its standard error.
 pub fn output(command: &mut Command) -> String {
     let output = command.output().expect("it can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -102,11 +104,11 @@ pub fn output(command: &mut Command) -> String {
 /// Compiles C sources against the headers and libraries of the installed emulator, and returns the
 /// program.
 pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
-    // The driver that Rust links with.
+    // `cc` is the driver with which Rust links.
     compile(Command::new("cc").arg("-std=c11"), name, sources)
 }
 
-/// The same for C++, where [there is a compiler](has_cpp).
+/// Does the same for C++. Call it only where [there is a compiler](has_cpp).
 pub fn compile_cpp(name: &str, sources: &[&str]) -> PathBuf {
     compile(named("CXX", "c++").arg("-std=c++14"), name, sources)
 }
@@ -130,22 +132,23 @@ fn compile(compiler: &mut Command, name: &str, sources: &[&str]) -> PathBuf {
     program
 }
 
-/// The program that a variable of the environment names, or else the usual one.
+/// Returns a command for the program that a variable of the environment names, or else for the
+/// usual one.
 pub fn named(variable: &str, usual: &str) -> Command {
     Command::new(std::env::var_os(variable).unwrap_or(usual.into()))
 }
 
-/// Whether there is a C++ compiler. When somebody asked for one, or for everything, it has to be
-/// there.
+/// Returns whether to use a C++ compiler. If there is none, the result is false, unless the
+/// environment names a compiler or requests the whole matrix: then a test that compiles fails.
 ///
 /// # Panics
 ///
-/// When there is no standard error to say on that there is none.
+/// When the note about a missing compiler cannot be written to standard error.
 pub fn has_cpp() -> bool {
     let asked_for = std::env::var_os("CXX").is_some() || full();
     match named("CXX", "c++").arg("--version").output() {
         Err(error) if error.kind() == ErrorKind::NotFound && !asked_for => {
-            // Not by `eprintln!`, which a test that passes keeps to itself.
+            // Not with `eprintln!`: the harness hides its output if the test passes.
             let note = b"note: there is no `c++`, so the headers were not seen by a C++ compiler\n";
             std::io::stderr().write_all(note).expect("there is a standard error");
             false
@@ -154,8 +157,8 @@ pub fn has_cpp() -> bool {
     }
 }
 
-/// Whether the whole matrix is asked for (`HCCL_TEST_FULL=1`), or the sample that every
-/// `cargo test` takes.
+/// Returns whether the whole matrix is requested (`HCCL_TEST_FULL=1`) instead of the sample that
+/// every `cargo test` takes.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
@@ -207,7 +210,7 @@ mod book {
     mod dividing {}
 }
 
-/// An operator: everybody reads from the rank before it, on a thread beside the stream.
+/// An operator in which each rank reads from the rank before it, on a thread beside the stream.
 pub fn from_the_left(op: &hccl::operator::Recorder<'_>, main: &mut hccl::operator::MainThread<'_>) {
     let shared = ..op.input().len();
     main.copy(op.input(), op.buffer().slice(shared));

@@ -1,9 +1,10 @@
-//! The runtime of this run: the one that a test asks for when it does not matter which it is.
+//! The runtime of this run, for tests that any runtime suits.
 //!
-//! `HCCL_TEST_RUNTIME` chooses it. Unset it is the emulator in this process, with devices of the
-//! test's own. With `cann` it is [`Runtime::cann`]: the libraries at `ASCEND_HOME_PATH` or on the
-//! loader's path, with all devices that they have, which all tests share. The test program `loaded`
-//! runs the suite so, over the emulator's libraries with CANN's names.
+//! `HCCL_TEST_RUNTIME` chooses it. If the variable is unset, it is the emulator in this process,
+//! and each test has its own devices. If it is `cann`, it is [`Runtime::cann`]: the libraries at
+//! `ASCEND_HOME_PATH` or on the loader's path, with all their devices, which all tests share. The
+//! test program `loaded` runs the suite in this way, over the emulator's libraries with CANN's
+//! names.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use hccl::{Product, Runtime};
 /// The variable that chooses the runtime of a run.
 pub const RUNTIME: &str = "HCCL_TEST_RUNTIME";
 
-/// Whether the runtime of this run is that of loaded libraries.
+/// Returns whether the runtime of this run is that of loaded libraries.
 ///
 /// # Panics
 ///
@@ -29,17 +30,17 @@ pub fn is_loaded() -> bool {
     })
 }
 
-/// The runtime of this run, with at least this number of devices.
+/// Returns the runtime of this run, with at least this number of devices.
 ///
 /// # Panics
 ///
-/// When it does not start, or has fewer.
+/// When the runtime does not start, or has fewer devices.
 pub fn runtime_with(devices: usize) -> Runtime {
     Devices::new(devices).runtime()
 }
 
-/// The devices that a test needs. Devices that are there have their own properties; emulated ones
-/// are made with these.
+/// The devices that a test needs. Emulated devices are made with these properties. The devices of
+/// loaded libraries have their own properties.
 pub struct Devices {
     count: usize,
     memory: Option<u64>,
@@ -47,28 +48,28 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Asks for `count` devices or more.
+    /// Requests `count` devices or more.
     pub fn new(count: usize) -> Devices {
         Devices { count, memory: None, product: None }
     }
 
-    /// Sets the memory that each device needs.
+    /// Sets the memory of each emulated device, in bytes.
     #[must_use]
     pub fn memory(self, bytes: u64) -> Devices {
         Devices { memory: Some(bytes), ..self }
     }
 
-    /// They have to be of this product: one of [`products`].
+    /// Sets the product that the devices must have: one of [`products`].
     #[must_use]
     pub fn product(self, product: Product) -> Devices {
         Devices { product: Some(product), ..self }
     }
 
-    /// The runtime with the devices.
+    /// Returns the runtime with the devices.
     ///
     /// # Panics
     ///
-    /// When it does not start, or when its devices are others.
+    /// When it does not start, has too few devices, or has another product.
     pub fn runtime(self) -> Runtime {
         let Devices { count, memory, product } = self;
         if is_loaded() {
@@ -87,7 +88,7 @@ impl Devices {
     }
 }
 
-/// The products that [`Devices`] of this run can be of.
+/// Returns the products that the [`Devices`] of this run can have.
 ///
 /// # Panics
 ///
@@ -99,12 +100,12 @@ pub fn products() -> Vec<Product> {
     vec![Product::A2, Product::A3, Product::Ascend950]
 }
 
-/// Options of emulated devices of the test's own, for a test that is about such an option. A row of
-/// the table in `docs/src/design/loaded-suite.md` says so.
+/// Returns options for emulated devices of one test, for a test that is about such an option. The
+/// test needs a row in the table of `docs/src/design/loaded-suite.md`.
 ///
 /// # Panics
 ///
-/// Over loaded libraries: the test has no row.
+/// Over loaded libraries, because then the test lacks its row.
 pub fn own_devices() -> EmulatorOptionsBuilder {
     assert!(
         !is_loaded(),
@@ -118,12 +119,13 @@ fn loaded() -> Runtime {
     Runtime::cann().expect("the libraries load, and a device answers")
 }
 
-/// A runtime on a table that has nothing but CANN's own functions, as on an Ascend machine: the
-/// emulator's default devices, eight of them. Over loaded libraries it is the runtime of this run.
+/// Returns a runtime on a table that has only CANN's own functions, as on an Ascend machine. It has
+/// the emulator's default devices, eight of them. Over loaded libraries it is the runtime of this
+/// run.
 ///
 /// # Panics
 ///
-/// When it does not start.
+/// When the runtime does not start.
 pub fn without_extensions() -> Runtime {
     if is_loaded() {
         return loaded();
@@ -135,20 +137,20 @@ pub fn without_extensions() -> Runtime {
 }
 
 /// Runs a test on both kinds of backend: with the optional entries of the table, and without. Over
-/// loaded libraries there is one kind. A minute is long enough for any of its waits.
+/// loaded libraries there is one kind. Each wait has a limit of a minute.
 ///
 /// # Panics
 ///
-/// When a runtime does not start, and when the test does.
+/// When a runtime does not start, and when the test panics.
 pub fn both_backends(test: impl Fn(&Runtime)) {
     both_with(Devices::new(2), Duration::from_secs(60), test);
 }
 
-/// The same with other devices and another limit for waits.
+/// Does the same with other devices and another limit for waits.
 ///
 /// # Panics
 ///
-/// When a runtime does not start, and when the test does.
+/// When a runtime does not start, and when the test panics.
 pub fn both_with(devices: Devices, deadline: Duration, test: impl Fn(&Runtime)) {
     let mut runtimes = vec![devices.runtime()];
     if !is_loaded() {

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use ascend_sys::{Api, Library, LoadError, SYMBOLS};
 
-/// A directory of one test for libraries, empty at first.
+/// A directory for the libraries of one test, empty at first.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -42,7 +42,7 @@ impl Directory {
     }
 }
 
-/// Calls a function of a made library, which all have this signature.
+/// Calls a function of a made library; all of them have this signature.
 fn call(api: &Api, name: &str) -> i32 {
     let address = api.address(name).expect("the function is there");
     // SAFETY: the made libraries define each function as `int name(void)`.
@@ -162,7 +162,7 @@ fn a_library_that_does_not_load_is_reported_in_the_loader_s_words() {
     assert!(text.contains(&directory.path("libascendcl.so: no such file")), "{text}");
 }
 
-/// The variables are those of the process, so the test runs itself as another one.
+/// The variables belong to the whole process, so the test runs itself as another process.
 #[test]
 fn load_takes_the_first_place_that_has_a_library() {
     if std::env::var_os("ABI_LOAD_CHILD").is_some() {
@@ -239,8 +239,8 @@ fn a_linked_program_has_what_it_was_linked_with() {
     let missing = "HcclGroupEnd: in libhcomm.so since CANN 9.0.0; not in the libraries";
     assert!(text.contains(missing), "{text}");
 
-    // Each function of the release is a strong reference: without some of each library there is no
-    // program.
+    // Each function of the release is a strong reference, so the program cannot be linked if some
+    // functions of each library are missing.
     let lacking = ["aclrtMemcpyAsync", "HcclGetRankSize", "HcclAllReduce"];
     let directory = Directory::new("unlinked/lib64");
     release(&directory, &lacking);
@@ -256,7 +256,8 @@ fn a_linked_program_has_what_it_was_linked_with() {
     }
 }
 
-/// Libraries with the functions of CANN 8.5.0 and one newer, but for some.
+/// Makes libraries with the functions of CANN 8.5.0 and one newer function, except those in
+/// `without`.
 fn release(directory: &Directory, without: &[&str]) {
     let of = |library: Library| {
         let exported = SYMBOLS.iter().filter(|it| it.library == library && it.since == "8.5.0");

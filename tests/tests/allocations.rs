@@ -1,5 +1,5 @@
-//! Once warm, an operation allocates nothing on the thread that issues it and waits for it: not in
-//! `hccl` and not in the emulator.
+//! After the first rounds, an operation allocates nothing on the thread that issues it and waits
+//! for it: not in `hccl` and not in the emulator.
 
 use counting_allocator::on_this_thread;
 use futures::executor::block_on;
@@ -22,7 +22,7 @@ fn no_operation_allocates_after_warm_up() {
             let mut comm = rank.communicator()?;
             let peer = 1 - comm.rank();
             let gather = Operator::all_gather("mesh_all_gather", mesh_all_gather);
-            // One size that travels inside the meeting, one that is cut into chunks.
+            // One size is sent inside the meeting, and the other one is cut into chunks.
             let mut counts = Vec::with_capacity(64);
             for len in [16, 100_000] {
                 let send = device.zeros::<f32>(len, &stream)?;
@@ -37,8 +37,8 @@ fn no_operation_allocates_after_warm_up() {
                         for _ in 0..WARM_UP {
                             operation()?.wait()?;
                         }
-                        // A rank that loses its core sleeps, and a list of sleepers may grow then.
-                        // An operation that allocates does so in every round.
+                        // If a rank loses its core, the other one sleeps, and a list of sleepers
+                        // may grow then. An operation that allocates does so in every round.
                         let mut fewest = u64::MAX;
                         for _ in 0..ROUNDS {
                             let before = on_this_thread();
@@ -132,7 +132,7 @@ fn no_operation_allocates_after_warm_up() {
     }
 }
 
-/// A mesh all-gather on two threads, one of them only for a copy.
+/// Records a mesh all-gather on two threads, one of them only for a copy.
 fn mesh_all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let n = op.count();
     main.copy(op.input(), op.buffer().slice(..n));

@@ -1,6 +1,6 @@
-//! The first thread of a program may issue the work that others wait for, also while it waits for a
-//! thread with a limit that is far away. A harness has that thread for itself, so this program has
-//! none: it runs itself once more, and looks how that goes on.
+//! The first thread of a program may still issue the work that other threads wait for, also while
+//! it waits for a thread with a limit that is far away. A harness uses that thread itself, so this
+//! program has no harness. It runs itself once more, and checks the end of that run.
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ use hccl::prelude::*;
 
 const CHILD: &str = "HCCL_TEST_FIRST_THREAD";
 
-/// Longer than it takes until a deadlock is certain.
+/// A time longer than the search for a certain deadlock takes.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 fn main() {
@@ -18,7 +18,7 @@ fn main() {
         wait_and_issue();
         return;
     }
-    // `cargo test -- --list` and filters ask for other things.
+    // `cargo test -- --list` and filters need other answers.
     if std::env::args().skip(1).any(|argument| argument == "--list") {
         println!("the_first_thread_may_be_about_to_issue: test");
         return;
@@ -37,7 +37,7 @@ fn main() {
     println!("test the_first_thread_may_be_about_to_issue ... ok");
 }
 
-/// A thread waits for its peer in a barrier, and the first one would issue that one's later.
+/// A thread waits for its peer in a barrier, which the first thread would issue later.
 fn wait_and_issue() {
     let runtime = Runtime::emulator(2).unwrap();
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
@@ -52,7 +52,7 @@ fn wait_and_issue() {
         zero.barrier(&stream).unwrap().wait().unwrap();
         drop(told);
     });
-    // Nobody tells: the limit ends it, unless the barrier has failed.
+    // The channel stays empty, so the limit ends this, unless the barrier has failed.
     let _ = tells.recv_timeout(Duration::from_secs(60));
     let stream = one.device().stream().unwrap();
     one.barrier(&stream).unwrap().wait().unwrap();

@@ -1,6 +1,7 @@
 //! The suite once more over loaded libraries: `Runtime::cann` opens the emulator under CANN's
-//! names, without the entries that CANN does not have. The tests of `hccl` and of this package ask
-//! it for their devices. `docs/src/design/loaded-suite.md` lists the tests that cannot run so.
+//! names, without the entries that CANN does not have. The tests of `hccl` and of this package take
+//! their devices from it. `docs/src/design/loaded-suite.md` lists the tests that cannot run in this
+//! way.
 //!
 //! `cargo test -p hccl-tests --test loaded -- --include-ignored --nocapture` runs it.
 
@@ -41,7 +42,7 @@ fn rows() -> Vec<Row> {
     rows.collect()
 }
 
-/// The tests of a program, or those that only run when they are asked for.
+/// Returns the tests of a program, or those that run only on request.
 fn tests(executable: &Path, ignored: bool) -> BTreeSet<String> {
     let mut list = Command::new(executable);
     list.arg("--list").args(ignored.then_some("--ignored"));
@@ -64,7 +65,7 @@ fn run(name: &str, package: &str, program: &Built, rows: &[Row]) {
     for other in ["ASCEND_TOOLKIT_HOME", "LD_LIBRARY_PATH"] {
         command.env_remove(other);
     }
-    // As many as the largest of the tests needs.
+    // The largest of the tests needs this many devices.
     let status = command.env("ASCEND_EMULATOR_DEVICES", "17").status().expect("it starts");
     let run = tests.len() - skipped.len();
     assert!(status.success(), "{name}: {status}");
@@ -86,14 +87,14 @@ fn the_suite_passes_over_loaded_libraries_but_for_the_tests_in_the_table() {
     }
 }
 
-/// A test that takes emulated devices by itself would pass here with any libraries.
+/// A test that makes emulated devices itself would pass here with any libraries.
 #[test]
 fn tests_ask_for_the_runtime_of_the_run() {
     let mut files = Vec::new();
     for directory in ["tests/tests/all", "hccl/src/tests"] {
         collect(&repository().join(directory), &mut files);
     }
-    // One of them compares texts, the other lists public items.
+    // One of these files compares texts, and the other lists public items.
     let exempt =
         |path: &Path| path.ends_with("all/cann_path.rs") || path.ends_with("all/support.rs");
     assert!(files.len() > 100);

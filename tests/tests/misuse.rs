@@ -1,16 +1,16 @@
-//! Misuse does not compile, and for our reason.
+//! Misuse does not compile, and for the expected reason.
 //!
 //! Each file of `tests/ui` is a program that must not compile. It begins with the expected errors
 //! of the compiler, a line for each mistake:
 //!
 //!     //~ E0277: no Ascend product reduces `u8` with
 //!
-//! that is the code of the error, or `macro` for an error of a macro of ours, and a phrase of its
-//! text; the rest of the compiler's message may change as it likes. A program has as many errors as
-//! it has such lines, one for each. With `there` behind the code, the error has to point to a line
-//! that is a mistake. In each file, lines that end in `// misuse` are the mistakes, and comments
-//! that begin with `// correct: ` are the correct lines. With the correct lines in place of the
-//! mistakes the program must compile, so that only the mistake is refused.
+//! A line has the code of the error, or `macro` for an error of one of our macros, and a phrase of
+//! its text. The rest of the compiler's message may change. A program has as many errors as it has
+//! such lines. If `there` follows the code, the error must point to a line that is a mistake. Lines
+//! that end in `// misuse` are the mistakes, and comments that begin with `// correct: ` are the
+//! correct lines. With the correct lines in place of the mistakes the program must compile, so that
+//! only the mistake is refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +28,8 @@ struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// The line of the program that it points to first, from 1, as a reader sees it.
+    /// Returns the first line of the program to which the error points, from 1, as a reader sees
+    /// it.
     fn line(&self) -> Option<usize> {
         let (_, place) = self.text.split_once("--> src/bin/")?;
         place.split(':').nth(1)?.parse().ok()
@@ -39,7 +40,7 @@ impl Diagnostic {
 #[derive(Debug)]
 struct Expected {
     code: String,
-    /// Whether it points to a line that is marked.
+    /// Whether the error points to a line that is marked.
     there: bool,
     phrase: String,
 }
@@ -62,7 +63,7 @@ impl Case {
                 .unwrap_or_else(|| panic!("{name}: `//~ {line}` is not `//~ CODE: phrase`"));
             let (code, there) =
                 code.strip_suffix(" there").map_or((code, false), |code| (code, true));
-            // The compiler numbers its own errors only.
+            // The compiler has numbers only for its own errors.
             let code = if code == "macro" { "" } else { code };
             Expected { code: code.to_owned(), there, phrase: phrase.to_owned() }
         };
@@ -78,7 +79,7 @@ impl Case {
         Case { name, expected, misuse, correct }
     }
 
-    /// Whether each expected error was found, and no other.
+    /// Returns whether each expected error was found, and no other error.
     fn is_met(&self, found: &[Diagnostic]) -> bool {
         let is = |expected: &Expected, found: &Diagnostic| {
             found.code == expected.code
@@ -93,7 +94,7 @@ impl Case {
         rest.is_empty()
     }
 
-    /// Whether the line of the program, from 1, is marked.
+    /// Returns whether a line of the program, from 1, is marked.
     fn is_mistake(&self, line: usize) -> bool {
         self.misuse.lines().nth(line - 1).is_some_and(|line| line.trim_end().ends_with("// misuse"))
     }
@@ -125,7 +126,7 @@ fn misuse_does_not_compile_for_our_reason() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A package with two programs for each case, next to the build products of this workspace.
+/// Writes a package with two programs for each case, next to the build products of this workspace.
 fn write_package(here: &Path, cases: &[Case]) -> PathBuf {
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui");
     let sources = package.join("src/bin");
@@ -139,7 +140,7 @@ fn write_package(here: &Path, cases: &[Case]) -> PathBuf {
          [dependencies]\nhccl = {{ path = {hccl:?}, default-features = false }}\n\n[workspace]\n"
     );
     fs::write(package.join("Cargo.toml"), manifest).unwrap();
-    // The same versions as here, so that nothing is asked of a registry.
+    // The lock file has the same versions as here, so that no registry is contacted.
     fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
     for case in cases {
         let write = |kind: &str, text: &str| {
@@ -152,7 +153,7 @@ fn write_package(here: &Path, cases: &[Case]) -> PathBuf {
     package
 }
 
-/// Checks all programs of the package: the errors of each one that has any.
+/// Checks all programs of the package. Returns the errors of each program that has any.
 fn check(package: &Path) -> BTreeMap<String, Vec<Diagnostic>> {
     let output = Command::new(env!("CARGO"))
         .args(["check", "--offline", "--bins", "--keep-going", "--message-format=json"])
@@ -176,7 +177,7 @@ fn check(package: &Path) -> BTreeMap<String, Vec<Diagnostic>> {
         }
         let code = message["code"]["code"].as_str().unwrap_or_default();
         let text = message["rendered"].as_str().unwrap_or_default().to_owned();
-        // The compiler's summary at the end.
+        // This is the compiler's summary at the end.
         if text.starts_with("error: aborting due to") {
             continue;
         }

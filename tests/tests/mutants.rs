@@ -1,13 +1,13 @@
 //! Measures the kernel checker. Every good kernel of the repository is broken in every place by
-//! every rule, and run under seeds that choose the order of units, cores and servers.
+//! every rule. The mutants run under seeds that choose the order of units, cores and servers.
 //!
-//! A mutant that the checker accepts is right if it does the same under all seeds, twice. If the
-//! results differ among seeds, it hangs, or a second launch finds the remains of the first, the
-//! checker has *missed* something. A mutant may also compute something else, in the same way under
-//! every seed. That is another kernel, and no test can tell that it is wrong.
+//! The checker may accept a mutant if the mutant does the same under all seeds, twice. If the
+//! results differ among seeds, if the mutant hangs, or if a second launch finds remains of the
+//! first one, the checker has *missed* something. A mutant may also compute something else, in the
+//! same way under every seed. Then it is another kernel, and no test can show that it is wrong.
 //!
-//! A sample by default; `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and prints the table.
-//! `HCCL_TEST_TELL=1` names those that stay undetermined.
+//! The test takes a sample by default. `HCCL_TEST_FULL=1` takes all mutants and 32 seeds, and
+//! prints the table. `HCCL_TEST_TELL=1` names the mutants that stay undetermined.
 
 mod mutants {
     pub mod mutate;
@@ -26,14 +26,14 @@ use mutants::mutate::{self, Mutant, RULES};
 use mutants::run::{BEFORE, Bench, Outcome};
 use mutants::subjects::{self, Subject};
 
-/// Kernels run even if the checker would refuse them; the test asks it beforehand.
+/// Makes the emulator run kernels that the checker would refuse; the test calls the checker itself.
 fn unchecked() {
     static ONCE: Once = Once::new();
-    // SAFETY: before anything else in this program reads the environment: every test begins here.
+    // SAFETY: every test begins here, before anything else in this program reads the environment.
     ONCE.call_once(|| unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") });
 }
 
-/// The number of seeds for runs in the order of a witness: a seed chooses everything that the
+/// The number of seeds for runs in the order of a witness. A seed chooses everything that the
 /// witness leaves open.
 const WITNESS_SEEDS: u64 = 8;
 
@@ -41,7 +41,7 @@ fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// The errors that the checker finds, on any rank.
+/// Returns the errors that the checker finds, on any rank.
 fn refused(subject: &Subject, program: &Program) -> Vec<Finding> {
     let bytes = |bytes: usize| Some(bytes as u64);
     let setting = Setting {
@@ -59,13 +59,13 @@ fn refused(subject: &Subject, program: &Program) -> Vec<Finding> {
     errors
 }
 
-/// Their rules.
+/// Returns the rules of the errors.
 fn rules(errors: &[Finding]) -> Vec<&str> {
     let rules: BTreeSet<&str> = errors.iter().map(|error| error.rule).collect();
     rules.into_iter().collect()
 }
 
-/// The late participants in the witnesses of errors.
+/// Returns the late participants in the witnesses of errors.
 fn late(errors: &[Finding]) -> Vec<Late> {
     let mut late: Vec<Late> = Vec::new();
     for witness in errors.iter().filter_map(|error| error.witness.as_ref()) {
@@ -76,7 +76,7 @@ fn late(errors: &[Finding]) -> Vec<Late> {
     late
 }
 
-/// Benches of one subject, made again where a run has failed.
+/// The benches of one subject. A bench is made again if a run on it has failed.
 struct Benches<'a> {
     subject: &'a Subject,
     /// The outcome of the subject itself, in its own order, for each content of its outputs.
@@ -90,7 +90,7 @@ impl<'a> Benches<'a> {
         Benches { subject, good, made: BTreeMap::new() }
     }
 
-    /// Runs it twice in a row: the second run finds the remains of the first.
+    /// Runs a program twice in a row, so that the second run finds the remains of the first one.
     fn twice(&mut self, seed: u64, program: &Program) -> [Outcome; 2] {
         let subject = self.subject;
         let bench =
@@ -103,7 +103,7 @@ impl<'a> Benches<'a> {
         [first, second]
     }
 
-    /// Whether a run goes wrong in which somebody is late.
+    /// Returns whether a run goes wrong when this participant is late.
     fn goes_wrong(&self, late: Late, program: &Program) -> bool {
         (0..WITNESS_SEEDS).any(|seed| {
             BEFORE.iter().zip(&self.good).any(|(before, good)| {
@@ -116,15 +116,15 @@ impl<'a> Benches<'a> {
 /// The verdict on a mutant.
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// The checker refuses it, and the order of a witness shows why.
+    /// The checker refuses it, and a run in the order of a witness shows the error.
     Witnessed,
-    /// The checker refuses it, and a run shows why.
+    /// The checker refuses it, and another run shows the error.
     Shown,
-    /// The checker refuses it, and no run shows why: the rules.
+    /// The checker refuses it by these rules, and no run shows the error.
     NotShown(Vec<String>),
-    /// It is accepted, and does the same as the kernel.
+    /// The checker accepts it, and it does the same as the kernel.
     Same,
-    /// It is accepted, and does something else, always the same.
+    /// The checker accepts it, and it always does the same, but not the same as the kernel.
     Different,
     Missed(String),
 }
@@ -202,8 +202,8 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
                     if tell {
                         println!("not shown: {name}: {}: {rules:?}", mutant.what);
                     }
-                    // Ranks run beside each other, so an error between them shows nearly always;
-                    // one within a core, always.
+                    // Ranks run at the same time, so an error between them shows nearly always. An
+                    // error within a core shows always.
                     assert_ne!(rules, ["units"], "{name}: no order shows {}", mutant.what);
                     *hidden.entry(rules.join(", ")).or_insert(0) += 1;
                 }
@@ -234,7 +234,7 @@ fn what_the_checker_accepts_does_the_same_under_every_seed() {
 }
 
 /// Removes every wait between units from every good kernel. The waits that the recorder inserts
-/// make it good again, for the checker and in every order.
+/// repair the kernel, for the checker and in every order.
 #[test]
 fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
     unchecked();
@@ -269,7 +269,7 @@ fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
     assert!(broken >= 3, "{broken}");
 }
 
-/// The commonest mistake: nothing makes one unit wait for another.
+/// The most common mistake: no unit waits for another one.
 #[hccl::kernel::kernel(mix = "aiv_only")]
 fn without_a_wait(
     k: hccl::kernel::Kernel,

@@ -1,5 +1,5 @@
-//! Once warm, an operation makes no system call while the ranks fit the cores. Needs strace, so
-//! this file is built only with the feature `strace` (CI does).
+//! After the first rounds, an operation makes no system call while the ranks fit the cores. The
+//! test needs strace, so this file is built only with the feature `strace` (CI does so).
 //!
 //! The test starts itself again under strace. There, two ranks run a steady loop and set a mark
 //! after each *stretch* of a thousand operations. The parent counts the system calls of the ranks'
@@ -36,7 +36,7 @@ const STEADY: &[&str] = &[
     "copy",
 ];
 
-/// 128 KiB of f32, which the emulator works through in several chunks.
+/// A count of 128 KiB of f32, which the emulator works through in several chunks.
 const CHUNKED: usize = 32 << 10;
 
 #[test]
@@ -60,20 +60,21 @@ fn steady_operations_make_no_system_calls() {
     }
 }
 
-/// How many calls the thread that set the marks made between mark `at` and the next.
+/// Returns the number of calls that the thread of the marks made between mark `at` and the next
+/// one.
 fn between_marks(log: &str, name: &str, at: usize) -> usize {
     let (begin, end) = (format!("{name} at {at}."), format!("{name} at {}.", at + 1));
     let mut lines = log.lines().skip_while(|line| !line.contains(&begin));
     let thread = lines.next().and_then(|line| line.split(' ').next()).expect("the mark was set");
     lines
         .filter(|line| line.split(' ').next() == Some(thread))
-        // The answer to the mark itself.
+        // This line is the answer to the mark itself.
         .filter(|line| !line.contains("<... write resumed>"))
         .take_while(|line| !line.contains(&end))
         .count()
 }
 
-/// The loop that strace watches. A mark is a write to a file that is not open.
+/// Runs the loop that strace watches. A mark is a write to a file that is not open.
 #[test]
 #[ignore = "run by steady_operations_make_no_system_calls under strace"]
 fn steady_loop_for_strace() {
@@ -149,7 +150,7 @@ fn steady_loop_for_strace() {
         .unwrap();
 }
 
-/// A core for each rank: two that share one have to make way for each other.
+/// Binds a rank to a core. Two ranks on one core would have to wait for each other.
 fn stay_on_core(core: usize) {
     // SAFETY: an all-zero set is valid, and the call only reads it.
     unsafe {

@@ -1,7 +1,8 @@
 //! The spans and events that `hccl` sends to `tracing`: each operation has a span with its name and
 //! its numbers, and a long wait is a warning.
 //!
-//! One layer hears all tests of this program; each has a communicator with a name of its own.
+//! One layer receives those of all tests of this program, so each test has a communicator with a
+//! name of its own.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, Once, PoisonError};
@@ -28,9 +29,9 @@ struct Span {
     sequence: u64,
     count: u64,
     bytes: u64,
-    /// Fields that are none of these.
+    /// Other fields of the span.
     others: Vec<String>,
-    /// How often it was entered, once it is closed.
+    /// The number of times that it was entered, once it is closed.
     entered: u64,
 }
 
@@ -69,7 +70,7 @@ impl Visit for Span {
     }
 }
 
-/// The text of an event.
+/// A visitor that takes the text of an event.
 struct Message(String);
 
 impl Visit for Message {
@@ -83,7 +84,7 @@ impl Visit for Message {
 static CLOSED: Mutex<Vec<Span>> = Mutex::new(Vec::new());
 static EVENTS: Mutex<Vec<(ThreadId, Level, String)>> = Mutex::new(Vec::new());
 
-/// Keeps the spans of `hccl` when they are closed, and its events.
+/// A layer that keeps the spans of `hccl` when they are closed, and its events.
 struct Listener;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
@@ -128,20 +129,20 @@ fn listen() {
     });
 }
 
-/// The texts of a level's events, in order.
+/// Returns the texts of a level's events, in order.
 fn events(level: Level) -> Vec<String> {
     let all = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter(|(_, of, _)| *of == level).map(|(.., text)| text.clone()).collect()
 }
 
-/// How often this thread has been warned that a call blocks it.
+/// Returns the number of warnings that a call blocks this thread.
 fn warned(call: &str) -> usize {
     let (here, said) = (std::thread::current().id(), format!("{call}: this wait "));
     let all = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter(|(thread, _, text)| *thread == here && text.starts_with(&said)).count()
 }
 
-/// The spans of one rank, in order.
+/// Returns the spans of one rank, in order.
 fn spans_of(communicator: &str, rank: u64) -> Vec<Span> {
     let all = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter(|it| it.communicator == communicator && it.rank == rank).cloned().collect()
@@ -209,7 +210,7 @@ fn every_operation_has_a_span_with_its_fields() {
             ("all_reduce", 2, 5, 5),
             ("broadcast", 3, 4, 32),
             ("barrier", 4, 0, 0),
-            // Two messages of 24 bytes, and none.
+            // The first batch has two messages of 24 bytes, and the second one has none.
             ("batch", 1, 2, 48),
             ("batch", 2, 0, 0),
             ("reduce", 5, 6, 24),
@@ -221,7 +222,7 @@ fn every_operation_has_a_span_with_its_fields() {
             ("all_to_all", 11, 6, 24),
             ("all_to_all_v", 12, 6, 24),
             ("all_to_all_vc", 13, 6, 24),
-            // The second message in this direction, after that of the batch.
+            // This is the second message in this direction, after that of the batch.
             (if rank == 1 { "send" } else { "recv" }, 2, 6, 24),
         ];
         assert_eq!(spans_of("all", rank), operations.map(|it| expected("all", rank, it)));
@@ -254,7 +255,7 @@ fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
     let streams = devices.map(|device| device.stream().unwrap());
     let limit = Duration::from_millis(1);
     let told = || warned("synchronize");
-    // Nobody is awaited.
+    // This wait is not in a task, so there is no warning.
     let first = comms[0].barrier(&streams[0]).unwrap();
     streams[0].synchronize_timeout(limit).unwrap_err();
     assert_eq!(told(), 0);
@@ -277,7 +278,7 @@ fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
 fn each_call_that_blocks_says_so_on_a_thread_with_tasks() {
     listen();
     let limit = Duration::from_millis(1);
-    // For the rank that never comes.
+    // The limit is for the rank that never comes.
     let builder = Runtime::emulator_builder().devices(2).connect_timeout(Duration::from_secs(10));
     let runtime = builder.build().unwrap();
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
@@ -288,7 +289,7 @@ fn each_call_that_blocks_says_so_on_a_thread_with_tasks() {
         ("barrier", &|work, _| drop(work.wait_timeout(limit).unwrap_err())),
         ("synchronize", &|_, _| drop(streams[0].synchronize_timeout(limit).unwrap_err())),
         ("Pending::wait", &|_, device| {
-            // Its peer never comes.
+            // The peer of this rank never joins.
             let root = RootInfo::new(device).unwrap();
             let builder = Communicator::builder().device(device).rank(0).world_size(2);
             drop(builder.root_info(&root).build().wait_timeout(limit).unwrap_err());
@@ -318,11 +319,12 @@ fn each_call_that_blocks_says_so_on_a_thread_with_tasks() {
             });
         });
     }
-    // Else its barriers would wait for the other rank until the limit.
+    // Otherwise the barriers would wait for the other rank until the limit.
     comms[0].abort().unwrap();
 }
 
-/// The second rank never comes, so the wait of the first one lasts for its whole limit.
+/// The second rank never calls the operation, so the wait of the first one lasts for its whole
+/// limit.
 #[test]
 fn a_wait_that_lasts_inside_the_poll_of_a_task_says_so() {
     listen();
@@ -349,14 +351,15 @@ fn a_wait_that_lasts_inside_the_poll_of_a_task_says_so() {
         let ours = |name: &String| name.starts_with("told ") || name.starts_with("quiet ");
         of_barrier.filter_map(thread).filter(ours).collect::<Vec<_>>()
     };
-    // One stack is looked at at a time, so the looks at these are over when the last one is told.
+    // One stack is inspected at a time. So these inspections are over when the last warning has
+    // come.
     on_its_own("quiet thread", &wait);
     let may_block = wait.clone();
     workers("quiet worker")
         .block_on(async { tokio::task::spawn_blocking(may_block).await })
         .unwrap();
     on_its_own("quiet smol", &|| smol::block_on(smol::unblock(wait.clone())));
-    // A wait during which another stack is looked at goes without.
+    // A wait during which another stack is inspected causes no warning, so the wait is repeated.
     let until_told = move |name: &str| {
         let began = std::time::Instant::now();
         while !told().iter().any(|told| told == name) {
@@ -396,7 +399,7 @@ fn an_error_of_making_links_is_told_once() {
         comms[0].connect().wait().unwrap_err();
         comms[0].connect_to(&[1]).wait().unwrap_err();
     }
-    // Everything that was dropped has been looked at when the runtime is gone.
+    // All dropped values have been processed when the runtime is gone.
     drop((comms, devices, runtime));
     let again = events(Level::WARN);
     let again: Vec<_> = again.iter().filter(|text| text.contains("links told once")).collect();
@@ -438,7 +441,7 @@ fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
     }
 }
 
-/// A kernel whose length is data, which the checker does not have.
+/// A kernel whose length is data, which the checker cannot read.
 #[hccl::kernel::kernel(mix = "aiv_only")]
 fn as_many_as_x_says(
     k: hccl::kernel::Kernel,
@@ -468,7 +471,7 @@ fn what_is_not_checked_of_a_kernel_is_told_once() -> hccl::Result<()> {
     }
     let told = events(Level::WARN);
     let told: Vec<_> = told.iter().filter(|text| text.starts_with("note[data]: ")).collect();
-    // One for each copy.
+    // There is one warning for each copy.
     assert_eq!(told.len(), 2, "{told:#?}");
     Ok(())
 }

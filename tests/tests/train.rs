@@ -1,5 +1,5 @@
-//! The example `train`: the results that any number of ranks must agree on, the accuracy that it
-//! learns, and its refusals.
+//! Tests the example `train`: the results on which any number of ranks must agree, the accuracy
+//! that it reaches, and its refusals.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use hccl_examples::train::parallel::{Outcome, Recipe, train};
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data/digits.csv");
 
-/// The first rows to learn from.
+/// Returns the first rows to learn from.
 fn digits(rows: usize) -> Digits {
     let training = Digits::read(Path::new(DIGITS)).unwrap().split(1).training;
     training.select(&(0..rows).collect::<Vec<_>>())
@@ -31,9 +31,9 @@ fn bits(values: impl IntoIterator<Item = f32>) -> Vec<u32> {
     values.into_iter().map(f32::to_bits).collect()
 }
 
-/// Sums of floating-point numbers depend on their order, and a training step passes these
-/// differences on. So results are exact to rounding in the first step, then a little less with
-/// every step.
+/// Compares two curves of losses. Sums of floating-point numbers depend on their order, and each
+/// training step passes the differences on. So the first step is exact to rounding, and each later
+/// step is a little less exact.
 fn assert_same_curve(many: &[f32], one: &[f32], ranks: usize) {
     assert_eq!(many.len(), one.len());
     for (step, (many, one)) in many.iter().zip(one).enumerate() {
@@ -90,7 +90,7 @@ fn the_same_number_of_ranks_gives_the_same_bits() {
 
 #[test]
 fn logical_shards_give_the_same_bits_on_any_number_of_ranks() {
-    // The last batch has rows for some of the shards only.
+    // In the last batch only some of the shards have rows.
     let digits = digits(133);
     let of = |ranks, logical_shards| {
         let recipe = Recipe { epochs: 2, logical_shards, ..Recipe::new(ranks) };
@@ -104,7 +104,7 @@ fn logical_shards_give_the_same_bits_on_any_number_of_ranks() {
         }
     }
     assert_same_curve(&one.losses, &of(1, None)[0].losses, 1);
-    // It takes the shards: a sum a rank has other bits.
+    // This is the effect of the shards: with a sum for each rank the bits differ.
     let hashes = [1, 2, 4].map(|ranks| of(ranks, None)[0].network.hash());
     assert!(hashes.windows(2).any(|pair| pair[0] != pair[1]), "{hashes:x?}");
 }
@@ -137,7 +137,8 @@ fn a_recorded_training_leaves_the_same_lines_every_time() {
         let whole = |name: &str| folder.join(record).join(name).exists();
         assert!(whole("world.1.rank-1.device-1.world-all-gather-3.given"));
         let text = std::fs::read_to_string(folder.join(record).join("world.1.rank-1.device-1.run"));
-        // The first word is the place among the operations of all ranks, which go on side by side.
+        // The first word is the place among the operations of all ranks, which run at the same
+        // time.
         let text = text.expect("rank 1 has a record");
         let lines = text.lines().map(|line| line.split_once('\t').unwrap().1.to_owned());
         lines.collect::<Vec<String>>()
@@ -146,7 +147,7 @@ fn a_recorded_training_leaves_the_same_lines_every_time() {
     assert!(one.len() > 20 && one.iter().any(|line| line.starts_with("world all_to_all 2\tf32\t")));
     assert_eq!(one, again);
     assert_ne!(one, other);
-    // Without a record there is nothing to keep whole.
+    // `--record-whole` needs `--record`.
     let (status, _, complaints) = command(&["--record-whole", "world all_gather 3"]);
     assert!(status == 1 && complaints.contains("--record"), "{complaints}");
 }
@@ -158,7 +159,7 @@ fn the_seed_decides_the_curve() {
     assert_ne!(losses(&digits, &recipe(1)), losses(&digits, &recipe(2)));
 }
 
-/// A folder of this test alone, empty at first.
+/// Makes an empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("train-{name}"));
     if folder.exists() {
@@ -168,7 +169,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Status, standard output, standard error.
+/// Runs the command. Returns its status, its standard output and its standard error.
 fn command(arguments: &[&str]) -> (u8, String, String) {
     let arguments = ["train"].iter().chain(arguments).map(OsString::from);
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -222,8 +223,8 @@ fn four_ranks_learn_to_read() {
     check_trace(trace["traceEvents"].as_array().unwrap());
 }
 
-/// As <https://ui.perfetto.dev> wants it: a process for every rank, named threads, and events of
-/// one thread that do not overlap unless one is within the other.
+/// Asserts the form that <https://ui.perfetto.dev> needs: a process for every rank, named threads,
+/// and events of one thread that do not overlap unless one is within the other.
 fn check_trace(events: &[serde_json::Value]) {
     let number = |event: &serde_json::Value, key: &str| event[key].as_f64().unwrap();
     for rank in 0..4 {
@@ -280,8 +281,8 @@ fn one_rank_and_one_epoch_are_spoken_of_in_the_singular() {
 
 #[test]
 fn more_ranks_than_devices_are_refused_with_both_numbers() {
-    // On the emulator the command makes as many devices as ranks, so this can happen on a server
-    // only.
+    // On the emulator the command makes a device for each rank, so this can happen only on a
+    // server.
     let runtime = Runtime::emulator(2).unwrap();
     let refused = train(&runtime, &digits(100), &Recipe::new(3), |_| ()).unwrap_err().to_string();
     assert!(refused.starts_with("3 ranks need a device each, but this runtime has 2 devices"));
@@ -321,7 +322,7 @@ fn every_refusal_is_one_clear_line_and_status_1() {
     let digits = fs::read_to_string(DIGITS).unwrap();
     fs::write(&broken, digits.replacen("\n0,", "\n0,ink,", 1)).unwrap();
     let missing = folder.join("missing.csv");
-    // A file where the folder should be.
+    // There is a file where the folder should be.
     let blocked = broken.join("out");
     let (broken, missing, blocked) =
         (broken.to_str().unwrap(), missing.to_str().unwrap(), blocked.to_str().unwrap());

@@ -1,17 +1,17 @@
-//! Every collective on ranks that are threads, beside what the memory of this machine allows in the
-//! same run (`bound`).
+//! Measures every collective on ranks that are threads, and what the memory of this machine allows
+//! in the same run (`bound`).
 //!
 //! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types] [lines]`.
 //! Every figure is the best of many short batches, in microseconds for one call with its
-//! synchronisation. On a machine that others use too, only a batch that is shorter than a time
-//! slice can go undisturbed.
+//! synchronisation. On a machine with other users, only a batch that is shorter than a time slice
+//! can run undisturbed.
 //!
-//! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one
-//! that is no whole name stands for all that contain it. `types` measures the operations that
-//! reduce, in every type that is reduced.
+//! Bytes are those of the larger buffer of a rank. `op` takes names, separated by commas. A name
+//! that is not the whole name of an operation selects all operations whose names contain it.
+//! `types` measures the reducing operations, in every type that can be reduced.
 //!
-//! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median`
-//! for each figure. With `processes` too, each rank is a process.
+//! `lines` is for programs (`peers/compare`). It prints no bound, but a line `operation bytes best
+//! median` for each figure. With `processes` in addition, each rank is a process.
 #![allow(missing_docs, reason = "a program")]
 
 mod bound;
@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
-/// Batches of one measurement.
+/// The number of batches of one measurement.
 const ROUNDS: usize = 5;
-/// How often operation and bound are measured in turn.
+/// The number of times that operation and bound are measured in turn.
 const PASSES: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Op {
     AllReduce,
     Reduce,
     Broadcast,
-    /// Broadcasts with another root each time, so that no rank can run ahead of the others.
+    /// Broadcasts with a different root each time, so that no rank can run ahead of the others.
     BroadcastFromEach,
     AllGather,
     ReduceScatter,
@@ -47,7 +47,7 @@ enum Op {
     ReduceScatterV,
     AlltoAllV,
     AlltoAllVC,
-    /// Every rank sends to the next, in one batch with its receive.
+    /// Every rank sends to the next one, in one batch with its receive.
     Exchange,
     /// Rank 0 sends to rank 1.
     Send,
@@ -75,9 +75,9 @@ const OPS: [Op; 15] = {
     ]
 };
 
-/// Pins the calling thread, so that two spinning ranks never share a core.
+/// Pins the calling thread to a core, so that two spinning ranks never share a core.
 fn pin(core: usize) {
-    // SAFETY: a zeroed set is empty; the call reads it only.
+    // SAFETY: a zeroed set is empty, and the call only reads it.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);
@@ -85,7 +85,8 @@ fn pin(core: usize) {
     }
 }
 
-/// The code must be 0. Only read as a number: any other work with it would be measured, too.
+/// Calls a function whose code must be 0. The code is only read as a number, because any other work
+/// with it would be measured too.
 macro_rules! ok {
     ($name:ident($($argument:expr),*)) => {{
         // SAFETY: the arguments keep to the C contract.
@@ -94,7 +95,7 @@ macro_rules! ok {
     }};
 }
 
-/// Either kind of code.
+/// A code of either API, as a number.
 trait Code {
     fn number(self) -> i64;
 }
@@ -116,7 +117,7 @@ fn api() -> &'static Functions {
     TABLE.get_or_init(ascend_emulator::table)
 }
 
-/// Everybody waits for everybody, spinning; more threads than cores give way.
+/// A spinning barrier of all threads. If there are more threads than cores, the threads yield.
 struct Turnstile {
     threads: usize,
     entered: AtomicU64,
@@ -141,7 +142,7 @@ impl Turnstile {
     }
 }
 
-/// One rank on its thread.
+/// One rank, on its own thread.
 struct Rank {
     rank: usize,
     ranks: usize,
@@ -149,7 +150,7 @@ struct Rank {
     stream: aclrtStream,
     send: *mut c_void,
     recv: *mut c_void,
-    /// The root of the next broadcast from each.
+    /// The root of the next broadcast of `BroadcastFromEach`.
     root: Cell<usize>,
 }
 
@@ -169,7 +170,7 @@ impl Rank {
         r
     }
 
-    /// Issues once and waits.
+    /// Issues the operation once, and waits for it.
     fn step(&self, case: &Case) {
         let Rank { comm, stream, send, recv, .. } = *self;
         let (t, p) = (HcclDataType(case.dtype as u32), self.ranks as u64);
@@ -225,12 +226,12 @@ fn vec_of(list: &[u64]) -> *const c_void {
     list.as_ptr().cast()
 }
 
-/// A measured operation with its sizes, the same on all ranks.
+/// A measured operation with its sizes, which are the same on all ranks.
 struct Case {
     op: Op,
     dtype: DataType,
     bytes: usize,
-    /// Equal blocks: a count for each pair of ranks, and where they begin.
+    /// Equal blocks: a count for each pair of ranks. `places` has the beginnings of the blocks.
     counts: Vec<u64>,
     places: Vec<u64>,
     pieces: Vec<Piece>,
@@ -247,17 +248,18 @@ impl Case {
             counts: vec![block; ranks * ranks],
             places: (0..ranks as u64).map(|at| at * block).collect(),
             pieces: pieces(op, bytes, memory),
-            // About 100 microseconds, or one.
+            // The iterations of a batch take about 100 microseconds, or there is only one.
             iterations: ((1 << 20) / (bytes * ranks / 2).max(2048)).max(1),
         }
     }
 }
 
-/// The variable that makes a process of the bench a rank: it holds the rank's number and the root
-/// info.
+/// The environment variable that makes a process of the bench a rank. It has the number of the rank
+/// and the root info.
 const RANK: &str = "ASCEND_BENCH_RANK";
 
-/// Whether this is the process of a rank: its number, and the root info.
+/// Returns the number of this process's rank and the root info, or `None` if the process is not a
+/// rank.
 fn place() -> Option<(usize, HcclRootInfo)> {
     let text = std::env::var(RANK).ok()?;
     let (rank, hex) = text.split_once(' ')?;
@@ -268,7 +270,7 @@ fn place() -> Option<(usize, HcclRootInfo)> {
     Some((rank.parse().ok()?, info))
 }
 
-/// Runs the bench again, as a process for each rank, and waits for them. Rank 0 prints.
+/// Runs the bench again, with a process for each rank, and waits for all of them. Rank 0 prints.
 fn as_processes(ranks: usize, bytes: usize) {
     let mut info = HcclRootInfo::default();
     ok!(HcclGetRootInfo(&mut info));
@@ -284,13 +286,13 @@ fn as_processes(ranks: usize, bytes: usize) {
 }
 
 impl Rank {
-    /// Waits until all ranks, which are in other processes, are here.
+    /// Waits until all ranks, which are in other processes, have called this.
     fn meet(&self) {
         ok!(HcclBarrier(self.comm, self.stream));
         ok!(aclrtSynchronizeStream(self.stream));
     }
 
-    /// The largest value of the ranks of all processes.
+    /// Returns the largest value of the ranks of all processes.
     fn largest(&self, own: f64) -> f64 {
         let (mut value, size) = (own as f32, size_of::<f32>());
         let (up, down) = (
@@ -306,9 +308,10 @@ impl Rank {
     }
 }
 
-/// The times of all batches of an operation and, if it is asked for, of its bound, for each case.
+/// Returns, for each case, the times of all batches of the operation and, if `bounded`, of its
+/// bound.
 fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Vec<f64>; 2]> {
-    // Room for a block of one element for each rank.
+    // The buffers have room for a block of one element for each rank.
     let room = bytes.max(8 * ranks * ranks).max(64);
     let place = place();
     let config = AscendExtBlockConfig {
@@ -328,7 +331,7 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
     let times = Mutex::new(vec![[Vec::new(), Vec::new()]; cases.len()]);
     let turnstile = Turnstile::new(ranks);
     let bound = Bound::new();
-    // Of the round: the slowest rank counts.
+    // The time of a round is that of its slowest rank.
     let slowest = Mutex::new(0f64);
     let thread = |me: usize| {
         pin(me % 2);
@@ -378,13 +381,13 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
     times.into_inner().unwrap()
 }
 
-/// The best and the median.
+/// Returns the best time and the median.
 fn best_and_median(mut times: Vec<f64>) -> [f64; 2] {
     times.sort_by(f64::total_cmp);
     [times[0], times[times.len() / 2]]
 }
 
-/// Half of a round trip of a cache line between the cores.
+/// Returns half of the time of a cache line's round trip between the cores, in microseconds.
 fn one_way() -> f64 {
     const TRIPS: u64 = 1000;
     let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
@@ -412,7 +415,7 @@ fn one_way() -> f64 {
     }) / 2.0
 }
 
-/// One line a figure: operation, bytes, best and median microseconds.
+/// Prints one line for each figure: operation, bytes, and best and median time in microseconds.
 fn lines(ranks: usize, bytes: usize, ops: &[(Op, DataType)]) {
     let cases: Vec<_> =
         ops.iter().map(|(op, t)| Case::new(*op, *t, bytes, ranks, &vec![[0; 2]; ranks])).collect();
@@ -434,7 +437,7 @@ fn table(ranks: usize, bytes: usize, ops: &[(Op, DataType)], latency: f64) {
     memory.into_iter().flatten().for_each(|address| unmap(address, bytes));
     for (case, times) in cases.iter().zip(times) {
         let [time, bound] = times.map(|times| best_and_median(times)[0]);
-        // A barrier has no bytes; the bound of its size is the meeting of two threads.
+        // A barrier has no bytes, so its bound is the time in which two threads meet.
         println!(
             "| {ranks:5} | {bytes:9} | {:17} | {:5} | {time:11.3} | {bound:11.3} | {:6.2} | {:9.1} |",
             format!("{:?}", case.op),
@@ -467,7 +470,7 @@ fn main() {
         ops = [Op::AllReduce, Op::Reduce, Op::ReduceScatter, Op::ReduceScatterV]
             .iter()
             .flat_map(|op| types.map(|t| (*op, t)))
-            // No product has these.
+            // No product has these operations.
             .filter(|case| !matches!(case, (Op::ReduceScatterV, Uint64 | Fp64)))
             .collect();
     }

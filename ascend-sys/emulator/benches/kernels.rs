@@ -1,9 +1,10 @@
-//! The reduction and copy kernels against loops written by hand, in one run:
-//! `cargo bench -p ascend-emulator --bench kernels`.
+//! Measures the reduction and copy kernels against hand-written loops in the same run: `cargo bench
+//! -p ascend-emulator --bench kernels`.
 //!
-//! Each figure is the best of many repetitions. Rates are in gigabytes of result a second for one
-//! buffer. The ratio is to the hand-written fp32 loop `c = d = a + b` over as many bytes, with the
-//! same kind of store, on as many threads. The loop and the kernel are measured in turns.
+//! Each figure is the best of many repetitions. Rates are in gigabytes of result per second for one
+//! buffer. The ratio is to the hand-written fp32 loop `c = d = a + b` over the same number of
+//! bytes, with the same kind of store, on the same number of threads. The loop and the kernel are
+//! measured in turn.
 
 use ascend_emulator::copy::copy;
 use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
@@ -13,8 +14,8 @@ use std::time::Instant;
 const KI: usize = 1024;
 const MI: usize = 1024 * KI;
 
-/// Memory of its own pages, touched, aligned like device memory, with small numbers that are valid
-/// in every type.
+/// A buffer on its own pages, which have been touched. It is aligned like device memory, and has
+/// small numbers that are valid in every type.
 struct Buffer {
     memory: Vec<u8>,
     offset: usize,
@@ -35,8 +36,8 @@ impl Buffer {
 
 type Call<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// The best times of the calls in seconds, with the same call running on `threads` threads at once.
-/// The calls take turns, so that other work of the machine meets them alike.
+/// Returns the best time of each call in seconds, with the same call running on `threads` threads at
+/// once. The calls take turns, so that other work of the machine affects all of them equally.
 fn best<const N: usize>(threads: usize, bytes: usize, calls: [Call; N]) -> [f64; N] {
     let repetitions = (16 * MI / bytes).clamp(1, 1000);
     let rounds = if bytes >= 64 * MI { 7 } else { 25 };
@@ -66,7 +67,7 @@ fn best<const N: usize>(threads: usize, bytes: usize, calls: [Call; N]) -> [f64;
 mod hand {
     use core::arch::x86_64::*;
 
-    /// `c = d = a + b` in fp32 with 512-bit instructions.
+    /// Computes `c = d = a + b` in fp32 with 512-bit instructions.
     #[target_feature(enable = "avx512f")]
     pub unsafe fn add<const STREAM: bool>(
         a: *const f32,
@@ -75,7 +76,7 @@ mod hand {
         d: *mut f32,
         n: usize,
     ) {
-        // SAFETY: the caller passes aligned buffers of n elements, a multiple of 16.
+        // SAFETY: the caller passes aligned buffers of n elements, and n is a multiple of 16.
         unsafe {
             for i in (0..n).step_by(16) {
                 let sum = _mm512_add_ps(_mm512_load_ps(a.add(i)), _mm512_load_ps(b.add(i)));
@@ -96,7 +97,7 @@ mod hand {
 
 #[derive(Clone, Copy)]
 struct Shared<T>(T);
-// SAFETY: every thread works on buffers of its own.
+// SAFETY: every thread works on its own buffers.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T: Copy> Shared<T> {
@@ -118,7 +119,7 @@ fn reduction(threads: usize, bytes: usize) {
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx512f") {
                 let [a, b, c, d] = pointers.get()[t].map(|p| p.cast::<f32>());
-                // SAFETY: four aligned buffers of this size, and the processor has the
+                // SAFETY: these are four aligned buffers of this size, and the processor has the
                 // instructions.
                 unsafe {
                     if stream {
@@ -149,7 +150,7 @@ fn reduction(threads: usize, bytes: usize) {
             for store in [Store::Plain, Store::Streaming] {
                 let kernel = |t: usize| {
                     let [a, b, c, d] = pointers.get()[t];
-                    // SAFETY: four buffers of this size.
+                    // SAFETY: these are four buffers of this size.
                     let done = unsafe {
                         reduce_chunk(dtype, op, &[a, b], &[c, d], bytes / dtype.size(), store)
                     };
@@ -164,7 +165,7 @@ fn reduction(threads: usize, bytes: usize) {
     }
 }
 
-/// Many ranks on one core.
+/// Measures reductions of many ranks on one core.
 fn many(ranks: usize, bytes: usize) {
     let mut inputs: Vec<_> = (0..ranks).map(|_| Buffer::new(bytes)).collect();
     let mut outputs: Vec<_> = (0..ranks).map(|_| Buffer::new(bytes)).collect();
@@ -177,7 +178,7 @@ fn many(ranks: usize, bytes: usize) {
             let kernel = |dtype: DataType| {
                 move |_: usize| {
                     let (from, to) = (inputs.get(), outputs.get());
-                    // SAFETY: buffers of this size.
+                    // SAFETY: the buffers have this size.
                     let done =
                         unsafe { reduce_chunk(dtype, op, from, to, bytes / dtype.size(), store) };
                     assert!(done);
@@ -197,7 +198,7 @@ fn many(ranks: usize, bytes: usize) {
     }
 }
 
-/// `copy` against the C library's `memcpy` and the processor's `rep movsb`, on one thread.
+/// Measures `copy` against the C library's `memcpy` and the processor's `rep movsb`, on one thread.
 fn copies(bytes: usize) {
     let (mut a, mut b) = (Buffer::new(bytes), Buffer::new(bytes));
     let pointers = Shared((a.ptr(), b.ptr()));

@@ -1,6 +1,6 @@
-//! Measures the cost of a launch and the throughput of the kernel server:
-//! `cargo bench -p ascend-emulator --bench launches`, or a part of it with `-- launch`, `-- bytes`
-//! or `-- timelines`.
+//! Measures the cost of a launch and the throughput of the kernel server. Run `cargo bench -p
+//! ascend-emulator --bench launches`, or a part of it with `-- launch`, `-- bytes` or `--
+//! timelines`.
 
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_ranks};
@@ -9,11 +9,11 @@ use ascend_program::layout::Number;
 use ascend_sys::HcclDataType;
 use std::time::{Duration, Instant};
 
-/// Times of many runs, sorted.
+/// The times of many runs, sorted.
 struct Times(Vec<Duration>);
 
 impl Times {
-    /// Runs it so often, after a tenth more that does not count.
+    /// Calls `one` this many times, after a tenth as many calls that do not count.
     fn of(times: usize, mut one: impl FnMut()) -> Times {
         let mut run = || {
             let start = Instant::now();
@@ -39,7 +39,8 @@ impl std::fmt::Display for Times {
     }
 }
 
-/// How often this thread has gone to sleep, where the system says so.
+/// Returns the number of times that this thread has gone to sleep, or 0 if the system does not
+/// report it.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -49,7 +50,7 @@ fn sleeps() -> u64 {
 const FP16: HcclDataType = HcclDataType(3);
 const RUNS: usize = 1000;
 
-/// The page's kernel: 300 elements in turns of 128, 128 and 44.
+/// Returns the calls of the documentation's kernel: 300 elements in turns of 128, 128 and 44.
 fn calls() -> [Call; 2] {
     [Call::new(REDUCE_SCATTER, 0, 128, 300, 2), Call::new(REDUCE_SCATTER, 256, 44, 300, 1)]
 }
@@ -80,7 +81,7 @@ fn on_each(ranks: u32) {
     );
 }
 
-/// All ranks launched and waited for by one thread, so that no thread waits for another.
+/// One thread launches all ranks and waits for them, so that no thread waits for another.
 fn by_one_thread(ranks: u32) {
     let program = kernel(&calls(), Number::F16, 3);
     let together = Together::new(ranks, &program, &[REDUCE_SCATTER], 9600);
@@ -89,7 +90,8 @@ fn by_one_thread(ranks: u32) {
     together.end();
 }
 
-/// 16 MiB a rank in one turn and in four, against the host's operation, in turns.
+/// Measures 16 MiB for each rank in one turn, in four turns and as the host's operation, in
+/// alternation.
 fn bytes(ranks: u32) {
     let count = (16 << 20) / 4 / u64::from(ranks);
     let times = on_ranks(ranks, |rank: &mut Rank| {
@@ -129,7 +131,8 @@ fn bytes(ranks: u32) {
     );
 }
 
-/// The same launches before a timeline was ever recorded, while one is, and after it was stopped.
+/// Measures the same launches before any timeline is recorded, while one is recorded, and after it
+/// was stopped.
 fn timelines() {
     let program = kernel(&calls(), Number::F16, 3);
     let together = Together::new(4, &program, &[REDUCE_SCATTER], 9600);

@@ -1,5 +1,5 @@
-//! Measures the runtime's own part of an operation in nanoseconds: raw calls through the table, on
-//! one thread.
+//! Measures the runtime's own part of an operation in nanoseconds, by raw calls through the table
+//! on one thread.
 //!
 //! `cargo bench -p ascend-emulator --bench runtime`
 
@@ -46,7 +46,7 @@ fn main() {
         call!(aclrtSynchronizeStream(stream));
     });
 
-    // Twenty tasks, one by one and as a graph.
+    // Twenty tasks are issued one by one, and as a graph.
     let copy_twenty = |stream| {
         for _ in 0..20 {
             call!(aclrtMemcpyAsync(b, 64, a, 64, kind, stream));
@@ -63,11 +63,11 @@ fn main() {
     let mut progress = std::ptr::null();
     call!(ascendExtStreamProgress(stream, &mut progress));
     if progress.is_null() {
-        // Devices that are checked have no counters.
+        // Devices in checked mode have no counters.
         return;
     }
 
-    // Work that no call waits for: this thread sleeps until both streams are complete.
+    // No call waits for this work: the thread sleeps until both streams are complete.
     const BIG: usize = 128 << 20;
     let jobs = [(); 2].map(|()| {
         let (mut stream, mut from, mut to) = (null_mut(), null_mut(), null_mut());
@@ -85,7 +85,7 @@ fn main() {
         for (stream, ..) in jobs {
             let mut progress = std::ptr::null();
             call!(ascendExtStreamProgress(stream, &mut progress));
-            // SAFETY: the counters stay as long as the stream, and change by atomic stores only.
+            // SAFETY: the counters live as long as the stream, and only atomic stores change them.
             let word = |counter: *const u64| unsafe {
                 AtomicU64::from_ptr(counter.cast_mut()).load(Ordering::Acquire)
             };
@@ -101,7 +101,7 @@ fn main() {
     println!("{:<44} {best:>10.1} ns", "two copies of 128 MiB, nobody waits");
 }
 
-/// The best of several rounds: the machine may be busy with other things.
+/// Prints the best of several rounds, because the machine may be busy with other work.
 fn report(name: &str, mut operation: impl FnMut()) {
     const CALLS: u32 = 1000;
     let mut best = f64::INFINITY;

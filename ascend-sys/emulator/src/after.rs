@@ -1,11 +1,11 @@
-//! Later work of a stream waits for a point in another one.
+//! A task by which later work of a stream waits for a point in another stream.
 
 use crate::message::Failure;
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::task::{Passed, TaskBody};
 
-/// See the [module](self).
+/// The wait of a stream for a point in another one; see the [module](self).
 pub(crate) struct After(pub(crate) Mark);
 
 impl TaskBody<Stream> for After {

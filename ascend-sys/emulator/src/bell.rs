@@ -1,17 +1,17 @@
 //! Threads that sleep until something happens anywhere, and the bell that wakes them.
 //!
-//! A sleeper goes on the list of a [`Bell`], sets the bell, and checks once more whether the event
-//! has happened already. The thread that makes it happen reads the bell afterwards. A fence on each
-//! side ensures that at least one of the two sees the other. While no thread sleeps, ringing is one
-//! load.
+//! A sleeper registers with a [`Bell`], sets the bell, and checks once more whether the event has
+//! already happened. The thread that makes the event happen reads the bell afterwards. A fence on
+//! each side ensures that at least one of the two sees the other. While no thread sleeps, ringing
+//! is one load.
 
 use ascend_sync::{Thread, lock_std as lock};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, OnceLock};
 
-/// See the [module](self).
+/// The threads that sleep until an event; see the [module](self).
 pub(crate) struct Bell {
-    /// Cleared by the first ring, which wakes them all.
+    /// Whether a thread may be asleep. The first ring clears this, and wakes all sleepers.
     is_set: AtomicBool,
     sleepers: Mutex<Vec<Thread>>,
 }
@@ -34,7 +34,7 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// A thread sleeps no longer.
+    /// Removes a thread that does not sleep any more.
     pub(crate) fn forget(&self, me: &Thread) {
         lock(&self.sleepers).retain(|sleeper| sleeper.id() != me.id());
     }
@@ -67,23 +67,24 @@ pub(crate) fn completed() {
     COMPLETIONS.ring();
 }
 
-/// Something changed that a thread in [`wait_until`](crate::executor::wait_until) may be waiting
-/// for. Call it after the change.
+/// Wakes the threads in [`wait_until`](crate::executor::wait_until), because something has changed
+/// that they may be waiting for. Call it after the change.
 pub(crate) fn announce() {
     fence(Ordering::SeqCst);
     CHANGES.ring();
 }
 
-/// The housekeeper is parked until there is unfinished work.
+/// Whether the housekeeper is parked until there is unfinished work.
 static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
 static HOUSEKEEPER: OnceLock<std::thread::Thread> = OnceLock::new();
 
-/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work. False when there is
-/// none yet.
+/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work. Returns false if there
+/// is no housekeeper yet.
 #[inline]
 pub(crate) fn notice() -> bool {
-    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the
-    // look.
+    // Pairs with the fence in `await_notice`. The housekeeper sets the flag, then checks for work;
+    // here the work comes first, then the check of the flag. So at least one of the two sees the
+    // other.
     fence(Ordering::SeqCst);
     if !HOUSEKEEPER_SLEEPS.load(Ordering::Relaxed) {
         return true;
@@ -93,13 +94,14 @@ pub(crate) fn notice() -> bool {
     true
 }
 
-/// Starts the housekeeper, unless it is there already.
+/// Starts the housekeeper, unless it is already running.
 #[cold]
 pub(crate) fn employ(start: impl FnOnce() -> std::thread::Thread) {
     HOUSEKEEPER.get_or_init(start);
 }
 
-/// The housekeeper sleeps until work is left unfinished, unless there `is_none`.
+/// Parks the housekeeper until work is left unfinished. Does not park it if `is_none` returns
+/// false, because then there is such work already.
 pub(crate) fn await_notice(is_none: impl FnOnce() -> bool) {
     HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
     fence(Ordering::SeqCst);
@@ -109,7 +111,7 @@ pub(crate) fn await_notice(is_none: impl FnOnce() -> bool) {
     HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
 }
 
-/// The housekeeper has got up for the first time.
+/// Notes that the housekeeper has started.
 pub(crate) fn is_up() {
     HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
 }

@@ -1,7 +1,8 @@
-//! Host functions: code of the program that runs in stream order, on threads of its own.
+//! Host functions: code of the program that runs in stream order.
 //!
-//! `aclrtLaunchHostFunc` runs on threads of the runtime, grown on demand, so that one that blocks
-//! holds up nobody else. Inside, calls that would block are refused.
+//! The functions of `aclrtLaunchHostFunc` run on threads of the runtime. New threads are started on
+//! demand, so a function that blocks delays no other one. Inside a function, calls that would block
+//! are refused.
 
 use crate::check::OneHost;
 use crate::message::{Failure, fail};
@@ -16,18 +17,18 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// `aclrtHostFunc` and `aclrtCallback`.
+/// The function type of `aclrtHostFunc` and `aclrtCallback`.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// The host function that a stream is at: one at a time, the head of its queue.
+/// The state of the host function that a stream is at. There is at most one: the head of its queue.
 ///
-/// The word holds a state in its low bits and the number of the call above them. A stream can give
-/// up a call that runs and begin another one; the number tells the two apart, so that the return of
-/// the first is not taken for a return of the second.
+/// The word holds a state in its low bits, and the number of the call above them. A stream can give
+/// up a running call and begin another one. The number distinguishes the two, so that the return of
+/// the first call is not taken for a return of the second.
 ///
-/// With the queue of the stream locked, [`begin`](Self::begin) and [`end`](Self::end) move the word
-/// from and to `IDLE`. The thread that runs the function moves it from `HANDED_OVER` to `RUNNING`,
-/// and then to `RETURNED`, each time only if the word still has its number.
+/// [`begin`](Self::begin) and [`end`](Self::end) move the word from and to `IDLE`, with the queue
+/// of the stream locked. The thread that runs the function moves the word from `HANDED_OVER` to
+/// `RUNNING`, and then to `RETURNED`, each time only if the word still has its number.
 pub(crate) struct HostCallState(AtomicU64);
 
 const IDLE: u64 = 0;
@@ -35,7 +36,7 @@ const IDLE: u64 = 0;
 const HANDED_OVER: u64 = 1;
 const RUNNING: u64 = 2;
 const RETURNED: u64 = 3;
-/// The bits of the state.
+/// The mask of the state bits.
 const STATE: u64 = 3;
 
 impl HostCallState {
@@ -54,7 +55,8 @@ impl HostCallState {
         number
     }
 
-    /// Moves the call with this number on. False when its stream has given it up.
+    /// Moves the call with this number to another state. Returns false if its stream has given it
+    /// up.
     fn advance(&self, number: u64, from: u64, to: u64) -> bool {
         // Release: the effects of the function are visible to the poll that sees `RETURNED`.
         let moved = self.0.compare_exchange(
@@ -71,20 +73,22 @@ impl HostCallState {
         self.0.fetch_and(!STATE, Ordering::AcqRel) & STATE
     }
 
-    /// Sees to it that a call that has not begun never does. False when it runs.
+    /// Ensures that a call that has not begun never begins. Returns false if the call is running.
     fn end_unless_running(&self) -> bool {
         let update = |word: u64| match word & STATE {
             HANDED_OVER => Some(word & !STATE),
             _ => None,
         };
-        // A call that began before this is seen; one that comes later finds its number gone.
+        // A call that began before is seen here. A call that tries to begin later finds the state
+        // changed.
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, update) {
             Ok(_) => true,
             Err(word) => word & STATE != RUNNING,
         }
     }
 
-    /// Polls the host function that is the head of `stream`; `hand_over` gives it to a thread.
+    /// Polls the host function that is the head of `stream`. `hand_over` gives the function to a
+    /// thread.
     pub(crate) fn poll(
         &self,
         stream: &'static Stream,
@@ -106,8 +110,9 @@ impl HostCallState {
         }
     }
 
-    /// Gives up the host function that is the head of a stream. One that has not been called never
-    /// will be; one that runs is left alone, and waited for only when a failure stops the stream.
+    /// Gives up the host function that is the head of a stream. A function that was not called yet
+    /// is never called. A running function is left alone; it is waited for only if a failure stops
+    /// the stream.
     pub(crate) fn expire(&self, task: String, why: &Reason) -> Step {
         if matches!(why, Reason::Stopped(_)) && !self.end_unless_running() {
             return Step::Park;
@@ -132,12 +137,14 @@ impl Caller {
         self.stream.host_call.0.load(Ordering::Acquire) == self.number | HANDED_OVER
     }
 
-    /// The calling thread is about to call the function. False when the stream has given it up.
+    /// Notes that the calling thread is about to call the function. Returns false if the stream has
+    /// given it up.
     pub(crate) fn begins(self) -> bool {
         self.stream.host_call.advance(self.number, HANDED_OVER, RUNNING)
     }
 
-    /// The function has returned: the stream goes on, unless it has given the function up.
+    /// Notes that the function has returned. The stream goes on, unless it has given the function
+    /// up.
     pub(crate) fn returns(self) {
         if self.stream.host_call.advance(self.number, RUNNING, RETURNED) {
             self.stream.wake();
@@ -196,7 +203,7 @@ pub(crate) fn is_running(stream: &Stream) -> bool {
     stream.host_call.state() != IDLE
 }
 
-/// A function to call, and the stream that waits for it; `None`: nobody does.
+/// A function to call, and the stream that waits for it; `None` if no stream does.
 pub(crate) struct CallbackJob {
     pub(crate) function: HostFunction,
     pub(crate) argument: *mut c_void,
@@ -210,7 +217,7 @@ impl CallbackJob {
     }
 
     /// Calls the function, in which blocking calls are refused, and lets its stream go on. Does
-    /// nothing when the stream has given the function up.
+    /// nothing if the stream has given the function up.
     pub(crate) fn run(self) {
         if self.caller.is_some_and(|caller| !caller.begins()) {
             return;
@@ -222,7 +229,7 @@ impl CallbackJob {
         unsafe { (self.function)(self.argument) };
         INSIDE.set(Inside::Nothing);
         drop(before);
-        // Orders the work behind this task after everything that the function has learned.
+        // Orders the later work of the stream after everything that the function has waited for.
         drop(OneHost::begin());
         if let Some(caller) = self.caller {
             caller.returns();
@@ -253,13 +260,14 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside::Nothing) };
 }
 
-/// From now on the calling thread runs a CPU kernel, and nothing else until it ends.
+/// Notes that the calling thread runs a CPU kernel until the thread ends.
 pub(crate) fn enter_cpu_kernel() {
     INSIDE.set(Inside::CpuKernel);
 }
 
-/// Refuses a call that would block, inside a host function: it would wait for the stream that waits
-/// for it. Likewise inside a CPU kernel, whose device has no such function.
+/// Returns an error for a call that would block, inside a host function: the call would wait for
+/// the stream that waits for the function. Also returns an error inside a CPU kernel, because the
+/// device has none of these functions.
 #[inline]
 pub(crate) fn may_block() -> Result<(), Failure> {
     match INSIDE.get() {
@@ -268,7 +276,7 @@ pub(crate) fn may_block() -> Result<(), Failure> {
     }
 }
 
-/// The same for a primitive, with which a CPU kernel may wait.
+/// Does the same as [`may_block`] for a primitive, by which a CPU kernel is allowed to block.
 #[inline]
 pub(crate) fn primitive_may_block() -> Result<(), Failure> {
     if INSIDE.get() == Inside::CpuKernel { Ok(()) } else { may_block() }
@@ -299,7 +307,7 @@ pub(crate) fn run_elsewhere(job: CallbackJob) -> Result<(), Failure> {
         {
             return fail!(
                 ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                "no thread for a host function: {error}"
+                "no thread can be started for a host function: {error}"
             );
         }
     }

@@ -1,17 +1,17 @@
 //! Whether any thread of the process can still run.
 //!
-//! A process is *closed* when each of its threads sleeps in one of our calls, or in a wait of the
-//! kernel for another thread of the process (a futex without a time limit: a lock, a channel, a
-//! join). Only these threads themselves and the streams can end such waits. Two looks at the
-//! process, at which every thread was found in the same sleep, prove that none of them ran in
+//! A process is *closed* if each of its threads sleeps in one of the emulator's calls, or waits in
+//! the kernel for another thread of the process. Such a wait is a futex without a time limit: a
+//! lock, a channel, a join. Only these threads themselves and the streams can end such waits. If
+//! two inspections of the process find every thread in the same sleep, none of the threads ran in
 //! between.
 //!
 //! A thread that waits for anything else may go on by itself: for a time, a file, a socket, another
 //! process. So may a thread that handles a signal. So a process that catches signals is never
-//! closed, except for the signals by which people end programs. Where the kernel does not tell,
-//! nothing is ever proven.
+//! closed, except for the signals by which people end programs. If the kernel does not give this
+//! information, nothing is ever proven.
 //!
-//! There is one exception, for programs in safe Rust, whose waits are marked as theirs: the first
+//! There is one exception, for programs in safe Rust, whose waits are marked as such. The first
 //! thread of the process may wait for another thread with a time limit that is far away, if it has
 //! never used a device. The test harness does that.
 
@@ -43,11 +43,11 @@ fn is_first(number: i32) -> bool {
 /// The state of every thread of a closed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Closed {
-    /// Threads in our calls: their numbers, and how often each fell asleep.
+    /// The threads in calls of the emulator: their numbers, and how often each fell asleep.
     asleep: Vec<(i32, u64)>,
     /// How often each of these threads has checked whether its wait is over.
     looked: Vec<u64>,
-    /// The other threads, and how often each has run.
+    /// The other threads: their numbers, and how often each has run.
     others: Vec<(i32, u64)>,
 }
 
@@ -99,8 +99,8 @@ fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     (is_futex && is_private).then(|| switches(number)).flatten()
 }
 
-/// Whether the time until which a thread of this process waits in a futex is as far away as for a
-/// thread that counts as asleep.
+/// Whether the time limit of a futex wait is as far away as that of a thread that counts as asleep.
+/// `None` if the limit cannot be read.
 fn is_far(until: u64, operation: i32) -> Option<bool> {
     const LENGTH: usize = size_of::<libc::timespec>();
     let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
@@ -149,7 +149,7 @@ fn switches(number: i32) -> Option<u64> {
     counts.sum()
 }
 
-/// Whether no other process can have the memory with this address.
+/// Whether no other process can have the memory at this address.
 fn is_own_memory(address: u64) -> Option<bool> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     Some(maps.lines().any(|line| {
@@ -157,15 +157,16 @@ fn is_own_memory(address: u64) -> Option<bool> {
         let range = words.next().and_then(|range| range.split_once('-'));
         let bound = |text| u64::from_str_radix(text, 16).unwrap_or_default();
         let holds = range.is_some_and(|(from, to)| (bound(from)..bound(to)).contains(&address));
-        // The memory is private, and of no file: permissions, offset, device, inode.
+        // The memory is private and of no file. The words are permissions, offset, device and
+        // inode.
         let is_private = words.next().is_some_and(|permissions| permissions.ends_with('p'));
         holds && is_private && words.nth(2) == Some("0")
     }))
 }
 
-/// Whether a signal could make the process do something. That is so if it catches other signals
-/// than those that its own errors raise, that the C library keeps for itself, or by which people
-/// end programs.
+/// Whether a signal could make the process do something. This is so if the process catches a signal
+/// other than these: those that its own errors raise, those that the C library reserves, and those
+/// by which people end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

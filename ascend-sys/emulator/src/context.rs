@@ -1,8 +1,8 @@
 //! Contexts, and which one is current in a thread.
 //!
-//! `aclrtSetDevice` makes the device's *primary* context current: there is one per device, shared
-//! by all threads, counted by set and reset. `aclrtCreateContext` makes further ones. A context has
-//! a default stream and owns the streams that were created in it.
+//! `aclrtSetDevice` makes the device's *primary* context current. There is one per device, which
+//! all threads share, and whose sets and resets are counted. `aclrtCreateContext` makes further
+//! contexts. A context has a default stream, and owns the streams that were created in it.
 
 use crate::faults::hold;
 use crate::fork;
@@ -45,10 +45,11 @@ impl Slotted for Context {
 /// The current context and device of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Current {
-    /// The handle of the context; 0: none.
+    /// The handle of the context; 0 if there is none.
     pub(crate) context: u64,
     pub(crate) device: u32,
-    /// The thread has set it itself; else it has the default device, or nothing.
+    /// Whether the thread has set it itself. Otherwise the thread has the default device, or
+    /// nothing.
     is_set: bool,
 }
 
@@ -63,35 +64,35 @@ fn make_current(context: u64, device: u32, is_set: bool) {
     CURRENT.set(Current { context, device, is_set });
 }
 
-/// The calling thread's context.
+/// Returns the calling thread's context and device.
 #[inline]
 pub(crate) fn current() -> Result<Current, Failure> {
     let current = CURRENT.get();
     if current.is_set { Ok(current) } else { by_default(current) }
 }
 
-/// The device of threads that have set none (`defaultDevice` of `aclInit`); -1: there is none.
+/// The device of threads that have set none (`defaultDevice` of `aclInit`); -1 if there is none.
 static DEFAULT_DEVICE: AtomicI32 = AtomicI32::new(-1);
 
-/// Gives threads that have set no device this one, or none.
+/// Sets the device of threads that set none themselves. `None` means no device.
 pub(crate) fn set_default_device(number: Option<i32>) {
     DEFAULT_DEVICE.store(number.unwrap_or(-1), Ordering::Relaxed);
 }
 
-/// The context of a thread that has set none: that of the default device. It gets another one
-/// when a reset by another thread has ended it.
+/// Returns the context of a thread that has set none: that of the default device. If a reset by
+/// another thread has ended the context, the thread gets a new one.
 #[cold]
 fn by_default(current: Current) -> Result<Current, Failure> {
     if CONTEXTS.get(current.context).is_some() {
         return Ok(current);
     }
     CURRENT.set(NONE);
-    // Also for the functions that return no code, which no entry refuses.
+    // This also covers the functions that return no code, because their ABI entries do not refuse.
     fork::refuse_devices()?;
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
         let device = machine::find_device(number)?;
-        // Nobody gives it back, so it does not count.
+        // No thread resets it, so it is not counted.
         let context = primary_context(number, device, &mut device.primary.lock())?;
         make_current(context, device.id, false);
         return Ok(CURRENT.get());
@@ -102,7 +103,7 @@ fn by_default(current: Current) -> Result<Current, Failure> {
     )
 }
 
-/// The calling thread's context and its device, checked to be alive.
+/// Returns the calling thread's context and its device, after a check that the context is alive.
 pub(crate) fn current_device() -> Result<(Current, &'static Device), Failure> {
     let current = current()?;
     context(current)?;
@@ -120,13 +121,13 @@ fn context(current: Current) -> Result<&'static Context, Failure> {
     }
 }
 
-/// The stream that NULL stands for.
+/// Returns the stream that NULL stands for.
 pub(crate) fn default_stream(current: Current) -> Result<u64, Failure> {
     Ok(context(current)?.default_stream.load(Ordering::Relaxed))
 }
 
 impl Stream {
-    /// The stream that a handle names, if it belongs to the calling thread's context.
+    /// Returns the stream of a handle, if the stream belongs to the calling thread's context.
     #[inline]
     pub(crate) fn of_current_context(handle: u64) -> Result<&'static Stream, Failure> {
         let current = current()?;
@@ -144,14 +145,14 @@ impl Stream {
     }
 }
 
-/// Whether it is the stream that NULL stands for in its context.
+/// Whether the stream is the one that NULL stands for in its context.
 pub(crate) fn is_default(stream: &Stream) -> bool {
     CONTEXTS
         .get(stream.context())
         .is_some_and(|context| context.default_stream.load(Ordering::Relaxed) == stream.handle())
 }
 
-/// A new stream of a context.
+/// Makes a new stream of a context.
 pub(crate) fn create_stream(
     context: u64,
     device: &'static Device,
@@ -162,7 +163,7 @@ pub(crate) fn create_stream(
     Ok(stream)
 }
 
-/// A new context with its default stream.
+/// Makes a new context with its default stream.
 fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
     fork::devices_are_used();
     let Some((context, handle)) = CONTEXTS.take(|context, _| {
@@ -185,18 +186,18 @@ fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
     Ok(handle)
 }
 
-/// The streams of a context.
+/// Returns the streams of a context.
 pub(crate) fn streams(handle: u64) -> impl Iterator<Item = &'static Stream> {
     STREAMS.live().filter(move |stream| stream.context() == handle)
 }
 
-/// The handles of the contexts of some devices.
+/// Returns the handles of the contexts of some devices.
 pub(crate) fn of_devices(devices: &Range<u32>) -> impl Iterator<Item = u64> {
     let theirs = |context: &Context| devices.contains(&context.device.load(Ordering::Relaxed));
     CONTEXTS.live_handles().filter(move |(context, _)| theirs(context)).map(|(_, handle)| handle)
 }
 
-/// Ends a context, and with `end` its streams. False when it is gone already.
+/// Ends a context, and calls `end` with each of its streams. Returns false if it is already gone.
 pub(crate) fn destroy(handle: u64, end: impl Fn(&'static Stream)) -> bool {
     let Some(context) = CONTEXTS.get(handle) else { return false };
     if !CONTEXTS.retire(handle) {
@@ -207,7 +208,7 @@ pub(crate) fn destroy(handle: u64, end: impl Fn(&'static Stream)) -> bool {
     true
 }
 
-/// `aclrtSetDevice`.
+/// `aclrtSetDevice`: makes the primary context of a device current, and counts the set.
 pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
     let mut primary = settled(device)?;
@@ -217,21 +218,21 @@ pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The primary context of a device, as soon as no thread ends that.
+/// Locks the primary context of a device, as soon as no thread is ending the context.
 fn settled(device: &'static Device) -> Result<MutexGuard<'static, Primary>, Failure> {
     match device.primary.lock_settled() {
         Some(primary) => Ok(primary),
         None => fail!(
             ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-            "another thread resets device {}, and has not come to the end of it for {} s; see \
-             whether a callback of the program holds it up",
+            "another thread is resetting device {} and has not finished within {} s; check \
+             whether a callback of the program blocks it",
             machine::named(device.id),
             LONGEST_END.as_secs()
         ),
     }
 }
 
-/// The primary context of a device, which is made if there is none.
+/// Returns the primary context of a device, and makes it first if there is none.
 fn primary_context(
     id: i32,
     device: &'static Device,
@@ -245,12 +246,12 @@ fn primary_context(
     Ok(primary.context)
 }
 
-/// Whether a device has a primary context: it was set, and not reset as often.
+/// Whether a device has a primary context: it was set more often than it was reset.
 pub(crate) fn has_primary(device: &Device) -> bool {
     CONTEXTS.get(device.primary.lock().context).is_some()
 }
 
-/// Counts a reset of a device, or with `force` all that are due.
+/// Counts a reset of a device; with `force`, counts all resets that are due.
 pub(crate) fn count_reset(device: &'static Device, force: bool) -> Result<Reset, Failure> {
     match device.primary.count_reset(device.id, force) {
         Some(reset) => Ok(reset),
@@ -262,14 +263,14 @@ pub(crate) fn count_reset(device: &'static Device, force: bool) -> Result<Reset,
     }
 }
 
-/// The calling thread has no context any more, if what was current `is_gone`.
+/// Clears the calling thread's context and device, if `is_gone` returns true for them.
 pub(crate) fn forget_current(is_gone: impl FnOnce(Current) -> bool) {
     if is_gone(CURRENT.get()) {
         CURRENT.set(NONE);
     }
 }
 
-/// `aclrtCreateContext`: made and current.
+/// `aclrtCreateContext`: makes a context, and makes it current.
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     let device = machine::find_device(id)?;
     let _settled = settled(device)?;
@@ -280,7 +281,7 @@ pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     Ok(handle)
 }
 
-/// Refuses to destroy a primary context, which `aclrtResetDevice` ends.
+/// Returns an error for a primary context: `aclrtResetDevice` ends it, and a destroy must not.
 pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else {
         return Err(unknown(HandleKind::Context, handle));
@@ -295,7 +296,7 @@ pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `aclrtSetCurrentContext`.
+/// `aclrtSetCurrentContext`: makes a context current.
 pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else {
         return Err(unknown(HandleKind::Context, handle));
@@ -304,7 +305,7 @@ pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many streams a device has.
+/// Returns the number of streams of a device.
 pub(crate) fn stream_count(device: u32) -> usize {
     STREAMS.live().filter(|stream| stream.device_id() == device).count()
 }

@@ -1,7 +1,8 @@
 //! The limits that a program sets for the kernels of a device or a stream: numbers of cores, sizes
 //! of stacks and print buffers.
 //!
-//! Programs ask for the number and lay their kernels out for it. A launch is not held to it.
+//! Programs query the limits, and lay out their kernels for them. The emulator does not enforce
+//! them at a launch.
 
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;
@@ -14,12 +15,12 @@ pub(crate) enum CoreKind {
     Vector,
 }
 
-/// A limit of each kind of core, where there is one.
+/// The limit of each kind of core, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct CoreLimits {
-    /// 0: none.
+    /// The limit of cube cores; 0 means none.
     cube: AtomicU32,
-    /// 0: none.
+    /// The limit of vector cores; 0 means none.
     vector: AtomicU32,
 }
 
@@ -35,7 +36,7 @@ impl CoreLimits {
         Some(self.of(kind).load(Ordering::Relaxed)).filter(|limit| *limit != 0)
     }
 
-    /// A limit of 0 is none.
+    /// Sets a limit; 0 means none.
     pub(crate) fn set(&self, kind: CoreKind, limit: u32) {
         self.of(kind).store(limit, Ordering::Relaxed);
     }
@@ -46,7 +47,8 @@ impl CoreLimits {
     }
 }
 
-/// The limits of sizes by their numbers (`aclrtDeviceSetLimit`): `None` until the program sets one.
+/// The limits of sizes, by their numbers (`aclrtDeviceSetLimit`). A limit is `None` until the
+/// program sets it.
 #[derive(Debug, Default)]
 pub(crate) struct SizeLimits(Mutex<[Option<usize>; SizeLimits::COUNT]>);
 
@@ -58,7 +60,7 @@ impl SizeLimits {
         lock(&self.0).get(limit).copied().flatten()
     }
 
-    /// Does nothing for a number that is no limit.
+    /// Sets a limit. Does nothing for a number that is no limit.
     pub(crate) fn set(&self, limit: usize, size: usize) {
         if let Some(kept) = lock(&self.0).get_mut(limit) {
             *kept = Some(size);

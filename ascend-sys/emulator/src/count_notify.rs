@@ -1,13 +1,13 @@
-//! Counting notifies: a number of a device. Streams change it, and a stream waits until it compares
-//! with a value.
+//! Counting notifies. Each is a number of a device. Streams change the number, and a stream can
+//! wait until a comparison of the number with a value is true.
 //!
 //! The state word has the number in its low half, and [`AWAITED`] above it. A waiter registers its
 //! stream, then sets AWAITED and reads the number in one step. A change writes the number and
 //! clears AWAITED in one step, then wakes the streams if AWAITED was set. So at least one of the
 //! two sees the other.
 //!
-//! Checked mode takes a wait as one that comes after all changes before it, as with a
-//! [word](crate::value): which of them have ended the wait cannot be told.
+//! Checked mode orders a wait after all changes before it, as with a [word](crate::value), because
+//! it cannot determine which of the changes ended the wait.
 
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 static COUNT_NOTIFIES: Slots<CountNotify> = Slots::new();
 
-/// In the state word: a stream is to be woken when the number changes.
+/// The bit of the state word that is set while streams must be woken when the number changes.
 const AWAITED: u64 = 1 << 32;
 
 pub(crate) struct CountNotify {
@@ -50,12 +50,12 @@ impl Slotted for CountNotify {
 }
 
 impl CountNotify {
-    /// A new one, whose number is 0.
+    /// Makes a counting notify, whose number is 0.
     pub(crate) fn create(device: &Device) -> Result<u64, Failure> {
         if !device.product().has_count_notifies() {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "device {} has no counting notifies; an Ascend 950 has",
+                "device {} has no counting notifies; only Ascend 950 has them",
                 machine::named(device.id)
             );
         }
@@ -76,7 +76,7 @@ impl CountNotify {
         COUNT_NOTIFIES.get(handle).ok_or_else(|| unknown(HandleKind::CountNotify, handle))
     }
 
-    /// Streams that still wait for it fail.
+    /// Destroys a counting notify. Streams that still wait for it fail.
     pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         let notify = CountNotify::named(handle)?;
         if !COUNT_NOTIFIES.retire(handle) {
@@ -87,11 +87,11 @@ impl CountNotify {
         Ok(())
     }
 
-    /// Ends those of devices that go.
+    /// Destroys the counting notifies of devices that end.
     pub(crate) fn destroy_all(devices: &Range<u32>) {
         for (notify, handle) in COUNT_NOTIFIES.live_handles() {
             if devices.contains(&notify.device.load(Ordering::Relaxed)) {
-                // If two threads destroy it at once, one is late.
+                // If two threads destroy it at once, one of them gets an error.
                 let _ = CountNotify::destroy(handle);
             }
         }
@@ -101,10 +101,11 @@ impl CountNotify {
         self.index
     }
 
-    /// Writes another number if `to` gives one for that which is there. Says whether it did.
+    /// Replaces the number by the one that `to` returns for it, if it returns one. Returns whether
+    /// it did.
     fn change(&self, to: impl Fn(u32) -> Option<u32>) -> bool {
-        // Release: a wait that reads the number sees the effects of the tasks before. Acquire: the
-        // change of a wait comes after those tasks.
+        // Release: a wait that reads the number sees the effects of the earlier tasks. Acquire: the
+        // change that a wait makes comes after those tasks.
         let next = |state: u64| to(state as u32).map(u64::from);
         match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
             Ok(before) => {
@@ -122,7 +123,7 @@ impl CountNotify {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CountChange {
     Set(u32),
-    /// Passes the end of the numbers to 0.
+    /// Adds the value; after the largest number comes 0.
     Add(u32),
     Or(u32),
     And(u32),
@@ -139,7 +140,7 @@ impl CountChange {
     }
 }
 
-/// How a wait compares the number with a value.
+/// The comparison of the number with a value, for which a stream waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountCondition {
     Less,
@@ -162,7 +163,7 @@ impl CountCondition {
     }
 }
 
-/// The task that changes the number in stream order.
+/// Makes the task that changes the number in stream order.
 pub(crate) fn change(handle: u64, change: CountChange) -> Result<ChangeCount, Failure> {
     Ok(ChangeCount { notify: CountNotify::named(handle)?, handle, change })
 }
@@ -172,12 +173,12 @@ pub(crate) fn change(handle: u64, change: CountChange) -> Result<ChangeCount, Fa
 pub(crate) struct AwaitedCount {
     pub(crate) condition: CountCondition,
     pub(crate) value: u32,
-    /// The wait sets the number to 0 when it ends.
+    /// Whether the wait sets the number to 0 when it ends.
     pub(crate) clears: bool,
 }
 
-/// The task that makes later work of the stream wait for a number. As with a notify, the stream is
-/// one of its device.
+/// Makes the task by which later work of the stream waits for a number. As with a notify, the
+/// stream must belong to the device of the counting notify.
 pub(crate) fn wait(
     handle: u64,
     stream: &Stream,
@@ -189,7 +190,7 @@ pub(crate) fn wait(
     if device != stream.device_id() {
         return fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
-            "the counting notify belongs to device {device}, {} does not",
+            "the counting notify belongs to device {device}, but {} does not",
             stream.describe(),
             device = machine::named(device)
         );
@@ -280,7 +281,7 @@ impl TaskBody<Stream> for WaitForCount {
         Helpers::Queued(vec![Need::Signal(self.handle)])
     }
 
-    /// The wait of another stream may be for the 0 that this one leaves.
+    /// Whether this wait can meet a need: another wait may be for the 0 that this one leaves.
     fn provides(&self, need: &Need) -> bool {
         self.awaited.clears && matches!(need, Need::Signal(number) if *number == self.handle)
     }

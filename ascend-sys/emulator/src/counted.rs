@@ -1,4 +1,4 @@
-//! A table behind a lock that nobody takes when the table is empty, which is the rule.
+//! A table behind a lock. While the table is empty, as it usually is, no thread takes the lock.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use ascend_sync::lock_std as lock;
 
-/// See the [module](self).
+/// A table behind a lock, with the number of its entries; see the [module](self).
 pub(crate) struct CountedTable<K, V> {
     entries: Mutex<BTreeMap<K, V>>,
-    /// How many there were when the lock was last given back.
+    /// The number of entries when the lock was last released.
     count: AtomicUsize,
 }
 

@@ -2,24 +2,25 @@
 //!
 //! A deadlock is *certain* in two cases.
 //!
-//! - Queued tasks wait for each other in a *cycle*, each bound to something that is queued already:
-//!   an event to the record it was told to wait for, a rank to a collective that its peer has
-//!   issued. Nothing that any thread does can change this. (A notify, a message and the flag of an
-//!   event are bound to nothing: another stream may bring them.) All tasks of the cycle are told to
-//!   give up.
+//! - Queued tasks wait for each other in a *cycle*, and each is bound to something that is already
+//!   queued: an event to the record that it must wait for, a rank to a collective that its peer has
+//!   issued. Nothing that a thread does can change this. (A notify, a message and the flag of an
+//!   event are not bound to anything: another stream may bring them.) All tasks of the cycle are
+//!   made to give up.
 //! - Nothing in the process can run. Every stream that has work is parked on another one or on a
-//!   thread, and every thread sleeps in one of our calls or in a wait for another thread. That is a
-//!   [closed](crate::closed) process, and it has to be closed for [`STILL`]. The tasks and calls
-//!   that wait for a thread are told to give up. Where some of them wait for other processes, all
-//!   these processes have to be closed as well: see [`stillness`].
+//!   thread, and every thread sleeps in one of the emulator's calls or in a wait for another
+//!   thread. Such a process is [closed](crate::closed), and it must stay closed for [`STILL`]. The
+//!   tasks and calls that wait for a thread are made to give up. If some of them wait for other
+//!   processes, all these processes must be closed as well: see [`stillness`].
 //!
-//! Everything else is *suspected*: an unknown thread may still record an event or bring a rank, and
-//! anything may write a word that a stream waits for. A suspected deadlock is printed when nothing
-//! has moved for [`WARN_AFTER`], and the program goes on. (It is not printed for safe programs,
-//! which have devices of their own; their waits report it themselves. Nor is it printed for streams
-//! that wait for other processes: each of these may well be busy with something else.)
+//! Every other deadlock is only *suspected*: an unknown thread may still record an event or bring a
+//! rank, and anything may write a word that a stream waits for. A suspected deadlock is printed
+//! when nothing has moved for [`WARN_AFTER`], and the program goes on. It is not printed for safe
+//! programs, which have devices of their own, because their waits report it themselves. It is not
+//! printed for streams that wait for other processes either, because these processes may be busy
+//! with something else.
 //!
-//! A task or a call with a short limit is in no deadlock: it goes on by itself.
+//! A task or a call with a short limit is not part of a deadlock, because it goes on by itself.
 
 use crate::callback;
 use crate::closed::{Closed, cpu_time};
@@ -33,28 +34,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The number of looks in a row that must find a stream in the same place before it is examined,
-/// and a cycle before it is ended.
+/// The number of consecutive checks that must find a stream in the same place before it is
+/// examined, or a cycle before it is ended.
 const LOOKS: u32 = 5;
-/// The time that the process must be closed. It is longer than `hccl` lets a call wait in line
+/// The time for which the process must stay closed. It is longer than `hccl` lets a call wait
 /// behind another one.
 const STILL: Duration = Duration::from_secs(1);
-/// The time until it is looked at again, when other processes have been told.
+/// The time until the next check, when other processes have been notified.
 const NEXT: Duration = Duration::from_millis(250);
-/// The time without any progress until that is printed.
+/// The time without any progress after which a message is printed.
 const WARN_AFTER: Duration = Duration::from_secs(10);
-/// The time until a process that was found open is looked at again.
+/// The time until the next check of a process that was found open.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The pause between two looks, as a multiple of the time that a look has run. The time on a core
-/// counts: on a busy machine a look may take long without costing anybody anything.
+/// The pause between two checks, as a multiple of the time that a check has run on a core. Time off
+/// the core does not count: on a busy machine a check may take long, but then it costs other
+/// threads nothing.
 const REST: u32 = 20;
 
 /// The result of examining a stream.
 enum Examined {
     Stuck(Stuck),
-    /// The stream goes on by itself, or may.
+    /// The stream goes on by itself, or may do so.
     Moving,
-    /// Another thread looks at the stream. If that moves it, the next look finds it elsewhere.
+    /// Another thread is examining the stream. If that moves the stream, the next check finds it
+    /// elsewhere.
     Unknown,
 }
 
@@ -64,22 +67,22 @@ struct Stuck {
     ticket: u64,
     /// The progress of the head.
     progress: u64,
-    /// The streams in which something is queued that it is bound to.
+    /// The streams that have queued something to which this one is bound.
     bound_to: Vec<u32>,
-    /// It waits for a thread: giving up here may free the others.
+    /// Whether it waits for a thread. If it gives up, the others may be able to go on.
     root: bool,
-    /// It waits for a record that is queued in another stream, which is listed itself.
+    /// Whether it waits for a record that is queued in another stream, which is listed itself.
     follows: bool,
-    /// It waits for a thread only to record a notify.
+    /// Whether it waits for a thread only to record a notify.
     signal: bool,
-    /// It waits for something that may come from anywhere: it is reported, but is no part of a
-    /// proof.
+    /// Whether it waits for something that may come from anywhere. If so, it is printed, but is no
+    /// part of a proof.
     open: bool,
-    /// The names of the processes for which it waits.
+    /// The names of the processes that it waits for.
     abroad: Vec<u64>,
 }
 
-/// The state that the housekeeper keeps between looks.
+/// The state that the housekeeper keeps between checks.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// The place where each stream was found, and how often in a row.
@@ -88,18 +91,19 @@ pub(crate) struct Watch {
     cycle: (Vec<u64>, u32),
     /// The waits that do not move.
     still: Option<Still>,
-    /// The time of the next look at the threads of the process.
+    /// The time of the next check of the threads of the process.
     again: Option<Instant>,
-    /// Until then there is no look at all: looks must not take the time that the program needs.
+    /// The time before which there is no check at all. Checks must not take the time that the
+    /// program needs.
     rests: Option<Instant>,
 }
 
-/// A state in which nothing has moved since.
+/// A state since which nothing has moved.
 struct Still {
     state: Vec<u64>,
     since: Instant,
     closed: Option<ClosedSince>,
-    /// Whether the streams were printed. Each call knows this of itself.
+    /// Whether the streams were printed. Each call keeps this for itself.
     printed: bool,
 }
 
@@ -107,12 +111,12 @@ struct Still {
 struct ClosedSince {
     since: Instant,
     how: Closed,
-    /// The state as other processes were told it.
+    /// The state as it was reported to other processes.
     told: Option<Told>,
 }
 
 impl Watch {
-    /// Looks at everything unfinished, if it is time; ends deadlocks.
+    /// Checks all unfinished work, if a check is due, and ends deadlocks.
     pub(crate) fn look(&mut self) {
         if self.rests.is_none_or(|until| Instant::now() >= until) {
             let began = cpu_time();
@@ -125,7 +129,7 @@ impl Watch {
         }
     }
 
-    /// Returns the state that other processes were told.
+    /// Returns the number of the state that was reported to other processes.
     fn told(&self) -> Option<u64> {
         self.still.as_ref()?.closed.as_ref()?.told.as_ref().map(|told| told.state)
     }
@@ -160,14 +164,14 @@ impl Watch {
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
             self.nothing_moves(stuck, &sleep::sleepers());
         } else if unknown > 0 && stuck.len() + unknown == streams.len() {
-            // A thread that looks is a thread that runs.
+            // A thread that examines a stream is running.
             self.still.iter_mut().for_each(|still| still.closed = None);
         } else {
             self.still = None;
         }
     }
 
-    /// Whether the stuck streams have a cycle, and it was there for long enough.
+    /// Whether the stuck streams have a cycle that was there for long enough.
     fn found_cycle(&mut self, stuck: &[Stuck]) -> bool {
         let members = members_of_cycles(stuck);
         let state = state_of(members.iter().map(|at| &stuck[*at]));
@@ -190,12 +194,12 @@ impl Watch {
         };
         let abroad = abroad(&stuck, &calls);
         if still.since.elapsed() >= WARN_AFTER {
-            // Other calls may come one after the other, and each of them ends soon. A call that
-            // comes later than the rest is told when it has waited for as long.
+            // Calls may follow one another, and each of them may end soon. So a call is printed
+            // when that call alone has waited for as long.
             let lasts = |call: &&Arc<WaitingCall>| call.since.elapsed() >= WARN_AFTER;
             let news = calls.iter().filter(lasts).filter(|call| call.is_told_first());
             let news: Vec<_> = news.cloned().collect();
-            // Other processes may well be busy with something else for that long.
+            // Other processes may be busy with something else for that long.
             let is_here = stuck.iter().all(|s| s.abroad.is_empty());
             let stuck = if is_here && !still.printed { &stuck[..] } else { &[] };
             still.printed |= !stuck.is_empty();
@@ -250,7 +254,7 @@ fn state_of<'a>(stuck: impl Iterator<Item = &'a Stuck>) -> Vec<u64> {
     stuck.flat_map(|s| [u64::from(s.stream.index()), s.ticket, s.progress]).collect()
 }
 
-/// Whether the stream is stuck.
+/// Examines whether a stream is stuck.
 fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
     match stream.poll(1) {
         Outcome::Parked if callback::is_running(stream) => return Examined::Moving,
@@ -266,7 +270,7 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
     if head.is_none() && !stream.is_at_rest() {
         return Examined::Unknown;
     }
-    // The tasks of a held stream begin, or are dropped, by the call of a thread: all at once.
+    // A call of a thread begins, or drops, the tasks of a held stream, all at once.
     let held = || {
         let call = Helpers::Queued(vec![Need::Call]);
         (stream.queue.submitted(), 0, None, None, call)
@@ -300,7 +304,8 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
                     continue;
                 }
                 match (provider(streams, &need), need) {
-                    // Another record, or a message of another stream, may come before it.
+                    // Another record, or a message of another stream, may come before the queued
+                    // one.
                     (Some(_), Need::Signal(_) | Need::Message { .. }) => stuck.follows = true,
                     (Some(provider), _) => stuck.bound_to.push(provider.index()),
                     (None, _) => stuck.root = true,
@@ -311,13 +316,13 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
     Examined::Stuck(stuck)
 }
 
-/// The stream in which something is queued.
+/// Returns a stream that has something queued which meets the need.
 fn provider(streams: &[&'static Stream], need: &Need) -> Option<&'static Stream> {
     let has = |stream: &&&'static Stream| stream.queue.has_waiting(|task| task.provides(need));
     streams.iter().find(has).copied()
 }
 
-/// Returns the streams that are bound to each other: each of them to another one of them.
+/// Returns the largest set of streams in which each one is bound to a stream of the set.
 fn members_of_cycles(stuck: &[Stuck]) -> Vec<usize> {
     let mut members: Vec<usize> = (0..stuck.len()).collect();
     loop {
@@ -337,7 +342,7 @@ fn cycle_of(stuck: Vec<Stuck>) -> Vec<Stuck> {
     stuck.into_iter().enumerate().filter_map(keep).map(unrooted).collect()
 }
 
-/// Returns the names of the processes that something waits for.
+/// Returns the names of the processes that some wait needs.
 fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
     let of_calls = calls.iter().flat_map(|call| match &call.ends {
         Enders::Processes(names) => names.as_slice(),
@@ -346,9 +351,9 @@ fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
     stuck.iter().flat_map(|s| &s.abroad).chain(of_calls).copied().collect()
 }
 
-/// Lists the stuck tasks and calls, one a line.
+/// Lists the stuck tasks and calls, one per line.
 fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
-    // A stream that waits for a point of another one leads to that one only.
+    // A stream that waits for a point of another one is not itself a cause; the other one may be.
     let leads = |s: &Stuck| !s.follows && s.bound_to.is_empty();
     let any_leads = !calls.is_empty() || stuck.iter().any(leads);
     let listed = stuck.iter().filter(|s| !s.follows || !any_leads);
@@ -369,7 +374,7 @@ fn text_of(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> String {
     format!("every thread and every stream waits for another{list}")
 }
 
-/// Ends the stuck tasks and calls, each block for itself.
+/// Ends the stuck tasks and calls, separately for each block.
 fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
     type InBlock = (Vec<Stuck>, Vec<Arc<WaitingCall>>);
     let mut blocks: BTreeMap<Option<u32>, InBlock> = BTreeMap::new();
@@ -385,15 +390,16 @@ fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
     }
 }
 
-/// Tells the stuck tasks and calls to give up; those that wait for others go on when these have.
-/// The returned function lets the tasks do so; an earlier poll ends them for the same reason.
+/// Makes the stuck tasks and calls give up. Those that wait for others go on when the others have
+/// given up. The returned function wakes the streams of the tasks; a poll before that ends a task
+/// for the same reason.
 fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<dyn FnOnce()> {
     let text: Arc<str> = text.into();
     let reason = Reason::Deadlock(text.clone());
-    // Where all wait for streams, all give up: the first one that did would let the others go on,
-    // as if nothing had been wrong. So all are told before any is polled. But a thread whose call
-    // gives up may still record the notify that a task waits for, and so say how its call has
-    // ended.
+    // If all of them wait for streams, all give up: if only the first one did, the others would go
+    // on as if nothing had been wrong. So all are marked before any is polled. But a thread whose
+    // call gives up may still record the notify that a task waits for, and so report how its call
+    // has ended.
     if !calls.is_empty() {
         stuck.retain(|s| !s.signal);
     }
@@ -406,13 +412,13 @@ fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<d
 
 /// Prints that nothing has moved for a while, if that concerns the program.
 fn print(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) {
-    /// The block for programs that do not ask for one.
+    /// The block of programs that request none.
     const DEFAULT: u32 = 0;
     let mut blocks = stuck.iter().map(|s| s.stream.device().block());
     if blocks.any(|block| block == Some(DEFAULT)) || calls.iter().any(|c| c.block == Some(DEFAULT))
     {
         eprintln!(
-            "ascend-emulator: nothing has moved for {} s, which may be a deadlock; it goes on waiting{}",
+            "ascend-emulator: nothing has moved for {} s, which may be a deadlock; still waiting{}",
             WARN_AFTER.as_secs(),
             stillness::list(lines(stuck, calls), 0)
         );

@@ -1,5 +1,5 @@
-//! How contexts, devices and blocks end. All objects of a program on them end with them, in every
-//! module.
+//! How contexts, devices and blocks end. All objects that a program has on them, in every module,
+//! end with them.
 
 use crate::count_notify::CountNotify;
 use crate::fabric::{cluster, registry};
@@ -18,14 +18,14 @@ use crate::{
 };
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 
-/// Ends a context and its streams; queued tasks fail. False when it is gone already.
+/// Ends a context and its streams; queued tasks fail. Returns false if the context is already gone.
 fn end_context(handle: u64) -> bool {
     context::destroy(handle, |stream| {
         stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
     })
 }
 
-/// `aclrtDestroyContext`: not for the primary context.
+/// `aclrtDestroyContext`: ends a context. Refuses the primary context.
 pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
     context::is_not_primary(handle)?;
     if !end_context(handle) {
@@ -36,8 +36,9 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 }
 
 /// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary
-/// context (but not for tasks that a stopped stream holds back), then ends everything that the
-/// process has on the device. Where another thread sets the device meanwhile, it ends nothing.
+/// context, then ends everything that the process has on the device. It does not wait for tasks
+/// that a stopped stream holds back. If another thread sets the device meanwhile, the reset ends
+/// nothing.
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
     let end = match context::count_reset(device, force)? {
@@ -45,8 +46,8 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
         Reset::Last { context, round } => {
             for stream in context::streams(context) {
                 let last = stream.queue.submitted();
-                // If the device was set again, this may be work of others, which is for a later
-                // reset.
+                // If the device was set again, this may be work of other threads, which a later
+                // reset waits for.
                 if !device.primary.is_in(round) {
                     return Ok(());
                 }
@@ -54,7 +55,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
             }
             device.primary.end_of(device.id, round)
         }
-        // There may be work that cannot finish.
+        // There may be work that cannot finish, so this does not wait.
         Reset::Ends(end) => Some(end),
     };
     let by = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
@@ -66,8 +67,8 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail.
-/// Waits for no more than the pieces of work that run.
+/// Releases a block. Its streams, contexts and memory are gone afterwards; queued tasks fail. Waits
+/// only for the pieces of work that are running.
 pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     let block = machine::withdraw_block(number)?;
     let contexts = block.ids().map(|id| &machine::device_slot(id).primary).collect();
@@ -75,7 +76,8 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     check::close(number);
     timeline::forget(number);
     block.ids().for_each(|id| faults::forget(machine::device_slot(id)));
-    // Another process may still reach memory of it, and a task that cannot give up yet.
+    // Another process may still reach memory of the block, and so may a task that cannot give up
+    // yet.
     let is_used = |block: &TakenBlock| {
         let mut streams = STREAMS.all().filter(|stream| block.ids().contains(&stream.device_id()));
         streams.any(|stream| !stream.queue.is_idle())
@@ -86,7 +88,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     }
     let mut block = Some(block);
     later::until_done(move || match block.take_if(|block| !is_used(block)) {
-        // It was withdrawn, so nobody else has it.
+        // It was withdrawn, so no other thread has it.
         Some(block) => machine::reuse_block(block).is_ok(),
         None => block.is_none(),
     });
@@ -110,8 +112,8 @@ fn end_all(end: &DeviceEnd, by: &'static str) {
     capture::destroy_all(devices);
     binary::unload_all(devices);
     end.forget_contexts();
-    // First all streams take nothing more and give up, then each is waited for: they may wait for
-    // one another.
+    // First all streams refuse new tasks and give up, then each is waited for, because they may
+    // wait for one another.
     let streams = STREAMS.live().filter(|stream| devices.contains(&stream.device_id()));
     poll::stop_together(streams, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, &Reason::Gone);
     for context in context::of_devices(devices) {

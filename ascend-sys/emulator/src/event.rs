@@ -1,16 +1,17 @@
-//! Events: a point in a stream that others wait for.
+//! Events: points in streams, for which other streams and threads wait.
 //!
-//! For the host, recording is a snapshot of the stream's newest ticket. Events of
-//! `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest record
-//! before it, and an event that was never recorded counts as complete. Unless they keep time, their
-//! record is no task.
+//! For the host, a record is a snapshot of the stream's newest ticket. For an event of
+//! `aclrtCreateEventExWithFlag`, it is a snapshot for the waits of streams, too: a wait takes the
+//! latest record before it, and an event that was never recorded counts as complete. The record of
+//! such an event is a task only if the event keeps time.
 //!
-//! The older kind is a flag of the hardware, which streams read and write in their order: the task
-//! of a record sets it, a wait that reaches the head of its stream blocks until it is set, and
-//! `aclrtResetEvent` clears it. So a program can issue several rounds of record, wait and reset
-//! before the first has run. In a program that resets nothing the flag would stay set, and the wait
-//! of a later round would not wait. CANN does not publish what happens then. Here a wait also waits
-//! for the latest record before it, if that was under way when the wait was issued.
+//! An event of the older kind is a flag of the hardware, which streams read and write in their
+//! order. The task of a record sets the flag. A wait that reaches the head of its stream blocks
+//! until the flag is set, and `aclrtResetEvent` clears it. So a program can issue several rounds of
+//! record, wait and reset before the first round has run. In a program without resets, the flag
+//! would stay set, and the wait of a later round would not wait. CANN does not publish what happens
+//! then. Here, a wait also waits for the latest record before it, if that record was in flight when
+//! the wait was issued.
 
 mod tasks;
 
@@ -37,9 +38,9 @@ use tasks::{RecordEvent, ResetEvent, Target, WaitEvent};
 
 pub(crate) static EVENTS: Slots<Event> = Slots::new();
 
-/// A bit of the state word, beside the mark: the event is recorded.
+/// The bit of the state word that is set if the event is recorded. The word also holds the mark.
 const RECORDED: u64 = 1 << 62;
-/// A bit of the state word: a thread sleeps until the event is recorded.
+/// The bit of the state word that is set while a thread sleeps until the event is recorded.
 const AWAITED: u64 = 1 << 63;
 
 pub(crate) struct Event {
@@ -52,22 +53,22 @@ pub(crate) struct Event {
     state: AtomicU64,
     /// The flag of the older kind.
     flag: LatchedBit,
-    /// The record that has set it last: the bits of its mark. Written before the flag.
+    /// The bits of the mark of the record that set the flag last. Written before the flag.
     setter: AtomicU64,
-    /// Nanoseconds since the machine's start, of the last completed record of an event that keeps
-    /// time.
+    /// The time of the last completed record of an event that keeps time, as [`nanoseconds`]
+    /// returns it.
     time: AtomicU64,
-    /// The graph in which it was recorded last, and the node: see `capture`. 0: it was recorded in
-    /// a stream.
+    /// The graph in which it was recorded last, and in `captured_node` the node: see `capture`. 0
+    /// if it was recorded in a stream.
     captured: AtomicU64,
     captured_node: AtomicU32,
-    /// The number of waits of streams that have not passed yet.
+    /// The number of unfinished waits of streams for the event.
     waits: AtomicU32,
-    /// For an event with `ACL_EVENT_IPC`: the part of it that other processes can have.
+    /// The part that other processes can have; only for an event with `ACL_EVENT_IPC`.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
 
-/// The error for an event that counts only once it is recorded, and is not recorded.
+/// The error for an event that counts as complete only once it is recorded, and is not recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotRecorded;
 
@@ -93,7 +94,7 @@ impl Slotted for Event {
 }
 
 impl Event {
-    /// Returns how many more events the process can have.
+    /// Returns the number of further events that the process can have.
     pub(crate) fn available() -> usize {
         CAPACITY.saturating_sub(EVENTS.live().count())
     }
@@ -106,14 +107,14 @@ impl Event {
         let shared = match flags & ACL_EVENT_IPC {
             0 => None,
             _ => Some(SharedEvent::new().map_err(|e| {
-                let text = format!("there is no memory to share: {e}");
+                let text = format!("cannot make shared memory: {e}");
                 Failure::new(ACL_ERROR_RT_NO_EVENT_RESOURCE, text)
             })?),
         };
         Event::create_with(device, flags, ex, shared)
     }
 
-    /// Makes an event of another process, for a device of the calling thread.
+    /// Makes an event for one of another process, on a device of the calling thread.
     pub(crate) fn import(device: u32, shared: Arc<SharedEvent>) -> Result<u64, Failure> {
         Event::create_with(device, ACL_EVENT_IPC, true, Some(shared))
     }
@@ -148,7 +149,7 @@ impl Event {
         }
     }
 
-    /// Destroys an event. Work that waits for it keeps its target; the event itself is gone at
+    /// Destroys an event. Work that waits for it keeps its target, but the event itself is gone at
     /// once.
     pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         let event = Event::named(handle)?;
@@ -158,15 +159,15 @@ impl Event {
         if let Some(shared) = lock(&event.shared).take() {
             shared.close();
         }
-        // Streams and threads that wait for a record have nothing left to wait for.
+        // Streams and threads that wait for a record must notice that there will be none.
         executor::announce();
         event.flag.wake();
         EVENTS.recycle(event.index);
         Ok(())
     }
 
-    /// Marks the newest task of a stream. See [`capture`](crate::capture) for a stream that is
-    /// captured.
+    /// Records the event: it marks the newest task of a stream. See [`capture`](crate::capture) for
+    /// a stream that is captured.
     #[inline]
     pub(crate) fn record(
         &'static self,
@@ -179,14 +180,15 @@ impl Event {
         }
         self.captured.store(0, Ordering::Relaxed);
         let marked = check::marks(stream)?;
-        // A held stream begins no record either, so the record has to be a task.
+        // A held stream does not begin a record, so the record has to be a task.
         let mark = if self.keeps_time() || self.is_flag() || stream.queue.is_held() {
             let ticket = stream.enqueue(RecordEvent { event: self, handle })?;
             Mark::new(stream, ticket)
         } else {
             marked.unwrap_or_else(|| Mark::now(stream))
         };
-        // One step sets the mark and reads whether anybody sleeps, so neither can miss the other.
+        // One step sets the mark and reads whether a thread sleeps, so neither side can miss the
+        // other.
         let before = self.state.swap(mark.to_bits() | RECORDED, Ordering::AcqRel);
         if before & AWAITED != 0 {
             executor::announce();
@@ -198,7 +200,7 @@ impl Event {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0
     }
 
-    /// Whether it is of the older kind, and streams wait for it.
+    /// Whether the event is of the older kind, and streams can wait for it.
     #[inline]
     fn is_flag(&self) -> bool {
         !self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
@@ -213,7 +215,7 @@ impl Event {
         lock(&self.shared).clone()
     }
 
-    /// Refuses operations that are not possible with an event of several processes.
+    /// Returns an error for an operation that is not possible with an event of several processes.
     #[inline]
     pub(crate) fn is_for_one_process(&self, what: &str) -> Result<(), Failure> {
         if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {
@@ -222,7 +224,7 @@ impl Event {
         fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event with ACL_EVENT_IPC cannot be {what}")
     }
 
-    /// Graph and node of the last record, if that was captured.
+    /// Returns the graph and the node of the last record, if that record was captured.
     pub(crate) fn captured(&self) -> Option<(u64, usize)> {
         let graph = self.captured.load(Ordering::Acquire);
         (graph != 0).then(|| (graph, self.captured_node.load(Ordering::Relaxed) as usize))
@@ -233,7 +235,7 @@ impl Event {
         self.captured.store(graph, Ordering::Release);
     }
 
-    /// The flags with which it was created.
+    /// Returns the flags with which it was created.
     pub(crate) fn flags(&self) -> u32 {
         self.flags.load(Ordering::Relaxed)
     }
@@ -256,7 +258,7 @@ impl Event {
         }
         fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
-            "the event belongs to device {device}, {} does not",
+            "the event belongs to device {device}, but {} does not",
             stream.describe(),
             device = machine::named(device)
         )
@@ -269,7 +271,7 @@ impl Event {
         (state & RECORDED != 0).then(|| Mark::from_bits(state & !(RECORDED | AWAITED)))
     }
 
-    /// Returns the point that a host call has to wait for; `None` when the event is complete.
+    /// Returns the point that a host call must wait for; `None` if the event is complete.
     pub(crate) fn pending(&self) -> Result<Option<Mark>, NotRecorded> {
         match self.mark() {
             Some(mark) if executor::is_complete(mark) => Ok(None),
@@ -279,8 +281,8 @@ impl Event {
         }
     }
 
-    /// Makes later work of the stream wait. `limit`: the time that the wait may stand at the head
-    /// of the stream.
+    /// Makes later work of the stream wait for the event. `limit` is the longest time that the wait
+    /// may be at the head of the stream.
     pub(crate) fn wait(
         &'static self,
         handle: u64,
@@ -352,14 +354,15 @@ impl Event {
         Ok(ResetEvent { event: self, handle })
     }
 
-    /// Asks to be woken by a record. Returns true if the event is recorded already.
+    /// Registers the caller for a wake-up by a record. Returns true if the event is already
+    /// recorded.
     fn await_record(&self) -> bool {
         self.state.fetch_or(AWAITED, Ordering::AcqRel) & RECORDED != 0
     }
 
-    /// Waits on the calling thread until the event is complete, and before that recorded. Returns
-    /// false if `limit` passed first, and the deadlock as text if it is certain that nobody can
-    /// record it.
+    /// Waits on the calling thread until the event is recorded and complete. Returns false if
+    /// `limit` passes first. If it is certain that no thread can record the event, returns the
+    /// description of the deadlock as an error.
     pub(crate) fn await_complete(&'static self, limit: Option<Duration>) -> Result<bool, Arc<str>> {
         match self.pending() {
             Ok(None) => Ok(true),
@@ -389,7 +392,7 @@ impl Event {
         self.waits.load(Ordering::Acquire) != 0
     }
 
-    /// The state of an event that is not reached, for the error of a wait that has ended.
+    /// Describes the state of an event that is not reached, for the error of a wait that has ended.
     pub(crate) fn unfinished(&self) -> String {
         match self.mark().and_then(Mark::stream) {
             Some(stream) => stream.unfinished(),
@@ -397,7 +400,7 @@ impl Event {
         }
     }
 
-    /// Returns the time at which the event was reached, in nanoseconds since the machine's start.
+    /// Returns the time at which the event was reached, as [`nanoseconds`] returns it.
     pub(crate) fn time(&self) -> Result<u64, Failure> {
         if !self.keeps_time() {
             return fail!(
@@ -415,7 +418,7 @@ impl Event {
     }
 }
 
-/// Nanoseconds since the first call.
+/// Returns the nanoseconds since the first call in this process.
 pub(crate) fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64

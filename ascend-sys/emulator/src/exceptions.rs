@@ -1,15 +1,16 @@
-//! Exception callbacks: functions of the program that hear of each task that fails on a device.
+//! Exception callbacks: functions of the program that are called for each task that fails on a
+//! device.
 //!
 //! A task fails while its stream is polled, with the queue locked, so no code of the program can
-//! run there. The failure goes to one thread of the emulator. It calls the callbacks of one failure
-//! after another, so a callback that blocks holds up other callbacks and no stream. A callback may
-//! call any function, also those that wait for streams.
+//! run there. Instead, the failure is passed to one thread of the emulator, which calls the
+//! callbacks for one failure after another. So a callback that blocks delays other callbacks, but
+//! no stream. A callback may call any function, even one that waits for streams.
 //!
 //! A task that gives up because its stream is aborted or ends has not failed by itself, and no
-//! callback hears of it.
+//! callback is called for it.
 //!
-//! A callback gets a number in place of the pointer. The accessors look the number up, so one that
-//! is stale, or that never was one, is an error.
+//! A callback gets a number in place of the pointer. The accessors look the number up, so a number
+//! that is stale or invalid is an error.
 
 use crate::message::{Failure, fail};
 use ascend_sync::lock_std as lock;
@@ -29,13 +30,13 @@ use std::thread;
 pub(crate) struct Exception {
     /// The low bits of its number in the stream.
     pub(crate) task: u32,
-    /// As `aclrtStreamGetId` says it.
+    /// The number of the stream, as `aclrtStreamGetId` returns it.
     pub(crate) stream: u32,
-    /// The thread that has submitted it, by its number in the operating system.
+    /// The thread that submitted it, by its number in the operating system.
     pub(crate) thread: u32,
     /// The number of the device for the program.
     pub(crate) device: u32,
-    /// As a synchronise of the stream returns it.
+    /// The code of the failure, as a synchronise of the stream returns it.
     pub(crate) code: aclError,
 }
 
@@ -43,17 +44,17 @@ pub(crate) type ExceptionCallback = unsafe extern "C" fn(*mut aclrtExceptionInfo
 
 /// The callbacks, in the order in which they are called.
 struct Callbacks {
-    /// That of `aclrtSetExceptionInfoCallback`.
+    /// The callback of `aclrtSetExceptionInfoCallback`.
     single: Option<ExceptionCallback>,
     registered: Vec<ExceptionCallback>,
 }
 
 static CALLBACKS: Mutex<Callbacks> = Mutex::new(Callbacks { single: None, registered: Vec::new() });
-/// Whether there are any: a failure asks this first.
+/// Whether there are any callbacks. A failure checks this first.
 static ARE_WANTED: AtomicBool = AtomicBool::new(false);
-/// The way to the thread that calls them.
+/// The channel to the thread that calls the callbacks.
 static DELIVERY: Mutex<Option<Sender<Exception>>> = Mutex::new(None);
-/// The exceptions that callbacks look at now, by the number that they were given.
+/// The exceptions that callbacks are handling now, by the number that the callbacks got.
 static LOOKED_AT: Mutex<BTreeMap<usize, Exception>> = Mutex::new(BTreeMap::new());
 
 fn change(change: impl FnOnce(&mut Callbacks) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -64,7 +65,7 @@ fn change(change: impl FnOnce(&mut Callbacks) -> Result<(), Failure>) -> Result<
     result
 }
 
-/// Sets the single callback; `None` takes it away.
+/// Sets the single callback; `None` removes it.
 pub(crate) fn set(callback: Option<ExceptionCallback>) -> Result<(), Failure> {
     change(|callbacks| {
         callbacks.single = callback;
@@ -72,7 +73,7 @@ pub(crate) fn set(callback: Option<ExceptionCallback>) -> Result<(), Failure> {
     })
 }
 
-/// Adds a callback. One that is there already is called once all the same.
+/// Adds a callback. If it was added before, it is still called only once for a failure.
 pub(crate) fn register(callback: ExceptionCallback) -> Result<(), Failure> {
     change(|callbacks| {
         if !callbacks.registered.iter().any(|there| fn_addr_eq(*there, callback)) {
@@ -82,7 +83,7 @@ pub(crate) fn register(callback: ExceptionCallback) -> Result<(), Failure> {
     })
 }
 
-/// Takes a callback away. Does not wait for one that runs.
+/// Removes a callback. Does not wait for one that is running.
 pub(crate) fn unregister(callback: ExceptionCallback) -> Result<(), Failure> {
     change(|callbacks| {
         let before = callbacks.registered.len();
@@ -90,15 +91,15 @@ pub(crate) fn unregister(callback: ExceptionCallback) -> Result<(), Failure> {
         if callbacks.registered.len() == before {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "callback is not registered; aclrtExceptionInfoCallbackRegister does that"
+                "callback is not registered; aclrtExceptionInfoCallbackRegister registers it"
             );
         }
         Ok(())
     })
 }
 
-/// A task has ended with this failure. `exception` says which; it is called if somebody wants to
-/// hear of it. Does not wait.
+/// Reports that a task has ended with this failure. `exception` returns the data of the task, and
+/// is called only if there are callbacks. Does not wait.
 #[cold]
 pub(crate) fn failed(failure: &Failure, exception: impl FnOnce(aclError) -> Exception) {
     let code = failure.acl_code();
@@ -111,16 +112,17 @@ pub(crate) fn failed(failure: &Failure, exception: impl FnOnce(aclError) -> Exce
         let spawned = thread::Builder::new()
             .name("ascend-exception".into())
             .spawn(move || deliver(&receiver));
-        // Without a thread nobody can be told; the failure itself is still returned to the host.
+        // If no thread can be started, no callback is called; the failure is still returned to the
+        // host.
         *delivery = spawned.is_ok().then_some(sender);
     }
     if let Some(sender) = &*delivery {
-        // The receiver is there as long as the process.
+        // The receiver exists as long as the process.
         let _ = sender.send(exception(code));
     }
 }
 
-/// Whether a task with this code was told to give up because its stream or its context ends.
+/// Whether a task with this code gave up because its stream or its context ends.
 pub(crate) fn is_a_consequence(code: aclError) -> bool {
     matches!(
         code,
@@ -132,7 +134,7 @@ pub(crate) fn is_a_consequence(code: aclError) -> bool {
 }
 
 fn deliver(failures: &Receiver<Exception>) {
-    // Steps as of addresses, so that no number looks like another kind of handle.
+    // The numbers are multiples of this, like addresses, so that none looks like a handle.
     const STEP: usize = 16;
     for (count, exception) in failures.iter().enumerate() {
         let number = (count + 1) * STEP;
@@ -146,7 +148,8 @@ fn deliver(failures: &Receiver<Exception>) {
         single.into_iter().for_each(call);
         let registered = lock(&CALLBACKS).registered.clone();
         for callback in registered {
-            // One before it may have taken long, and this one may be gone.
+            // An earlier callback may have taken long, and this one may have been removed
+            // meanwhile.
             let is_there = |there: &ExceptionCallback| fn_addr_eq(*there, callback);
             let is_registered = lock(&CALLBACKS).registered.iter().any(is_there);
             if is_registered {
@@ -157,7 +160,7 @@ fn deliver(failures: &Receiver<Exception>) {
     }
 }
 
-/// The exception that a callback was given as `info`.
+/// Returns the exception that a callback got as `info`.
 pub(crate) fn find(info: *const aclrtExceptionInfo) -> Result<Exception, Failure> {
     if info.is_null() {
         return Err(Failure::null("info"));
@@ -166,7 +169,8 @@ pub(crate) fn find(info: *const aclrtExceptionInfo) -> Result<Exception, Failure
         Some(exception) => Ok(*exception),
         None => fail!(
             ACL_ERROR_INVALID_PARAM,
-            "info ({info:p}) is no exception that a callback is looking at; it is valid inside the callback only"
+            "info ({info:p}) is not an exception of a running callback; it is valid only inside \
+             the callback"
         ),
     }
 }

@@ -2,9 +2,9 @@
 //! and its workers.
 //!
 //! There is no ready queue. A thread that waits polls its own stream. Before it yields or sleeps,
-//! it polls the streams of others. Before it sleeps, it arranges to be woken: it arms the task that
-//! its stream is parked on, and every stream that this one waits for in turn. The [`housekeeper`]
-//! runs work that nobody waits for, and so do [`workers`] while cores are free.
+//! it also polls the streams of other threads. Before it sleeps, it arranges to be woken: it arms
+//! the task that its stream is parked on, and every stream that this one waits for in turn. The
+//! [`housekeeper`] runs work that no thread waits for, and so do [`workers`] while cores are free.
 
 pub(crate) mod cores;
 mod goals;
@@ -34,17 +34,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The number of polls between two looks at the clock.
+/// The number of polls between two checks of the clock.
 const LOOK: u32 = 64;
-/// The first poll after which a waiting thread looks at other streams.
+/// The number of the first poll after which a waiting thread polls other streams.
 const FIRST_HELP: u32 = 16;
-/// The longest sleep without a look around, in any case.
+/// The longest sleep between two checks of the goal.
 const NAP: Duration = Duration::from_millis(50);
-/// The most streams in a row that may wait for each other before arming stops looking further.
+/// The largest number of streams, each waiting for the next, that arming follows.
 const CHAIN: usize = 4096;
 
 impl Stream {
-    /// Enqueues a task, whether the stream is captured or not, and runs it at once when it is small
+    /// Enqueues a task, even if the stream is being captured. Runs the task at once if it is small
     /// and the stream is idle. Returns its ticket.
     ///
     /// Inlined, so that the task runs where it was made.
@@ -53,8 +53,8 @@ impl Stream {
         put(self, &mut Some(task))
     }
 
-    /// Gives back the slot of a stream that was stopped and has no handle, as soon as nothing of it
-    /// runs any more.
+    /// Releases the slot of a stream that was stopped and has no handle, as soon as nothing of the
+    /// stream runs any more.
     pub(crate) fn recycle(&'static self) {
         run_out(self, self.queue.submitted());
         later::until_done(|| {
@@ -67,7 +67,7 @@ impl Stream {
     }
 }
 
-/// Puts a task into a stream. The task is taken unless it is done.
+/// Submits a task to a stream. `task` is `None` afterwards, unless the stream refuses the task.
 #[inline]
 pub(crate) fn put(
     stream: &'static Stream,
@@ -98,13 +98,13 @@ fn refusal(stream: &Stream, code: aclError) -> Failure {
     Failure::new(code, format!("{} takes no more tasks: {why}", stream.describe()))
 }
 
-/// Waits until every task up to `ticket` is complete. False when `limit` passed first.
+/// Waits until every task up to `ticket` is complete. Returns false if `limit` passes first.
 #[inline]
 pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
     seen(stream, ticket, false, |goal| block(goal, limit))
 }
 
-/// As [`wait`], for a caller that intends to wait for `patience` in all and looks up every `limit`.
+/// Waits like [`wait`], for a caller that waits for `patience` in total, in slices of `limit`.
 pub(crate) fn wait_sliced(
     stream: &'static Stream,
     ticket: u64,
@@ -114,13 +114,15 @@ pub(crate) fn wait_sliced(
     seen(stream, ticket, true, |goal| block_with_patience(goal, Some(limit), Some(patience)))
 }
 
-/// Whether a call can tell the host that a point of a stream is complete. It does not wait.
+/// Whether a point of a stream is complete. If so, checked mode notes that the host has seen it.
+/// Does not wait.
 #[inline]
 pub(crate) fn is_complete(mark: Mark) -> bool {
     mark.stream().is_none_or(|stream| seen(stream, mark.ticket(), false, |_| false))
 }
 
-/// Whether every task up to `ticket` is complete, at once or after a wait. If so, the host knows.
+/// Returns whether every task up to `ticket` is complete, at once or after `wait`. If so, checked
+/// mode notes that the host has seen it.
 #[inline]
 fn seen(
     stream: &'static Stream,
@@ -136,14 +138,14 @@ fn seen(
     complete
 }
 
-/// Waits until nothing is queued.
+/// Waits until every task that is queued at the time of the call is complete.
 pub(crate) fn wait_idle(stream: &'static Stream) {
     wait(stream, stream.queue.submitted(), None);
 }
 
 /// Waits until every task up to `ticket` is complete, or until the stream is
-/// [held](crate::queue::TaskQueue::hold). The caller then ends the stream, and with it the tasks
-/// that it holds back.
+/// [held](crate::queue::TaskQueue::hold). In the latter case, the caller ends the stream, and with
+/// it the tasks that the stream holds back.
 pub(crate) fn wait_before_end(stream: &'static Stream, ticket: u64) {
     if stream.queue.completed() < ticket {
         block(&Ticket { stream, ticket, sliced: false, ends: true }, None);
@@ -153,17 +155,18 @@ pub(crate) fn wait_before_end(stream: &'static Stream, ticket: u64) {
     }
 }
 
-/// The time that a call that ends work by force gives the running pieces of it.
+/// The time that a call which ends work by force waits for running work to give up.
 const FORCED: Duration = Duration::from_millis(100);
 
-/// Waits until the tasks up to `ticket`, which were told to give up, have done so. A task that
-/// cannot give up yet, because its memory is still touched, does so later.
+/// Waits until the tasks up to `ticket`, which are to give up, have done so, for at most
+/// [`FORCED`]. A task that cannot give up yet, because its memory is still being touched, gives up
+/// later.
 pub(crate) fn run_out(stream: &'static Stream, ticket: u64) {
     wait(stream, ticket, Some(FORCED));
 }
 
-/// As [`run_out`] for several streams, which have `limit` together. Without a limit they have as
-/// long as one stream has.
+/// Waits like [`run_out`] for several streams, for `limit` in total. The default limit is
+/// [`FORCED`], as for one stream.
 pub(crate) fn run_out_all(told: &[(&'static Stream, u64)], limit: Option<Duration>) {
     let deadline = Instant::now().checked_add(limit.unwrap_or(FORCED));
     for (stream, last) in told {
@@ -179,16 +182,16 @@ pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
         start.addr() < bytes.end && bytes.start < start.addr().saturating_add(length)
     };
     let touches = |task: &Task| task.touched().into_iter().any(meets);
-    // Look at the queue first: a task moves from there to the head, and never back.
+    // Checks the queue first, because a task moves from the queue to the head, and never back.
     let mut newest = stream.queue.newest_waiting(touches);
     while newest.is_none() && !stream.queue.is_idle() {
         let look = |ticket, task: &mut Task| touches(task).then_some(ticket);
         match polling(|| stream.queue.with_head(stream, look)) {
             Some(None) => return,
             Some(found) => newest = found,
-            // The tasks that the stream holds back were looked at above.
+            // The tasks that the stream holds back were checked above.
             None if stream.is_at_rest() => return,
-            // Another thread runs the head, or the next task was not made the head yet.
+            // Another thread runs the head, or the next task is not the head yet.
             None => {
                 stream.assist(HELP);
                 thread::yield_now();
@@ -203,13 +206,13 @@ pub(crate) fn wait_for_users(stream: &'static Stream, bytes: &Range<usize>) {
 /// The goal of a waiting thread.
 pub(crate) trait Goal {
     fn done(&self) -> bool;
-    /// Polls streams that bring the goal nearer.
+    /// Polls the streams whose progress reaches the goal.
     fn work(&self);
     /// Arranges to be unparked when the goal may be reached.
     fn prepare(&self, me: &Thread) -> Readiness;
     fn forget(&self, me: &Thread);
-    /// Returns the point of a stream that is the goal, if it is one: the thread polls that stream
-    /// itself while it spins.
+    /// Returns the goal as a point of a stream, if it is one. The thread polls that stream itself
+    /// while it spins.
     fn mark(&self) -> Option<Mark> {
         None
     }
@@ -221,13 +224,13 @@ pub(crate) trait Goal {
 
 /// The number of threads in [`block`], after their first spin.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
-/// Waits for a goal: spins, helps, yields, sleeps.
+/// Waits for a goal: spins, helps, yields, then sleeps. Returns false if `limit` passes first.
 pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     block_with_patience(goal, limit, limit)
 }
 
-/// As [`block`]; `patience` is the total time of this wait and the calls that follow it, for the
-/// proof of deadlocks.
+/// Waits like [`block`]. `patience` is the total time of this wait and the waits that continue it,
+/// for the proof of deadlocks.
 #[cold]
 fn block_with_patience(
     goal: &impl Goal,
@@ -295,7 +298,7 @@ fn passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// Marks that the calling thread polls the stream again and again.
+/// A mark that the calling thread polls the stream repeatedly.
 struct Watching(&'static Stream);
 
 impl Watching {
@@ -317,9 +320,10 @@ impl Drop for Watching {
 struct Ticket {
     stream: &'static Stream,
     ticket: u64,
-    /// Whether the caller will go on with the same wait.
+    /// Whether the caller will continue the same wait in another call.
     sliced: bool,
-    /// Whether the caller ends the stream, and so does not wait for tasks that it holds back.
+    /// Whether the caller ends the stream, so that it does not wait for tasks that the stream holds
+    /// back.
     ends: bool,
 }
 
@@ -336,7 +340,7 @@ impl Goal for Ticket {
         let queue = &self.stream.queue;
         match polling(|| queue.register(self.stream, self.ticket, QueueWaiter::Thread(me.clone())))
         {
-            // The queue may have been held before it knew of this thread.
+            // The queue may have been held before this thread was registered.
             Readiness::Sleep if self.done() => Readiness::Done,
             Readiness::Sleep => arm_upstream(self.stream),
             other => other,
@@ -357,9 +361,9 @@ impl Goal for Ticket {
     }
 }
 
-/// A parked stream may wait for another, which may wait for a third: registers each with the next
-/// and arms that one. A stream registers before it polls the next one, so no progress of it goes
-/// unnoticed.
+/// Arms the chain of streams before a parked stream: it may wait for another stream, which may wait
+/// for a third. Registers each stream with the next one, and arms that one. A stream registers
+/// before it polls the next one, so it misses no progress of that one.
 fn arm_upstream(stream: &'static Stream) -> Readiness {
     let first = stream;
     let mut stream = stream;

@@ -1,4 +1,4 @@
-//! Which tasks of a stream have failed, and of which of them the host has been told.
+//! The failed tasks of a stream, and which of the failures were returned to the host.
 
 use crate::message::Failure;
 use ascend_sync::lock_std as lock;
@@ -8,30 +8,31 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many failures are remembered.
+/// The number of failures that are kept.
 const REMEMBERED: usize = 64;
 
-/// See the [module](self).
+/// The failures of a stream; see the [module](self).
 #[derive(Default)]
 pub(crate) struct Failures {
-    /// There may be some that no synchronise has returned: it asks this first.
+    /// Whether there may be failures that no synchronise has returned. A synchronise checks this
+    /// first.
     unreported: AtomicBool,
     noted: Mutex<NotedFailures>,
 }
 
 #[derive(Default)]
 struct NotedFailures {
-    /// By ticket, the newest last.
+    /// The last failures by ticket, the newest last.
     last: VecDeque<(u64, Failure)>,
-    /// The newest that is no longer among them: ticket and code. Of the others nobody knows the
-    /// tickets.
+    /// The newest failure that is no longer kept: its ticket and code. The tickets of older ones
+    /// are not kept.
     forgotten: Option<(u64, aclError)>,
     /// Failures up to this ticket have been returned.
     reported: u64,
 }
 
 impl Failures {
-    /// Forgets all. Tickets go on.
+    /// Removes all failures. The tickets are not reset.
     pub(crate) fn clear(&self) {
         let mut noted = lock(&self.noted);
         noted.last.clear();
@@ -50,22 +51,22 @@ impl Failures {
         self.unreported.store(true, Ordering::Release);
     }
 
-    /// The failure of a task, if it is still remembered.
+    /// Returns the failure of a task, if it is still kept.
     pub(crate) fn of(&self, ticket: u64) -> Option<Failure> {
         let noted = lock(&self.noted);
         let found = noted.last.iter().find(|(noted, _)| *noted == ticket);
         found.map(|(_, failure)| failure.clone())
     }
 
-    /// The first failure among some tasks, if it is still remembered.
+    /// Returns the first failure among some tasks, if it is still kept.
     pub(crate) fn first_within(&self, tickets: &Range<u64>) -> Option<Failure> {
         let noted = lock(&self.noted);
         let found = noted.last.iter().find(|(ticket, _)| tickets.contains(ticket));
         found.map(|(_, failure)| failure.clone())
     }
 
-    /// The last failure among the tasks up to a ticket that has not been returned; from now on they
-    /// all have.
+    /// Returns the last failure among the tasks up to a ticket that was not returned before. From
+    /// now on, all failures of these tasks count as returned.
     #[inline]
     pub(crate) fn report(&self, ticket: u64) -> Result<(), Failure> {
         if self.unreported.load(Ordering::Acquire) { self.report_slowly(ticket) } else { Ok(()) }
@@ -80,7 +81,7 @@ impl Failures {
             Some((_, failure)) => failure.clone(),
             None => match noted.forgotten {
                 Some((at, code)) if reported < at => {
-                    Failure::new(code, "a task of the stream failed, and which one is forgotten")
+                    Failure::new(code, "a task of the stream failed; which one is no longer known")
                 }
                 _ => return Ok(()),
             },

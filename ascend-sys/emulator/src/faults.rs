@@ -1,8 +1,8 @@
-//! Faults that a device is told to have, so that programs can test how they handle them.
+//! Faults that a program requests for a device, to test how it handles them.
 //!
-//! A fault waits for an operation of HCCL or for an allocation of its device, by number. An
-//! operation asks just before it is issued; as long as nobody has asked for a fault, that is one
-//! load.
+//! A fault waits for an operation of HCCL, or for an allocation, with a given number on its device.
+//! An operation checks for faults just before it is issued. As long as no fault is requested, the
+//! check is one load.
 
 pub(crate) mod asked;
 pub(crate) mod hold;
@@ -22,14 +22,14 @@ fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
     if index >= settings.count {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "there is no device {index} in block {block}, which has {}",
+            "there is no device {index} in block {block}, which has {} devices",
             settings.count
         );
     }
     Ok(machine::device_slot(settings.first + index))
 }
 
-/// Makes a device of a block fail.
+/// Requests a fault of a device of a block.
 pub(crate) fn set(block: u32, device: u32, kind: FaultKind, number: u64) -> Result<(), Failure> {
     find(block, device)?.faults.add(kind, number);
     Ok(())
@@ -41,7 +41,7 @@ pub(crate) fn clear(block: u32, device: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same for a device that the caller has.
+/// Ends the faults of a device; its stopped streams go on.
 pub(crate) fn forget(device: &Device) {
     if device.faults.clear() {
         for stream in STREAMS.all().filter(|stream| stream.device_id() == device.id) {
@@ -69,7 +69,8 @@ impl FaultTarget {
     }
 }
 
-/// An operation is about to be issued. Returns true if it must have one element less.
+/// Applies the faults of an operation that is about to be issued. Returns true if the operation
+/// must have one element less.
 #[inline]
 pub(crate) fn before(
     member: &Member,
@@ -115,8 +116,8 @@ fn before_with_faults(
     Ok(wrong)
 }
 
-/// A rank is about to meet the others for the first time, in a group that issues `operations`
-/// operations of its device before.
+/// Applies the faults of a rank that is about to meet the others for the first time. `operations`
+/// is the number of operations that its group issues on the device before.
 #[inline]
 pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Failure> {
     if !are_any() {

@@ -1,7 +1,7 @@
-//! Devices do not survive a fork: the child has none of the threads that run streams and answer
-//! other processes, and shares the memory. A lock that one of those threads held stays locked in
-//! the child for ever. So [every entry](crate::abi) refuses there before it does anything; the
-//! parent is untouched.
+//! Devices do not survive a fork. The child has none of the threads that run streams and answer
+//! other processes, but it shares the memory. A lock that one of those threads held stays locked in
+//! the child for ever. So [every entry](crate::abi) returns an error in the child before it does
+//! anything. The parent is not affected.
 
 use crate::message::{Failure, fail};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_NULL;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set in a child that was forked from a process which used devices.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The functions that work in such a child too: they name constants.
+/// The functions that also work in such a child, because they only return constants.
 const CONSTANTS: [&str; 8] = [
     "aclDataTypeSize",
     "aclGetCannAttribute",
@@ -23,7 +23,7 @@ const CONSTANTS: [&str; 8] = [
     "aclsysGetVersionStr",
 ];
 
-/// From now on a child that is forked from this process is refused devices.
+/// Ensures that every child that is forked from this process from now on is refused devices.
 pub(crate) fn devices_are_used() {
     static WATCH: Once = Once::new();
     unsafe extern "C" fn in_child() {
@@ -35,13 +35,14 @@ pub(crate) fn devices_are_used() {
     });
 }
 
-/// Refuses a function of the C ABI in a process that was forked from one which used devices.
+/// Returns an error for a function of the C ABI in a process that was forked from one that used
+/// devices.
 #[inline]
 pub(crate) fn refuse_in_child(function: &str) -> Result<(), Failure> {
     if is_child() && !CONSTANTS.contains(&function) { refused() } else { Ok(()) }
 }
 
-/// Refuses devices in such a process.
+/// Returns an error for any use of devices in such a process.
 pub(crate) fn refuse_devices() -> Result<(), Failure> {
     if is_child() { refused() } else { Ok(()) }
 }

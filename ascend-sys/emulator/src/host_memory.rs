@@ -1,4 +1,5 @@
-//! Host memory that the device reaches at any time: of `aclrtMallocHost`, or registered.
+//! Host memory that the device reaches at any time: that of `aclrtMallocHost`, and registered
+//! memory.
 
 use crate::check;
 use crate::executor;
@@ -7,7 +8,7 @@ use crate::memory::{self, MemoryPlace};
 use crate::stream::{STREAMS, unfinished_on};
 use std::ops::Range;
 
-/// Takes `size` bytes for the function `by`, called with a device that will use them.
+/// Allocates `size` bytes for the function `by`. `device` is a device that will use them.
 pub(crate) fn allocate(device: u32, size: usize, by: &'static str) -> Result<usize, OutOfMemory> {
     let address = memory::host_pool().allocate(size, size, by)?;
     check::allocated(device, memory::host_pool(), address, true);
@@ -21,7 +22,8 @@ pub(crate) fn free(address: usize, by: &'static str, held: &[HeldRange]) -> Resu
     memory::host_pool().free_held(address, by, || unfinished_on(0..u32::MAX), held)
 }
 
-/// Makes memory of the program's own known, unless it is known already.
+/// Registers memory of the program's own. Returns false if it is not pageable memory, for example
+/// because it is already registered.
 pub(crate) fn register(address: usize, size: usize) -> bool {
     let fresh = memory::place_of(address) == Ok(MemoryPlace::Pageable)
         && memory::register_host(address, size);
@@ -31,9 +33,9 @@ pub(crate) fn register(address: usize, size: usize) -> bool {
     fresh
 }
 
-/// Gives registered memory back to the program, to which it belongs. First waits for the queued
-/// tasks that touch it, and for no others: those may wait for a call that the calling thread makes
-/// next. False when another thread was faster.
+/// Ends a registration: the memory belongs to the program alone again. First waits for the queued
+/// tasks that touch the memory, and for no others, because those may wait for a call that the
+/// calling thread makes next. Returns false if another thread has ended the registration before.
 pub(crate) fn unregister(memory: &Range<usize>, by: &'static str) -> bool {
     for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
         executor::wait_for_users(stream, memory);

@@ -1,5 +1,5 @@
-//! Copies whose addresses are words of memory, which are read when the copy begins: a task or a
-//! kernel before it may write them.
+//! Copies whose addresses are words of memory. The words are read when the copy begins, so an
+//! earlier task or kernel may write them.
 
 use crate::capture;
 use crate::check;
@@ -17,7 +17,7 @@ use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 #[derive(Clone, Copy)]
 pub(crate) enum CopyEnd {
     Given(usize),
-    /// So many bytes behind the address that a word holds.
+    /// The address that a word holds, plus this number of bytes.
     Behind(Word, usize),
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct CopyRequest {
     pub(crate) bytes: usize,
 }
 
-/// Checks a request in a stream, and makes the copy; `None` if there is nothing to copy.
+/// A function that checks a request in a stream, and makes the copy. It returns `None` if there is
+/// nothing to copy.
 pub(crate) type PlanCopy = fn(CopyRequest, &Stream) -> Result<Option<Copy>, Failure>;
 
 impl CopyEnd {
@@ -49,7 +50,8 @@ impl CopyEnd {
                     Some(sum) if address != 0 => Ok(sum),
                     _ => fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "the word at {:#x} holds {address:#x}, to which {offset} is added: this is no address",
+                        "the word at {:#x} holds {address:#x}, and the offset is {offset}: the sum \
+                         is not a valid address",
                         nominal(word.data())
                     ),
                 }
@@ -71,7 +73,7 @@ pub(crate) struct CopyDescriptor([Word; 4]);
 
 impl CopyDescriptor {
     pub(crate) const BYTES: usize = 4 * BYTES;
-    /// The first word, so that unwritten memory is no description.
+    /// The value of the first word, by which a description is distinguished from unwritten memory.
     const MARK: u64 = u64::from_le_bytes(*b"ascncopy");
 
     /// # Safety
@@ -79,7 +81,7 @@ impl CopyDescriptor {
     /// As for [`Word::new`], with [`CopyDescriptor::BYTES`] bytes.
     pub(crate) unsafe fn new(data: *mut u8) -> CopyDescriptor {
         let word = |at: usize| {
-            // SAFETY: all words lie in the bytes that the caller promises.
+            // SAFETY: all words are in the bytes that the caller promises.
             unsafe { Word::new(data.wrapping_add(at * BYTES)) }
         };
         CopyDescriptor([0, 1, 2, 3].map(word))
@@ -96,7 +98,7 @@ impl CopyDescriptor {
         if mark != CopyDescriptor::MARK {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the memory at {:#x} is no description of a copy; aclrtSetMemcpyDesc writes one",
+                "the memory at {:#x} has no description of a copy; aclrtSetMemcpyDesc writes one",
                 nominal(self.0[0].data())
             );
         }
@@ -114,7 +116,7 @@ impl CopySource {
         }
     }
 
-    /// The words that are read.
+    /// Returns the words that are read.
     fn words(self) -> Vec<Word> {
         match self {
             CopySource::Ends { to, from, .. } => {
@@ -125,7 +127,7 @@ impl CopySource {
     }
 }
 
-/// Puts a copy into a stream, from the function `call`.
+/// Submits a copy to a stream, for the function `call`.
 pub(crate) fn enqueue(
     stream: &'static Stream,
     call: &'static str,
@@ -145,7 +147,7 @@ pub(crate) fn enqueue(
 
 const NAME: &str = "copy with addresses in memory";
 
-/// The task.
+/// The task of a copy whose addresses are words of memory.
 struct IndirectCopy {
     source: CopySource,
     plan: PlanCopy,

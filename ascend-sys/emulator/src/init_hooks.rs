@@ -1,8 +1,9 @@
 //! Callbacks that a program registers for `aclInit` and `aclFinalize`.
 //!
-//! They are called on the thread whose call it is, in the order of their registration, with no lock
-//! held. So they may call any function; their own calls of `aclInit` and `aclFinalize` are told to
-//! no callback. A callback is known by its type and its function.
+//! They are called on the thread that calls `aclInit` or `aclFinalize`, in the order of their
+//! registration, with no lock held. So they may call any function. If a callback itself calls
+//! `aclInit` or `aclFinalize`, no callbacks are called for that. A callback is identified by its
+//! type and its function.
 
 use crate::message::{Failure, fail};
 use ascend_sync::lock_std as lock;
@@ -52,7 +53,7 @@ impl Address for FinalizeCallback {
 }
 
 impl<F: Address> InitHooks<F> {
-    /// Registers a callback. One that is registered already gets the new user data.
+    /// Registers a callback. If it is already registered, it gets the new user data.
     pub(crate) fn register(
         &self,
         kind: aclRegisterCallbackType,
@@ -69,8 +70,8 @@ impl<F: Address> InitHooks<F> {
         Ok(())
     }
 
-    /// Takes a callback away. It is not called any more. A call of it that another thread has begun
-    /// is not waited for.
+    /// Removes a callback, so that it is not called any more. Does not wait for a call that another
+    /// thread has begun.
     pub(crate) fn unregister(
         &self,
         kind: aclRegisterCallbackType,
@@ -87,7 +88,8 @@ impl<F: Address> InitHooks<F> {
         }
     }
 
-    /// Calls `each` with the callbacks until it breaks, unless this thread is in one.
+    /// Calls `each` with the callbacks until it breaks. Does nothing if this thread is in a
+    /// callback.
     fn call(&self, mut each: impl FnMut(Hook<F>) -> ControlFlow<()>) {
         struct InsideHook;
         impl Drop for InsideHook {
@@ -119,7 +121,7 @@ impl<F: Address> Hook<F> {
         with_exposed_provenance_mut(self.user_data)
     }
 
-    /// The answer of the callback, as the result of `function`.
+    /// Turns the answer of the callback into the result of `function`.
     fn answered(&self, function: &str, answer: c_int) -> Result<(), Failure> {
         match answer {
             0 => Ok(()),
@@ -151,7 +153,7 @@ pub(crate) fn tell_init(configuration: &CStr) -> Result<(), Failure> {
     result
 }
 
-/// Calls all callbacks of `aclFinalize`. The result is that of the first one that fails.
+/// Calls all callbacks of `aclFinalize`. Returns the result of the first one that fails.
 pub(crate) fn tell_finalize() -> Result<(), Failure> {
     let mut result = Ok(());
     FINALIZE.call(|hook| {

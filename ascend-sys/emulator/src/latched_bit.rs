@@ -8,12 +8,12 @@ use crate::sleeping_streams::SleepingStreams;
 use crate::stream::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bit is set.
+/// The bit of the word that is set if the latched bit is set.
 const SET: u32 = 1;
-/// A stream is to be woken when the bit is set.
+/// The bit of the word that is set if streams must be woken when the latched bit is set.
 const AWAITED: u32 = 2;
 
-/// See the [module](self).
+/// A bit that streams set, clear and wait for; see the [module](self).
 #[derive(Default)]
 pub(crate) struct LatchedBit {
     word: AtomicU32,
@@ -21,7 +21,7 @@ pub(crate) struct LatchedBit {
 }
 
 impl LatchedBit {
-    /// Begins anew, for a new object in the same place.
+    /// Resets the word, for a new object in the same place.
     pub(crate) fn renew(&self) {
         self.word.store(0, Ordering::Relaxed);
     }
@@ -41,13 +41,14 @@ impl LatchedBit {
         self.word.fetch_and(!SET, Ordering::AcqRel) & SET != 0
     }
 
-    /// The stream is woken when the bit is set. Returns true if it is set already.
+    /// Registers a stream that is woken when the bit is set. Returns true if the bit is already
+    /// set.
     pub(crate) fn arm(&self, stream: &'static Stream) -> bool {
         self.sleepers.add(stream);
         self.word.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0
     }
 
-    /// Wakes the streams for another reason. Those that still wait arm it again.
+    /// Wakes the streams for another reason. Those that still wait arm the bit again.
     pub(crate) fn wake(&self) {
         self.sleepers.wake();
     }

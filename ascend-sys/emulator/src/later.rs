@@ -1,23 +1,23 @@
 //! Deferred work: each item waits for something else to end, and is tried until it is done.
 //!
-//! The housekeeper tries at every tick while anything is unfinished. Others try after they have
-//! ended something that an item may wait for.
+//! The housekeeper tries the items at every tick while anything is unfinished. Other threads try
+//! them after they have ended something that an item may wait for.
 
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says whether it is done.
+/// An item, which returns whether it is done.
 type Look = Box<dyn FnMut() -> bool + Send>;
 
 static ALL: Mutex<Vec<Look>> = Mutex::new(Vec::new());
-/// Whether there is one.
+/// Whether there are items.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// Held by the thread that tries the items. Another thread tries them afterwards, since the item
-/// that it has made possible may have been tried before.
+/// Held by the thread that tries the items. A second thread tries them again afterwards, because an
+/// item that it has made possible may have been tried too early.
 static AT_IT: Mutex<()> = Mutex::new(());
 
-/// Calls `look`, now and later, until it says that it is done. It waits for nobody.
+/// Calls `look` now, and again later until it returns true. Does not wait for that.
 pub(crate) fn until_done(mut look: impl FnMut() -> bool + Send + 'static) {
     if !look() {
         let mut all = lock(&ALL);
@@ -37,7 +37,8 @@ pub(crate) fn look() {
 #[cold]
 fn look_at_all() {
     let _at_it = lock(&AT_IT);
-    // More items may come while a thread tries them: an item that it ends may let another one end.
+    // Items may be added while these are tried: the end of an item may defer the end of something
+    // else.
     let mut due = std::mem::take(&mut *lock(&ALL));
     due.retain_mut(|look| !look());
     let mut all = lock(&ALL);

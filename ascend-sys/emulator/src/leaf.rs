@@ -1,5 +1,5 @@
-//! Leaf tasks: copies and fills of memory. They wait for nothing, so the thread that polls them
-//! does them, a piece at a time.
+//! Leaf tasks: copies and fills of memory. They never wait, so the thread that polls them carries
+//! them out, one piece at a time.
 
 use crate::collective::caches::store_for;
 use crate::memory::nominal;
@@ -13,12 +13,12 @@ use ascend_reduce::copy;
 pub(crate) struct Copy {
     pub(crate) to: *mut u8,
     pub(crate) from: *const u8,
-    /// Of one row.
+    /// The number of bytes of one row.
     pub(crate) bytes: usize,
     pub(crate) rows: usize,
     pub(crate) to_pitch: usize,
     pub(crate) from_pitch: usize,
-    /// Bytes of the current row that are done.
+    /// The number of bytes of the current row that are copied.
     done: usize,
     pub(crate) store: Store,
 }
@@ -29,7 +29,7 @@ unsafe impl Send for Copy {}
 
 impl Copy {
     pub(crate) fn new(to: *mut u8, from: *const u8, bytes: usize) -> Copy {
-        // One piece is small enough for any cache: no need to ask.
+        // One piece fits in any cache, so the sizes of the caches do not matter.
         let store = if bytes <= PIECE { Store::Plain } else { store_for(bytes.saturating_mul(2)) };
         Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0, done: 0, store }
     }
@@ -38,7 +38,8 @@ impl Copy {
         Copy { rows, to_pitch, from_pitch, ..self }
     }
 
-    /// The description of the copy, and the memory that it reads and writes: for a checked block.
+    /// Returns the description of the copy, and the memory that it reads and writes, for a checked
+    /// block.
     pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
         let &Copy { bytes, rows, to_pitch, from_pitch, .. } = self;
         let (to, from) = (nominal(self.to), nominal(self.from));
@@ -112,7 +113,7 @@ impl<O: 'static> TaskBody<O> for Copy {
     }
 }
 
-/// Bytes to set.
+/// A fill of bytes.
 #[derive(Clone)]
 pub(crate) struct Fill {
     to: *mut u8,
@@ -128,7 +129,7 @@ enum FillValue {
     Word(u32),
 }
 
-/// The bytes of a word of a fill.
+/// The number of bytes of a word of a fill.
 pub(crate) const WORD: usize = size_of::<u32>();
 
 const _: () = assert!(PIECE.is_multiple_of(WORD), "a piece of a fill has whole words");
@@ -141,12 +142,12 @@ impl Fill {
         Fill { to, value: FillValue::Byte(value), bytes, done: 0 }
     }
 
-    /// `bytes` bytes of whole words.
+    /// Makes a fill of `bytes` bytes, which must be whole words.
     pub(crate) fn words(to: *mut u8, value: u32, bytes: usize) -> Fill {
         Fill { to, value: FillValue::Word(value), bytes, done: 0 }
     }
 
-    /// As for a copy.
+    /// Returns the description of the fill, and the memory that it writes, for a checked block.
     pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
         let what = format!("fill of {} bytes", self.bytes);
         (what, vec![Touch::write(nominal(self.to), self.bytes)])

@@ -1,16 +1,16 @@
-//! A shared pointer that is lent for the length of a call, and counted only if it is kept longer.
+//! A shared pointer that is lent for the duration of a call, and counted only if it is kept longer.
 //!
-//! Most tasks are complete when the call that submits them returns. Counting shared objects up and
-//! down again would be two atomic steps, a tenth of the call's time.
+//! Most tasks are complete when the call that submits them returns. To count the references to
+//! shared objects up and down again would take two atomic steps, a tenth of the call's time.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// See the [module](self).
+/// A pointer that is lent; see the [module](self).
 pub(crate) struct Lent<T> {
     shared: ManuallyDrop<Arc<T>>,
-    /// It is one of the counted ones.
+    /// Whether it is counted.
     kept: bool,
 }
 
@@ -27,7 +27,7 @@ impl<T> Lent<T> {
         Self { shared, kept: false }
     }
 
-    /// From now on it keeps its object alive.
+    /// Counts the pointer, so that it keeps its object alive from now on.
     #[inline]
     pub(crate) fn keep(&mut self) {
         if !self.kept {
@@ -66,7 +66,7 @@ mod tests {
         // SAFETY: dropped before the owner.
         drop(unsafe { Lent::new(&owner) });
         assert_eq!(Arc::strong_count(&owner), 1);
-        // SAFETY: kept before the owner goes.
+        // SAFETY: kept before the owner is dropped.
         let mut lent = unsafe { Lent::new(&owner) };
         lent.keep();
         lent.keep();

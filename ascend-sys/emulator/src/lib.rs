@@ -4,17 +4,18 @@
 //! [`table`] gives the functions as an [`ascend_sys::Functions`]. This crate exports no C symbol,
 //! so it never captures the calls that a real CANN in the same process makes to itself.
 //!
-//! Files import downwards only. From the bottom: `memory` knows every allocation and names it in
-//! errors; `machine` is the devices. `queue` and `task` are the protocol of a stream, which knows
-//! no kind of task; `stream`, `poll` and `executor` run tasks in order without a thread per stream.
-//! Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and `callback`. `ipc`
-//! has the objects that one process exports and others import. `collective` and `batch` are the
-//! operations in which ranks meet, and `fabric` makes communicators. `capture` keeps the tasks of a
-//! captured stream as a graph, and `check` watches the tasks that go through `submit`. `issue` puts
-//! operations of communicators into streams, `kernel` runs kernels, `operator` has the resources of
-//! programs' own operators, `faults` makes operations fail, and `timeline` records the activities.
-//! `ending` ends the objects of a program on a stream, a context, a device or a block. `abi` holds
-//! the C functions, which check their arguments and call inward.
+//! Files import downwards only. From the bottom: `memory` has every allocation, and names it in
+//! errors; `machine` has the devices. `queue` and `task` are the protocol of a stream, which does
+//! not depend on any kind of task. `stream`, `poll` and `executor` run tasks in order without a
+//! thread per stream. Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and
+//! `callback`. `ipc` has the objects that one process exports and others import. `collective` and
+//! `batch` are the operations in which ranks meet, and `fabric` makes communicators. `capture`
+//! keeps the tasks of a captured stream as a graph, and `check` watches the tasks that go through
+//! `submit`. `issue` puts operations of communicators into streams, `kernel` runs kernels, and
+//! `operator` has the resources of programs' own operators. `faults` makes operations fail, and
+//! `timeline` records the activities. `ending` ends the objects of a program on a stream, a
+//! context, a device or a block. `abi` has the C functions, which check their arguments and call
+//! inward.
 
 mod abi;
 mod after;
@@ -83,7 +84,7 @@ mod watchers;
 pub use abi::unsupported::{UNSUPPORTED, Unsupported};
 pub use ascend_reduce::{self as reduce, copy};
 
-/// The functions of the emulator. A function that it does not have is `None`.
+/// Returns the functions of the emulator. A function that it does not have is `None`.
 pub fn table() -> ascend_sys::Functions {
     let mut table = ascend_sys::Functions::default();
     abi::fill(&mut table);

@@ -1,8 +1,8 @@
-//! The machine: devices, and the blocks in which they are taken and given back.
+//! The machine: devices, and the blocks in which they are taken and released.
 //!
-//! Devices 0 to 63 are the default block, which C programs see; it is described by environment
-//! variables and appears at its first use. Every other block gets ids from 64 upwards and is
-//! described by the caller that takes it.
+//! Devices 0 to 63 are the default block, which C programs see. Environment variables describe it,
+//! and it is made at its first use. Every other block gets ids from 64 upwards, and the caller that
+//! takes it describes it.
 
 mod device;
 pub(crate) mod foreign;
@@ -43,23 +43,23 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use visible::Visible;
 
-/// The most devices that one block can have.
+/// The largest number of devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
 const MAX_IDS: usize = 16 * 1024;
-/// The share of all addresses that a block may have without asking for it. With many devices each
-/// gets less memory, and all get less where other blocks have left less.
+/// A block that requests no size of memory gets at most one part in this many of all addresses. So
+/// with many devices each gets less memory, and all get less if other blocks have left less.
 const UNASKED_SHARE: u64 = 4;
 
 static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_IDS];
-/// The device that a part of the device address range belongs to: its id + 1, 0 for none so far, or
-/// [`GONE`].
+/// The owner of each part of the device address range: the id of its device + 1, 0 for none so far,
+/// or [`GONE`].
 static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
 const MAX_GRANULES: usize = window::DEVICE_BYTES / GRANULE;
-/// The part belonged to a block that is gone.
+/// The owner of a part that belonged to a block that is gone.
 const GONE: u32 = u32::MAX;
-/// The size of a share of the device address range. Eight devices of the default size take three of
-/// 128.
+/// The size of a share of the device address range, in bytes. Eight devices of the default size
+/// take three of the 128 shares.
 const SHARE: usize = window::DEVICE_BYTES / 128;
 
 struct DeviceBlocks {
@@ -101,7 +101,7 @@ fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
 
 /// Takes a block of fresh devices.
 pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> {
-    // A block that another process has let go gives its addresses back here.
+    // A block that another process has released returns its addresses here.
     later::look();
     let mut blocks = blocks()?;
     if !(1..=MAX_DEVICES).contains(&request.count) {
@@ -132,12 +132,12 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
 }
 
 impl DeviceBlocks {
-    /// Takes addresses for devices with this much memory: returns the start of the first one, and
-    /// the size of each.
+    /// Takes addresses for `count` devices with this much memory each. Returns the start of the
+    /// first device's addresses, and the size of each device's addresses, in bytes.
     fn addresses_for(&mut self, count: u32, memory: u64) -> Option<(usize, usize)> {
         let memory = usize::try_from(memory).ok()?;
-        // There are more addresses than memory, so that freed memory under a running task need not
-        // be reused at once.
+        // A device gets more addresses than memory, so that memory that is freed under a running
+        // task need not be reused at once.
         let span = memory.checked_add(memory / 16)?.checked_next_multiple_of(GRANULE)?;
         let total = span.checked_mul(count as usize)?;
         let address = self.ranges.take_addresses(total, "ascendExtBlockCreate")?;
@@ -157,8 +157,8 @@ impl DeviceBlocks {
         let (address, span) = loop {
             match self.addresses_for(request.count, memory) {
                 Some(found) => break found,
-                // The program has not asked for that much. Less than this would take as many
-                // addresses.
+                // The program has not requested that much memory, so less is tried. Less than a
+                // granule would take as many addresses.
                 None if !is_asked && memory >= GRANULE as u64 => memory /= 2,
                 None => {
                     return fail!(
@@ -225,7 +225,7 @@ pub(crate) fn withdraw_block(number: u32) -> Result<TakenBlock, Failure> {
     Ok(taken)
 }
 
-/// Gives back the ids and the addresses of a block that was withdrawn, once nothing runs on its
+/// Releases the ids and the addresses of a block that was withdrawn, once nothing runs on its
 /// devices.
 pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     let mut blocks = blocks()?;
@@ -243,7 +243,7 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The device with a number that a program gave, or why there is none.
+/// Returns the device with a number that a program gave. The error says why there is none.
 pub(crate) fn device(number: i32) -> Result<&'static Device, String> {
     let Ok(number) = u32::try_from(number) else {
         return Err(format!("there is no device {number}"));
@@ -265,7 +265,7 @@ pub(crate) fn device(number: i32) -> Result<&'static Device, String> {
     }
 }
 
-/// The device with an id, or why there is none.
+/// Returns the device with an id. The error says why there is none.
 pub(crate) fn device_in_use(id: u32) -> Result<&'static Device, String> {
     if (id as usize) < MAX_IDS && device_slot(id).settings().is_some() {
         return Ok(device_slot(id));
@@ -273,7 +273,7 @@ pub(crate) fn device_in_use(id: u32) -> Result<&'static Device, String> {
     Err(format!("there is no device {id}, or its block was destroyed"))
 }
 
-/// The number by which programs call a device: [`device`] finds it.
+/// Returns the number that programs use for a device: [`device`] finds the device by it.
 pub(crate) fn number_of(id: u32) -> u32 {
     if id >= DEFAULT_IDS {
         return id;
@@ -281,12 +281,13 @@ pub(crate) fn number_of(id: u32) -> u32 {
     seen_by_programs().ok().and_then(|seen| seen.visible.number(id)).unwrap_or(id)
 }
 
-/// As [`device`], with CANN's code.
+/// Does the same as [`device`], with CANN's error code.
 pub(crate) fn find_device(id: i32) -> Result<&'static Device, Failure> {
     device(id).map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))
 }
 
-/// Returns the device with this number on the machine; with `visible` the program has to see it.
+/// Returns the id of the device with this number on the machine. With `visible`, a device that the
+/// program does not see is an error.
 pub(crate) fn on_machine(number: i32, visible: bool) -> Result<u32, Failure> {
     let refused = |text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text);
     let id = u32::try_from(number).unwrap_or(u32::MAX);
@@ -308,7 +309,7 @@ pub(crate) fn on_machine(number: i32, visible: bool) -> Result<u32, Failure> {
     Ok(id)
 }
 
-/// The record of a device, in use or not.
+/// Returns the record of a device, whether it is in use or not.
 pub(crate) fn device_slot(id: u32) -> &'static Device {
     let slot = &DEVICES[id as usize % MAX_IDS];
     let found = slot.load(Ordering::Acquire);
@@ -340,7 +341,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
     }
 }
 
-/// The number of a device as its program counts: from 0 in its block.
+/// Returns the number of a device as its program counts: from 0 in its block.
 pub(crate) fn named(id: u32) -> u32 {
     device_slot(id).settings().map_or(id, |settings| match settings.block {
         0 => number_of(id),
@@ -362,7 +363,8 @@ fn note_owner(addresses: &Range<usize>, owner: u32) {
     }
 }
 
-/// The device to which a part of the device address range belongs, or why there is none.
+/// Returns the device to which a part of the device address range belongs. The error says why there
+/// is none.
 pub(crate) fn device_of_granule(granule: usize) -> Result<u32, &'static str> {
     match GRANULES.get(granule).map_or(0, |granule| granule.load(Ordering::Acquire)) {
         0 => Err(
@@ -373,7 +375,7 @@ pub(crate) fn device_of_granule(granule: usize) -> Result<u32, &'static str> {
     }
 }
 
-/// The block that C programs see, and how.
+/// The block that C programs see, and which of its devices they see.
 struct DefaultBlock {
     settings: Settings,
     visible: Visible,
@@ -381,12 +383,13 @@ struct DefaultBlock {
     hccl: Result<(), String>,
 }
 
-/// The block that C programs see. The error names the environment variable that is wrong.
+/// Returns the settings of the block that C programs see. The error names the environment variable
+/// that is wrong.
 pub(crate) fn default_block() -> Result<Settings, String> {
     seen_by_programs().map(|seen| seen.settings)
 }
 
-/// How many devices C programs see.
+/// Returns the number of devices that C programs see.
 pub(crate) fn visible_count() -> Result<u32, String> {
     seen_by_programs().map(|seen| seen.visible.count())
 }
@@ -399,8 +402,8 @@ pub(crate) fn count_beside(device: &Device) -> u32 {
     }
 }
 
-/// Checks the variables of HCCL that describe the devices of a block. A wrong value is an error
-/// when HCCL is initialised.
+/// Checks the variables of HCCL that describe the devices of a block. HCCL reports a wrong value
+/// when it is initialised.
 pub(crate) fn check_hccl_variables(settings: &Settings) -> Result<(), String> {
     if settings.block == 0 { seen_by_programs()?.hccl.clone() } else { Ok(()) }
 }

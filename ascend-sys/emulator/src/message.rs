@@ -1,8 +1,8 @@
-//! Why a call failed, in words: what `aclGetRecentErrMsg` returns, and the code that
+//! The reasons why calls failed: the texts that `aclGetRecentErrMsg` returns, and the code that
 //! `aclrtGetLastError` returns.
 //!
-//! Both belong to the calling thread, as CANN has it by default; the texts belong to the process if
-//! the configuration of `aclInit` says so.
+//! Both belong to the calling thread, as in CANN by default. The texts belong to the process if the
+//! configuration of `aclInit` says so.
 
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
@@ -51,18 +51,18 @@ impl PartialEq<HcclResult> for ErrorCode {
     }
 }
 
-/// A code of CANN with its explanation. The same failure may be told to many ranks.
+/// A code of CANN with its explanation. The same failure may be reported to many ranks.
 ///
-/// One pointer: so a function that can fail returns its success in registers.
+/// It is one pointer, so that a function that can fail returns its success in registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure(Box<Particulars>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Particulars {
     pub(crate) code: ErrorCode,
-    /// A line with the cause, then perhaps lines with the particulars and with what to do.
+    /// A line with the cause. Lines with details, and with advice, may follow.
     pub(crate) text: Arc<str>,
-    /// The task that failed.
+    /// The task that failed; `None` if the function itself failed.
     pub(crate) task: Option<Arc<str>>,
 }
 
@@ -80,19 +80,20 @@ impl Failure {
         Failure(Box::new(Particulars { code: code.into(), text: text.into(), task: None }))
     }
 
-    /// A code that is an answer and no mistake: it is told without a text.
+    /// Makes a failure whose code is an answer, not a mistake. It has no text.
     pub(crate) fn silent(code: HcclResult) -> Failure {
         Failure::new(code, "")
     }
 
-    /// The argument with this name is NULL.
+    /// Makes the failure for an argument that is NULL.
     #[cold]
     pub(crate) fn null(argument: &str) -> Failure {
         Failure::new(ErrorCode::Null, format!("{argument} is NULL"))
     }
 
-    /// The code that a function of the runtime returns. None of them calls HCCL, except when a
-    /// graph issues its operations again, which gives their failures a code of their own.
+    /// Returns the code that a function of the runtime returns. Functions of the runtime do not
+    /// call HCCL, except when a graph issues its operations again. The failures of these operations
+    /// get a code of their own.
     pub(crate) fn acl_code(&self) -> aclError {
         match self.code {
             ErrorCode::Acl(code) => code,
@@ -101,8 +102,8 @@ impl Failure {
         }
     }
 
-    /// The code and the text with which a function of HCCL reports the failure: its own, or those
-    /// for a failure of a function of the runtime that it called.
+    /// Returns the code and the text with which a function of HCCL reports the failure. They are
+    /// its own, or those for a failure of a function of the runtime that it called.
     #[cold]
     pub(crate) fn in_hccl(&self) -> (HcclResult, Arc<str>) {
         match self.code {
@@ -117,7 +118,7 @@ impl Failure {
         }
     }
 
-    /// The failure of one item of a list that a function of HCCL was given, such as `item 3`.
+    /// Makes the failure of one item of a list that a function of HCCL got, such as `item 3`.
     #[cold]
     pub(crate) fn of_item(self, item: impl Display) -> Failure {
         let (code, text) = self.in_hccl();
@@ -129,13 +130,13 @@ impl Failure {
         self
     }
 
-    /// The same, reported with another code.
+    /// Returns the same failure with another code.
     pub(crate) fn with_code(mut self, code: impl Into<ErrorCode>) -> Failure {
         self.0.code = code.into();
         self
     }
 
-    /// The text, with the task in brackets behind the cause.
+    /// Returns the text, with the task in brackets after the cause.
     pub(crate) fn with_task(&self) -> String {
         match (&self.task, self.text.split_once('\n')) {
             (None, _) => self.text.to_string(),
@@ -144,8 +145,8 @@ impl Failure {
         }
     }
 
-    /// The text as the function `name` tells it: about itself, or about a task that it found to
-    /// have failed.
+    /// Returns the text as the function `name` reports it: about itself, or about a task that it
+    /// found to have failed.
     pub(crate) fn told_by(&self, name: &str) -> String {
         if self.task.is_none() { format!("{name}: {}", self.text) } else { self.with_task() }
     }
@@ -167,7 +168,7 @@ macro_rules! refuse {
 }
 pub(crate) use refuse;
 
-/// Texts kept for a thread that never asks.
+/// The number of texts that are kept for a thread that does not take them.
 const KEPT: usize = 32;
 
 thread_local! {
@@ -182,17 +183,17 @@ pub(crate) fn report(code: aclError, text: String) {
     add_text(text);
 }
 
-/// Whether texts belong to the process (`err_msg_mode` of `aclInit`), and those that nobody has
-/// asked for.
+/// Whether texts belong to the process (`err_msg_mode` of `aclInit`). `TEXTS_OF_PROCESS` has those
+/// that were not taken yet.
 static OF_PROCESS: AtomicBool = AtomicBool::new(false);
 static TEXTS_OF_PROCESS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// From now on texts belong to the process, or to the thread that made the call.
+/// Sets whether texts belong to the process from now on, or to the thread that made the call.
 pub(crate) fn keep_for_process(of_process: bool) {
     OF_PROCESS.store(of_process, Ordering::Relaxed);
 }
 
-/// Notes a text only: for callers whose codes are not those of ACL.
+/// Notes only a text, for callers whose codes are not those of ACL.
 pub(crate) fn add_text(text: String) {
     let add = |texts: &mut Vec<String>| {
         if texts.len() == KEPT {
@@ -203,12 +204,12 @@ pub(crate) fn add_text(text: String) {
     if OF_PROCESS.load(Ordering::Relaxed) {
         return add(&mut lock(&TEXTS_OF_PROCESS));
     }
-    // A thread that ends has nobody to tell.
+    // If the thread is ending, its texts are gone, and nobody would take this one.
     let _ = TEXTS.try_with(|texts| add(&mut texts.borrow_mut()));
 }
 
-/// The texts since the last call, newest first, or null. Valid until the thread's next call of
-/// this.
+/// Returns the texts since the last call, newest first, or null if there are none. They are valid
+/// until the thread's next call of this.
 pub(crate) fn take_texts() -> *const c_char {
     let mut texts = match OF_PROCESS.load(Ordering::Relaxed) {
         true => std::mem::take(&mut *lock(&TEXTS_OF_PROCESS)),

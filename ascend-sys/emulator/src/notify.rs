@@ -1,4 +1,5 @@
-//! Notifies: one latched bit of a device. A stream sets it, another waits for it and clears it.
+//! Notifies. Each is one latched bit of a device: a stream sets it, and another stream waits for it
+//! and clears it.
 
 use crate::check;
 use crate::ipc::exports::{ExportedThing, end, export};
@@ -29,14 +30,14 @@ pub(crate) struct Notify {
     bit: LatchedBit,
     /// Its link to other processes, if it has one.
     shared: Mutex<Option<NotifyLink>>,
-    /// So that nobody takes the lock of one that is for this process only.
+    /// Whether `shared` has a link. If not, no thread takes its lock.
     is_shared: AtomicBool,
 }
 
-/// A notify that other processes have, or that is one of another process.
+/// The link of a notify that other processes have, or that belongs to another process.
 struct NotifyLink {
     shared: Arc<SharedNotify>,
-    /// Of one that this process has exported.
+    /// The key, if this process has exported the notify.
     key: Option<ExportKey>,
 }
 
@@ -80,7 +81,7 @@ impl Notify {
         taken.map(|(_, handle)| handle)
     }
 
-    /// A notify of another process, for a device of the calling thread.
+    /// Makes a notify for one of another process, on a device of the calling thread.
     pub(crate) fn import(device: &Device, shared: Arc<SharedNotify>) -> Result<u64, Failure> {
         match Notify::take(device.id, Some(NotifyLink { shared, key: None })) {
             Some(handle) => Ok(handle),
@@ -88,8 +89,8 @@ impl Notify {
         }
     }
 
-    /// The key by which other processes import it. `permitted`: whether they have to be permitted
-    /// to.
+    /// Returns the key by which other processes import it, and exports it first if it is not
+    /// exported. If `permitted` is true, only permitted processes may import it.
     pub(crate) fn export(&self, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
         let mut link = lock(&self.shared);
         if let Some(NotifyLink { shared, key }) = &*link {
@@ -99,31 +100,31 @@ impl Notify {
             };
         }
         let shared = SharedNotify::new().map_err(|e| {
-            let text = format!("there is no memory to share: {e}");
+            let text = format!("cannot make shared memory: {e}");
             Failure::new(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text)
         })?;
         let key = export(home, ExportedThing::Notify(Arc::clone(&shared)), permitted);
         *link = Some(NotifyLink { shared, key: Some(key) });
         self.is_shared.store(true, Ordering::Release);
         drop(link);
-        // Those that wait already look at the other processes too.
+        // Streams that already wait must now check the records of other processes, too.
         self.bit.wake();
         Ok(key)
     }
 
-    /// The number of its export.
+    /// Returns the number of its export.
     pub(crate) fn export_number(&self) -> Result<u64, Failure> {
         match &*lock(&self.shared) {
             Some(NotifyLink { key: Some(key), .. }) => Ok(key.number),
             Some(NotifyLink { shared, key: None }) => Err(not_here("permitted", shared)),
             None => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the notify is not exported; aclrtNotifyGetExportKey does that"
+                "the notify is not exported; aclrtNotifyGetExportKey exports it"
             ),
         }
     }
 
-    /// The part of the notify that other processes share, if there is one.
+    /// Returns the part of the notify that other processes share, if there is one.
     fn shared(&self) -> Option<Arc<SharedNotify>> {
         if !self.is_shared.load(Ordering::Acquire) {
             return None;
@@ -131,7 +132,8 @@ impl Notify {
         lock(&self.shared).as_ref().map(|link| Arc::clone(&link.shared))
     }
 
-    /// The same of one that another process has created.
+    /// Returns the shared part of a notify that another process has created; `None` for any other
+    /// notify.
     fn imported(&self) -> Option<Arc<SharedNotify>> {
         self.shared().filter(|shared| shared.creator().is_some())
     }
@@ -140,7 +142,7 @@ impl Notify {
         NOTIFIES.get(handle).ok_or_else(|| unknown(HandleKind::Notify, handle))
     }
 
-    /// Streams that still wait for it fail.
+    /// Destroys a notify. Streams that still wait for it fail.
     pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         let notify = Notify::named(handle)?;
         if !NOTIFIES.retire(handle) {
@@ -155,11 +157,11 @@ impl Notify {
         Ok(())
     }
 
-    /// Ends the notifies of devices that go.
+    /// Ends the notifies of devices that end.
     pub(crate) fn destroy_all(devices: &std::ops::Range<u32>) {
         for (notify, handle) in NOTIFIES.live_handles() {
             if devices.contains(&notify.device.load(Ordering::Relaxed)) {
-                // If two threads destroy it at once, one is late.
+                // If two threads destroy it at once, one of them gets an error.
                 let _ = Notify::destroy(handle);
             }
         }
@@ -169,7 +171,8 @@ impl Notify {
         self.index
     }
 
-    /// Clears the bit, in no stream. Only the process that has created it does that.
+    /// Clears the bit, outside of any stream. Only the process that has created the notify can do
+    /// this.
     pub(crate) fn clear(&self, handle: u64) -> Result<(), Failure> {
         let shared = self.shared();
         if let Some(shared) = &shared
@@ -186,16 +189,16 @@ impl Notify {
     }
 }
 
-/// The process that has created a notify does this with it, and no other.
+/// Returns the error for an action that only the process that created a notify can take.
 fn not_here(what: &str, shared: &SharedNotify) -> Failure {
     let text = format!(
-        "the notify is one of process {}: it is {what} there, and can only be recorded here",
+        "the notify belongs to process {}: it is {what} there, and can only be recorded here",
         shared.creator().unwrap_or_default()
     );
     Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text)
 }
 
-/// The handle of the notify with a number.
+/// Returns the handle of the notify with a number.
 pub(crate) fn handle_of(id: u64) -> Result<u64, Failure> {
     let mut live = NOTIFIES.live_handles();
     match live.find(|(notify, _)| u64::from(notify.index) == id) {
@@ -204,13 +207,13 @@ pub(crate) fn handle_of(id: u64) -> Result<u64, Failure> {
     }
 }
 
-/// The task that sets the bit in stream order.
+/// Makes the task that sets the bit in stream order.
 pub(crate) fn record(handle: u64) -> Result<RecordNotify, Failure> {
     Ok(RecordNotify { notify: Notify::named(handle)?, handle })
 }
 
-/// The task that makes later work of the stream wait for the bit, which is cleared then. A notify
-/// is waited for on its own device.
+/// Makes the task by which later work of the stream waits for the bit, and which then clears the
+/// bit. The stream must belong to the device of the notify.
 pub(crate) fn wait(
     handle: u64,
     stream: &Stream,
@@ -221,7 +224,7 @@ pub(crate) fn wait(
     if device != stream.device_id() {
         return fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
-            "the notify belongs to device {device}, {} does not",
+            "the notify belongs to device {device}, but {} does not",
             stream.describe(),
             device = machine::named(device)
         );
@@ -286,7 +289,7 @@ pub(crate) struct WaitNotify {
     notify: &'static Notify,
     handle: u64,
     limit: Option<Duration>,
-    /// Another process has recorded it.
+    /// Whether another process has recorded it.
     by_other: bool,
 }
 

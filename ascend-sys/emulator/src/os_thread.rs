@@ -3,11 +3,11 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// 0: not asked for yet.
+    /// The number of the thread; 0 if it was not queried yet.
     static NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of the calling thread, as `gettid` returns it.
+/// Returns the number of the calling thread, as `gettid` returns it.
 #[inline]
 pub(crate) fn number() -> u32 {
     match NUMBER.get() {

@@ -1,9 +1,9 @@
 //! Polling: how the tasks of a stream make progress, and how a stream is woken.
 //!
 //! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may
-//! wake other streams; those are polled after the outermost poll of the thread, never inside it, so
-//! that polls do not nest without end. Waiters and the housekeeper run the work that is then left
-//! unfinished: the [`bell`] is rung for them.
+//! wake other streams. Those are polled after the outermost poll of the thread, and never inside
+//! it, so that polls do not nest without end. Waiters and the housekeeper run the work that is then
+//! left unfinished: the [`bell`] is rung for them.
 
 use crate::bell;
 use crate::check;
@@ -24,9 +24,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pieces of work that a thread runs at a time from a stream that is not its own.
+/// The number of pieces of work that a thread runs in one turn from a stream that is not its own.
 pub(crate) const HELP: u32 = 4;
-/// How long a message tries to find out which task a stream is at.
+/// The time limit for finding out, for a message, which task a stream is at.
 const A_LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
@@ -90,7 +90,8 @@ pub(crate) fn poll_and_tell(stream: &'static Stream) {
     }
 }
 
-/// Leaves unfinished work of a stream to others. Returns false when there is no housekeeper yet.
+/// Leaves unfinished work of a stream to other threads. Returns false if there is no housekeeper
+/// yet.
 #[cold]
 pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) -> bool {
     if outcome == Outcome::Runnable {
@@ -110,21 +111,21 @@ impl Stream {
         outcome
     }
 
-    /// As [`poll`](Self::poll), for a helper: when another thread is polling, that thread needs no
-    /// note, and keeps its cache line.
+    /// Polls like [`poll`](Self::poll), for a helper. If another thread is already polling, leaves
+    /// no note for that thread, so that it keeps its cache line.
     #[inline]
     pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
         if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
     }
 
-    /// Polls the stream because a task of it may be able to go on: at once, or as soon as the
-    /// calling thread is out of its current poll.
+    /// Polls the stream because one of its tasks may be able to go on. Polls it at once, or as soon
+    /// as the calling thread has left its current poll.
     pub(crate) fn wake(&'static self) {
         wake(self);
     }
 
     /// Makes everything queued give up for `reason`, as soon as it no longer touches memory. New
-    /// tasks are still accepted.
+    /// tasks are still accepted. Returns the last ticket that gives up.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {
         let mut why = lock(&self.reason);
         *why = Some(reason);
@@ -134,8 +135,8 @@ impl Stream {
         last
     }
 
-    /// The tasks queued up to this ticket give up for `reason` at the next poll, by any thread.
-    /// Tasks that are giving up already keep their own reason.
+    /// Makes the tasks queued up to this ticket give up for `reason` at the next poll, by any
+    /// thread. Tasks that are already giving up keep their own reason.
     pub(crate) fn void_until(&'static self, ticket: u64, reason: Reason) {
         let mut why = lock(&self.reason);
         if !self.queue.is_void(ticket) {
@@ -144,23 +145,24 @@ impl Stream {
         }
     }
 
-    /// Begins no more tasks: queued and new ones stay in the queue.
+    /// Holds the stream: no more tasks begin, and queued and new ones stay in the queue.
     pub(crate) fn hold(&'static self) {
-        // A stream that is held already was stopped by an earlier call.
+        // If the stream is already held, an earlier call has stopped it, so the data of that call
+        // stays.
         if !self.queue.is_held() {
             *lock(&self.hold) = Some(StreamHold { at: Instant::now(), by: os_thread::number() });
         }
         self.queue.hold();
-        // A thread that is about to end the stream waits no longer.
+        // Wakes threads that wait to end the stream, because they do not wait for a held one.
         self.queue.unpark_threads();
     }
 
-    /// Whether the stream is held, and no task of it that has begun is left.
+    /// Whether the stream is held and has no task left that has begun.
     pub(crate) fn is_at_rest(&'static self) -> bool {
         self.queue.is_held() && polling(|| self.queue.is_at_rest(self))
     }
 
-    /// Begins tasks again, if the stream was held.
+    /// Lets tasks begin again, if the stream was held.
     pub(crate) fn release(&'static self) {
         self.queue.release();
         self.wake();
@@ -173,7 +175,7 @@ impl Stream {
     }
 
     fn note_failure(&'static self, ticket: u64, failure: Failure) {
-        // A task that was told to give up has not failed by itself, so it stops nothing.
+        // A task that was made to give up has not failed by itself, so it stops nothing.
         let stops = self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE
             && !exceptions::is_a_consequence(failure.acl_code());
         self.failures.note(ticket, failure);
@@ -196,8 +198,8 @@ impl Stream {
         let look = |at, task: &mut Task| tickets.contains(&at).then(|| task.awaits());
         let Awaited { mut ranks, threads_of } = self.look(look).flatten().unwrap_or_default();
         if ranks.is_empty() && threads_of.is_some() {
-            // It waits for another thread of its operator: so count the ranks that the operator's
-            // threads wait for.
+            // The head waits for another thread of its operator. So the ranks that the operator's
+            // threads wait for are returned.
             let others = STREAMS.live().filter(|other| other.device_id() == self.device_id());
             let look = |_, task: &mut Task| task.awaits();
             let awaited = others.filter_map(|other| polling(|| other.queue.with_head(other, look)));
@@ -208,7 +210,7 @@ impl Stream {
         ranks.into_iter().map(|rank| rank as u32).collect()
     }
 
-    /// Describes what holds the stream up, for messages.
+    /// Describes the task that the stream is at, for messages.
     pub(crate) fn waiting_for(&'static self) -> String {
         match self.look(|ticket, task| (ticket, task.describe())) {
             Some((ticket, task)) if self.queue.is_held() => {
@@ -220,7 +222,8 @@ impl Stream {
         }
     }
 
-    /// The state of a stream with unfinished work, for the error of a wait that has ended.
+    /// Describes the state of a stream with unfinished work, for the error of a wait that has
+    /// ended.
     #[cold]
     pub(crate) fn unfinished(&'static self) -> String {
         // No task of a stopped stream goes on, except one that has begun.
@@ -235,8 +238,8 @@ impl Stream {
         }
     }
 
-    /// The stopped stream for which the head waits, if it does: for a point in it, or for one in a
-    /// stream that waits so.
+    /// Returns the stopped stream for which the head waits, if there is one. The head may wait for
+    /// a point in that stream, or for a point in another stream that waits for it.
     #[cold]
     fn awaits_stopped(&'static self) -> Option<&'static Stream> {
         const MOST: usize = 16;
@@ -251,7 +254,7 @@ impl Stream {
         None
     }
 
-    /// How a held stream came to be, and the way out, for messages.
+    /// Describes how a held stream was stopped, and how it can go on, for messages.
     #[cold]
     pub(crate) fn stopped(&self) -> String {
         let since = match &*lock(&self.hold) {
@@ -263,8 +266,8 @@ impl Stream {
         )
     }
 
-    /// Looks at the head of the stream, if there is one. If a thread is polling the stream at this
-    /// moment, to help, it is given the time to leave.
+    /// Calls `look` with the head of the stream, if there is one. If a helper is polling the stream
+    /// at this moment, waits for the helper to finish, for at most [`A_LOOK`].
     pub(crate) fn look<R>(&'static self, look: impl Fn(u64, &mut Task) -> R) -> Option<R> {
         let began = Instant::now();
         loop {
@@ -281,19 +284,19 @@ impl Stream {
     }
 }
 
-/// Everything queued in some streams gives up for `reason`, but no task does so before all streams
-/// are marked. Otherwise a stream that waits for another one would take the end of that one's tasks
-/// for their completion, and go on with data that never came. Returns the last of these tasks of
-/// each stream.
+/// Makes everything queued in some streams give up for `reason`. No task gives up before all
+/// streams are marked. Otherwise a stream that waits for another one would take the end of that
+/// one's tasks for their completion, and go on with data that never came. Returns the last of these
+/// tasks of each stream.
 ///
-/// The streams come in the order of their slots, as in [`STREAMS`], each of them once.
+/// The streams must come in the order of their slots, as in [`STREAMS`], each of them once.
 pub(crate) fn void_together(
     streams: impl Iterator<Item = &'static Stream>,
     reason: &Reason,
 ) -> Vec<(&'static Stream, u64)> {
-    // A task asks for the reason before it gives up, and so waits until all locks are released. Two
-    // threads that do this at once take the locks in the same order; no other thread holds two of
-    // them.
+    // A task reads the reason before it gives up, and so waits until all locks are released. If two
+    // threads do this at once, they take the locks in the same order. No other thread holds two of
+    // the locks.
     let mut locks = Vec::new();
     let tell = |stream: &'static Stream| {
         let mut why = lock(&stream.reason);
@@ -307,7 +310,7 @@ pub(crate) fn void_together(
     told
 }
 
-/// As [`void_together`], and new tasks are refused with `code`.
+/// Does the same as [`void_together`], and makes the streams refuse new tasks with `code`.
 pub(crate) fn stop_together(
     streams: impl Iterator<Item = &'static Stream>,
     code: aclError,
@@ -350,7 +353,7 @@ impl Job for Task {
     }
 }
 
-/// Tells checked mode what a task that is over has waited for.
+/// Reports to checked mode what a task that is over has waited for.
 #[cold]
 fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: Step) -> Step {
     if let Step::Done(how) = &step
@@ -361,13 +364,13 @@ fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: Step) -> Ste
     step
 }
 
-/// Tells exception callbacks of the head of the stream, which `thread` has submitted, if it has
-/// failed.
+/// Reports the head of the stream to the exception callbacks, if it has failed. `thread` returns
+/// the thread that submitted it.
 #[inline]
 fn tell_callbacks(stream: &Stream, thread: impl FnOnce() -> u32, step: Step) -> Step {
     if let Step::Done(Err(failure)) = &step {
         exceptions::failed(failure, |code| Exception {
-            // Tasks complete in order, and the queue is locked: so the head is the next one.
+            // Tasks complete in order, and the queue is locked, so the head has the next ticket.
             task: (stream.queue.completed() + 1) as u32,
             stream: stream.index(),
             thread: thread(),
@@ -378,7 +381,7 @@ fn tell_callbacks(stream: &Stream, thread: impl FnOnce() -> u32, step: Step) -> 
     step
 }
 
-/// A task starts with its own type; its kind is forgotten when it has to stay.
+/// A task starts with its own type. The type is erased if the task has to stay in the queue.
 impl<B: TaskBody<Stream>> Fresh<Task> for B {
     #[inline]
     fn start(&mut self, stream: &'static Stream) -> Step {
@@ -399,7 +402,7 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
 
-    /// A task that waits until it is told to give up.
+    /// A task that waits until it is made to give up.
     struct Stuck;
 
     impl TaskBody<Stream> for Stuck {

@@ -17,7 +17,7 @@ pub(crate) enum Product {
 const GIB: u64 = 1 << 30;
 
 impl Product {
-    /// By the number that `AscendExtBlockConfig` uses.
+    /// Returns the product with the number that `AscendExtBlockConfig` uses.
     pub(crate) fn from_number(number: u32) -> Option<Product> {
         match number {
             2 => Some(Product::A2),
@@ -27,7 +27,7 @@ impl Product {
         }
     }
 
-    /// By the name that the environment variable uses.
+    /// Returns the product with the name that the environment variable uses.
     pub(crate) fn from_name(name: &str) -> Option<Product> {
         match name.to_ascii_lowercase().as_str() {
             "a2" => Some(Product::A2),
@@ -37,8 +37,8 @@ impl Product {
         }
     }
 
-    /// The name that `aclrtGetSocName` returns; NUL-terminated. Programs look at its first letters.
-    /// Each product has the name of a chip whose numbers of cores are known.
+    /// Returns the name that `aclrtGetSocName` returns, NUL-terminated. Programs check its first
+    /// letters. Each product has the name of a chip whose numbers of cores are known.
     pub(crate) fn soc_name(self) -> &'static std::ffi::CStr {
         match self {
             Product::A2 => c"Ascend910B2",
@@ -47,7 +47,7 @@ impl Product {
         }
     }
 
-    /// As the rules for kernels name it.
+    /// Returns the product as the rules for kernels name it.
     pub(crate) fn of_kernels(self) -> check::Product {
         match self {
             Product::A2 => check::Product::A2,
@@ -64,7 +64,7 @@ impl Product {
         self.of_kernels().vector_cores()
     }
 
-    /// The local memory of a vector core in bytes, where it is known.
+    /// Returns the size of the local memory of a vector core in bytes, if it is known.
     pub(crate) fn bytes_of_a_vector_core(self) -> Option<u64> {
         match self {
             Product::A2 | Product::A3 => Some(192 << 10),
@@ -72,7 +72,7 @@ impl Product {
         }
     }
 
-    /// The cache in bytes, where it is known.
+    /// Returns the size of the L2 cache in bytes, if it is known.
     pub(crate) fn l2_bytes(self) -> Option<u64> {
         match self {
             Product::A2 => Some(192 << 20),
@@ -80,7 +80,7 @@ impl Product {
         }
     }
 
-    /// Device memory in bytes, if nobody says otherwise.
+    /// Returns the default size of device memory in bytes.
     pub(crate) fn default_memory(self) -> u64 {
         match self {
             Product::A2 | Product::A3 => 64 * GIB,
@@ -88,7 +88,7 @@ impl Product {
         }
     }
 
-    /// How many bytes of memory an allocation of `size` bytes takes up.
+    /// Returns the number of bytes of memory that an allocation of `size` bytes takes up.
     pub(crate) fn charged_size(self, size: usize) -> Option<usize> {
         let padding = match self {
             Product::A2 | Product::A3 => 32,
@@ -113,9 +113,9 @@ impl Product {
     }
 }
 
-/// MiB of each of the two parts of a communication buffer, if nobody says otherwise.
+/// The default size of each of the two parts of a communication buffer, in MiB.
 pub(crate) const BUFFER_MEGABYTES: u32 = 200;
-/// How long an operation of HCCL waits for the first contact with a peer, if nobody says otherwise.
+/// The default time limit of an operation of HCCL for the first contact with a peer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a running operation of HCCL waits for a peer, if nobody says otherwise.
+/// The default time limit of a running operation of HCCL for its peers.
 pub(crate) const EXEC_TIMEOUT: Duration = Duration::from_secs(1836);

@@ -1,12 +1,12 @@
 //! Reads of the program's own memory at addresses that may be wrong.
 //!
-//! The kernel does the copy: memory that is not mapped is an error, where a load would end the
-//! process with a signal.
+//! The kernel copies the bytes. So memory that is not mapped is an error, whereas a load would end
+//! the process with a signal.
 
 use std::mem::MaybeUninit;
 
-/// How many bytes at an address could be read into `to`, from the first one on. `None` when the
-/// kernel refuses to copy for reasons of its own.
+/// Reads bytes at an address into `to`. Returns the number of bytes that could be read, from the
+/// first one on. Returns `None` if the kernel refuses to copy for other reasons.
 pub(crate) fn read(address: usize, to: &mut [MaybeUninit<u8>]) -> Option<usize> {
     // Miri has no such call.
     if cfg!(miri) {

@@ -1,9 +1,9 @@
-//! How far a task queue is: its counters, and points in it.
+//! The progress of a task queue: its counters, and points in it.
 
 use ascend_sync::{AtomicU64, Ordering};
 
-/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the lock
-/// or the queue held.
+/// The counters that callers may map (`AscendExtProgress`). They are one cache line, which is
+/// written while the lock or the queue is held.
 #[repr(C, align(64))]
 pub(crate) struct Progress {
     pub(crate) submitted: AtomicU64,
@@ -22,21 +22,21 @@ impl Progress {
         }
     }
 
-    /// The ticket of the newest job.
+    /// Returns the ticket of the newest job.
     #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }
 
-    /// Every job up to this ticket is finished.
+    /// Returns the ticket up to which every job is finished.
     #[inline]
     pub(crate) fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 }
 
-/// A point in a task queue: behind a job. Freed memory waits for these points, and `memory` need
-/// not know queues or jobs.
+/// A point in a task queue, after a job. Freed memory is reused once such points are complete. The
+/// type hides the queue, so that `memory` does not depend on queues or jobs.
 #[derive(Clone, Copy)]
 pub(crate) struct QueuePoint {
     progress: &'static Progress,
@@ -44,18 +44,18 @@ pub(crate) struct QueuePoint {
 }
 
 impl QueuePoint {
-    /// The point behind the newest job.
+    /// Returns the point after the newest job.
     pub(crate) fn now(progress: &'static Progress) -> QueuePoint {
         QueuePoint { progress, ticket: progress.submitted() }
     }
 
-    /// Every job before it is finished.
+    /// Whether every job before the point is finished.
     pub(crate) fn is_complete(self) -> bool {
         self.progress.completed() >= self.ticket
     }
 }
 
-/// Whether they all are complete. Those that are need not be looked at again.
+/// Whether all points are complete. Removes those that are, so that they are not checked again.
 pub(crate) fn are_complete(points: &mut Vec<QueuePoint>) -> bool {
     points.retain(|point| !point.is_complete());
     points.is_empty()

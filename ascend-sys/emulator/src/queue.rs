@@ -1,21 +1,21 @@
-//! The protocol of a stream: jobs enter in order, run one after the other, and no waiter is
-//! forgotten.
+//! The protocol of a stream: jobs enter in order and run one after the other, and no waiter is
+//! missed.
 //!
-//! A queue is no thread: it is polled. A thread polls it when it submits, when it waits, and when
-//! it makes a parked job runnable. One thread at a time has the *lock* (a try-lock); no thread
-//! waits for the lock. These rules make it safe to sleep on a queue:
+//! A queue has no thread of its own: threads poll it. A thread polls it when it submits, when it
+//! waits, and when it makes a parked job runnable. One thread at a time has the *lock* (a
+//! try-lock); no thread waits for the lock. These rules make it safe to sleep on a queue:
 //!
 //! 1. A thread that wants to poll and finds the lock taken leaves a note (`kick`) and tries once
-//!    more. The holder looks at the note after it has given the lock back. Both steps on the lock
-//!    are read-modify-writes, so at least one of the two sees the other.
+//!    more. The holder checks the note after it has released the lock. Both steps on the lock are
+//!    read-modify-writes, so at least one of the two sees the other.
 //! 2. A sleeper registers with the ticket that it waits for, and only then takes the lock once: it
-//!    polls, and arms the parked head. The sleeper sees a completion before that hold; a completion
-//!    after that hold sees the registration.
+//!    polls, and arms the parked head. The sleeper sees every completion before it held the lock,
+//!    and every completion after that sees the registration.
 //! 3. `completed` is written only with the lock held, in ticket order, after the job is done with
 //!    all memory.
 //!
-//! A job that panics, which is a defect of ours, gives up and fails. The thread that polled it,
-//! which may be any thread, goes on.
+//! A job that panics, which is a defect of the emulator, gives up and fails. The thread that polled
+//! it, which may be any thread, goes on.
 //!
 //! The loom models, in `queue_models.rs`, check exactly these three rules.
 
@@ -41,11 +41,11 @@ const HELD: i32 = i32::MIN;
 /// The result of a poll of a job.
 #[derive(Debug)]
 pub(crate) enum JobStep<F> {
-    /// Finished, and done with all memory, also when it failed.
+    /// The job is finished, and done with all memory, even if it failed.
     Done(Result<(), F>),
-    /// Nothing to do before something else happens.
+    /// There is nothing to do until something else happens.
     Park,
-    /// A piece of work is done (at most about 20 microseconds), more can be done at once.
+    /// A piece of work is done (at most about 20 microseconds), and more can be done at once.
     Again,
 }
 
@@ -53,32 +53,32 @@ pub(crate) enum JobStep<F> {
 pub(crate) trait Job: Sized {
     /// The stream that the queue belongs to.
     type Owner: 'static;
-    /// Why a job failed.
+    /// The reason why a job failed.
     type Failure;
 
     /// Makes progress. Called with the lock held.
     fn poll(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
-    /// Arranges that the queue is woken when a poll may help: the job is parked and a waiter is
-    /// about to sleep. True when that has already happened.
+    /// Arranges that the queue is woken when a poll may help. Called when the job is parked and a
+    /// waiter is about to sleep. Returns true if that has already happened.
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
-    /// Gives up, as soon as nothing of the job touches memory any more: its ticket was voided.
+    /// Gives up, as soon as nothing of the job touches memory any more. Called because the ticket
+    /// of the job was voided.
     fn give_up(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
-    /// The same for a job that has panicked.
+    /// Gives up like [`give_up`](Self::give_up). Called because the job has panicked.
     fn panicked(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
-    /// Called before `completed` covers the failed ticket.
+    /// Notes a failure. Called before `completed` covers the failed ticket.
     fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
-    /// Polls the queue of `owner`, now or as soon as the calling thread is out of the poll it is
-    /// in.
+    /// Polls the queue of `owner` now, or as soon as the calling thread has left its current poll.
     fn wake(owner: &'static Self::Owner);
 }
 
-/// A job as it is submitted. Most jobs are done at once: they run where they were made. Only jobs
-/// that have to stay become jobs of the queue, which are moved and kept.
+/// A job as it is submitted. Most jobs are done at once, so they run where they were made. Only
+/// jobs that have to stay become jobs of the queue, which are moved and kept.
 pub(crate) trait Fresh<J: Job> {
-    /// As [`Job::poll`].
+    /// Does the same as [`Job::poll`].
     fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure>;
-    /// Makes the job that stays in the queue: it takes hold of everything that the submitting call
-    /// only lends it.
+    /// Makes the job that stays in the queue. This job takes hold of everything that the submitting
+    /// call only lends it.
     fn into_job(self) -> J;
 }
 
@@ -94,13 +94,13 @@ impl<J: Job> Fresh<J> for J {
     }
 }
 
-/// Calls into a job; `None` when it panics. The models handle panics themselves.
+/// Calls into a job. Returns `None` if the job panics. The models handle panics themselves.
 #[inline]
 fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     if cfg!(loom) { Some(call()) } else { catch_unwind(AssertUnwindSafe(call)).ok() }
 }
 
-/// Ends a job that has panicked. A job that cannot even give up stays for ever, because it may
+/// Ends a job that has panicked. If the job cannot even give up, it stays for ever, because it may
 /// still touch memory.
 #[cold]
 fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure> {
@@ -116,7 +116,7 @@ pub(crate) enum Outcome {
     Parked,
     /// There is more to run, but the budget is used up.
     Runnable,
-    /// Another thread has the lock, and will look again.
+    /// Another thread has the lock, and will check again.
     Busy,
 }
 
@@ -146,9 +146,9 @@ struct RegisteredWaiter<O: 'static> {
 pub(crate) enum Readiness {
     /// The ticket is complete.
     Done,
-    /// Poll again, there is something to do.
+    /// There is something to do, so the thread must poll again.
     Retry,
-    /// Nothing to do: a completion or a wake-up will come.
+    /// There is nothing to do: a completion or a wake-up will come.
     Sleep,
 }
 
@@ -157,9 +157,9 @@ pub(crate) struct TaskQueue<J: Job> {
     queue: SpinLock<VecDeque<(u64, J)>>,
     head: TryLock<Option<(u64, J)>>,
     kick: AtomicBool,
-    /// The number of registered waiters in `waiters`: read after every completion.
+    /// The number of registered waiters in `waiters`. It is read after every completion.
     armed: AtomicU32,
-    /// 0 when open, [`HELD`], or the code with which new jobs are refused.
+    /// 0 if the gate is open, [`HELD`], or the code with which new jobs are refused.
     gate: AtomicI32,
     /// Jobs with tickets up to this one give up instead of running.
     void: AtomicU64,
@@ -180,13 +180,13 @@ impl<J: Job> TaskQueue<J> {
         }
     }
 
-    /// The ticket of the newest job.
+    /// Returns the ticket of the newest job.
     #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.progress.submitted()
     }
 
-    /// Every job up to this ticket is finished.
+    /// Returns the ticket up to which every job is finished.
     #[inline]
     pub(crate) fn completed(&self) -> u64 {
         self.progress.completed()
@@ -194,8 +194,8 @@ impl<J: Job> TaskQueue<J> {
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        // In this order: `completed` never passes `submitted`, so if they are equal here they were
-        // equal at the second load.
+        // The order of the loads matters: `completed` never passes `submitted`, so if they are
+        // equal here, they were equal at the second load.
         let completed = self.completed();
         completed == self.submitted()
     }
@@ -207,7 +207,8 @@ impl<J: Job> TaskQueue<J> {
     }
 
     /// Appends a job and polls once, so that a small job on an idle queue is complete when this
-    /// returns. The error is the code that the gate was closed with.
+    /// returns. `job` is `None` afterwards, unless the job is refused. The error is the code with
+    /// which the gate was closed.
     #[inline]
     pub(crate) fn submit<F: Fresh<J>>(
         &self,
@@ -258,7 +259,7 @@ impl<J: Job> TaskQueue<J> {
             None => Some(JobStep::Done(Ok(()))),
         };
         let outcome = match step {
-            // The job is dropped before it is counted, as everywhere.
+            // The job is dropped before it counts as complete, as everywhere.
             Some(JobStep::Done(Ok(()))) => {
                 *job = None;
                 self.progress.completed.store(ticket, Ordering::Release);
@@ -307,7 +308,7 @@ impl<J: Job> TaskQueue<J> {
             let outcome = head.with(|head| self.run(owner, head, budget));
             drop(head);
             self.notify();
-            // If there is more to run anyway, the next poll sees what the note is about. (The
+            // If there is more to run anyway, the next poll handles the reason for the note. (The
             // housekeeper leaves a note at every tick.)
             if outcome == Outcome::Runnable || !self.kick.load(Ordering::Acquire) {
                 return outcome;
@@ -315,7 +316,7 @@ impl<J: Job> TaskQueue<J> {
         }
     }
 
-    /// Takes the lock, or leaves a note for its holder.
+    /// Takes the lock, or leaves a note for its holder and returns `None`.
     fn try_head(&self) -> Option<ascend_sync::TryLockGuard<'_, Option<(u64, J)>>> {
         let head = self.head.try_take().or_else(|| {
             self.kick.store(true, Ordering::Release);
@@ -334,7 +335,7 @@ impl<J: Job> TaskQueue<J> {
         mut budget: u32,
     ) -> Outcome {
         loop {
-            // Asked first: the queue may be released as soon as no job has begun.
+            // Checked first, because the queue may be released as soon as no job has begun.
             let held = head.is_none() && self.is_held();
             if head.is_none() {
                 *head = self.next(&mut self.queue.lock());
@@ -364,8 +365,8 @@ impl<J: Job> TaskQueue<J> {
     #[inline]
     fn finish(&self, owner: &'static J::Owner, ticket: u64, result: Result<(), J::Failure>) {
         if let Err(failure) = result {
-            // The failure is noted before it is counted: a thread that sees the count can ask for
-            // the failure.
+            // The failure is noted before it is counted, so that a thread that sees the count can
+            // get the failure.
             J::failed(owner, ticket, failure);
             let failed = self.progress.failed.load(Ordering::Relaxed);
             self.progress.failed.store(failed + 1, Ordering::Release);
@@ -383,8 +384,8 @@ impl<J: Job> TaskQueue<J> {
 
     #[cold]
     fn notify_slowly(&self) {
-        // Waiters are taken one at a time, so that nothing is collected and no waiter is woken with
-        // the lock held.
+        // Waiters are taken one at a time, so that no list is built and no waiter is woken with the
+        // lock held.
         while let Some(waiter) = self.take_due() {
             match waiter {
                 QueueWaiter::Thread(thread) => thread.unpark(),
@@ -402,9 +403,9 @@ impl<J: Job> TaskQueue<J> {
         Some(registered.waiter)
     }
 
-    /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to
-    /// sleep may park. If it goes on for another reason than the completion, it calls
-    /// [`TaskQueue::forget_thread`].
+    /// Registers a waiter for `ticket`, then polls and arms the head. A thread that gets
+    /// [`Readiness::Sleep`] may park. If it then goes on for another reason than the completion, it
+    /// must call [`TaskQueue::forget_thread`].
     pub(crate) fn register(
         &self,
         owner: &'static J::Owner,
@@ -443,14 +444,15 @@ impl<J: Job> TaskQueue<J> {
         }
     }
 
-    /// Removes the calling thread from the list.
+    /// Removes a thread from the waiters.
     pub(crate) fn forget_thread(&self, thread: &Thread) {
         let mut waiters = lock(&self.waiters);
         waiters.retain(|w| !matches!(&w.waiter, QueueWaiter::Thread(t) if t.id() == thread.id()));
         self.armed.store(waiters.len() as u32, Ordering::Release);
     }
 
-    /// Wakes every sleeping thread, for any ticket: there is work that it could help with.
+    /// Wakes every sleeping thread, whatever its ticket, because there is work that it could help
+    /// with. Returns whether there was a thread.
     pub(crate) fn unpark_threads(&self) -> bool {
         if self.armed.load(Ordering::Acquire) == 0 {
             return false;
@@ -466,7 +468,8 @@ impl<J: Job> TaskQueue<J> {
         any
     }
 
-    /// Everything submitted so far gives up instead of running. Returns the last voided ticket.
+    /// Makes everything submitted so far give up instead of running. Returns the last voided
+    /// ticket.
     pub(crate) fn void_all(&self) -> u64 {
         let _order = self.queue.lock();
         let last = self.progress.submitted.load(Ordering::Relaxed);
@@ -474,7 +477,7 @@ impl<J: Job> TaskQueue<J> {
         last
     }
 
-    /// Whether the job with this ticket has been told to give up.
+    /// Whether the job with this ticket must give up.
     pub(crate) fn is_void(&self, ticket: u64) -> bool {
         ticket <= self.void.load(Ordering::Acquire)
     }
@@ -484,18 +487,19 @@ impl<J: Job> TaskQueue<J> {
         self.void.fetch_max(ticket, Ordering::AcqRel);
     }
 
-    /// Returns the ticket of the newest job behind the head for which `is_such` is true.
+    /// Returns the ticket of the newest job after the head for which `is_such` is true.
     pub(crate) fn newest_waiting(&self, is_such: impl Fn(&J) -> bool) -> Option<u64> {
         let queue = self.queue.lock();
         queue.iter().rev().find(|(_, job)| is_such(job)).map(|(ticket, _)| *ticket)
     }
 
-    /// Whether there is a job behind the head for which `is_such` is true.
+    /// Whether there is a job after the head for which `is_such` is true.
     pub(crate) fn has_waiting(&self, is_such: impl Fn(&J) -> bool) -> bool {
         self.queue.lock().iter().any(|(_, job)| is_such(job))
     }
 
-    /// Looks at the parked or running head, if no thread has the lock.
+    /// Calls `look` with the parked or running head, if no thread has the lock. Otherwise returns
+    /// `None`.
     pub(crate) fn with_head<R>(
         &self,
         owner: &'static J::Owner,

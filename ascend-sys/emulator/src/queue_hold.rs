@@ -1,27 +1,28 @@
-//! The gate of a queue: open, held, or closed with the code that new jobs are refused with.
+//! The gate of a queue: open, held, or closed with the code with which new jobs are refused.
 //!
-//! A *held* queue accepts jobs and begins none (`aclrtStreamStop`). A job that has begun goes on,
-//! and a job with a void ticket gives up all the same. The gate is read under the queue's lock
-//! before a job begins, and written under it, so no job is taken once [`TaskQueue::hold`] has
-//! returned. A job that was taken before counts as begun.
+//! A *held* queue accepts jobs but does not begin them (`aclrtStreamStop`). A job that has begun
+//! goes on, and a job with a void ticket still gives up. The gate is read under the queue's lock
+//! before a job begins, and written under the same lock, so no job is taken once
+//! [`TaskQueue::hold`] has returned. A job that was taken before counts as begun.
 
 use super::{HELD, Job, TaskQueue};
 use ascend_sync::Ordering;
 use std::collections::VecDeque;
 
 impl<J: Job> TaskQueue<J> {
-    /// From now on new jobs are refused with `code`; 0 opens the queue again.
+    /// Closes the gate: from now on, new jobs are refused with `code`. A `code` of 0 opens the gate
+    /// again.
     pub(crate) fn set_gate(&self, code: i32) {
         let _order = self.queue.lock();
         self.gate.store(code, Ordering::Relaxed);
     }
 
-    /// Begins no more jobs. A closed gate stays closed.
+    /// Holds the queue: no more jobs begin. A closed gate stays closed.
     pub(crate) fn hold(&self) {
         self.change_gate(0, HELD);
     }
 
-    /// Begins jobs again, if the queue was held. The caller polls.
+    /// Lets jobs begin again, if the queue was held. The caller must poll afterwards.
     pub(crate) fn release(&self) {
         self.change_gate(HELD, 0);
     }
@@ -37,7 +38,7 @@ impl<J: Job> TaskQueue<J> {
         self.gate.load(Ordering::Relaxed) == HELD
     }
 
-    /// Whether the queue is held, and no job that has begun is left.
+    /// Whether the queue is held and has no job left that has begun.
     pub(crate) fn is_at_rest(&self, owner: &'static J::Owner) -> bool {
         let Some(mut head) = self.try_head() else { return false };
         let rests = head.with(|head| head.is_none()) && self.is_held();

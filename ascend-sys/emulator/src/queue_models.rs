@@ -1,7 +1,8 @@
-//! Loom explores every interleaving of the protocol in `queue`: no waiter sleeps for ever,
-//! `completed` only grows, and jobs finish in the order of their tickets.
+//! Loom explores every interleaving of the protocol in `queue`. The models check that no waiter
+//! sleeps for ever, that `completed` only grows, and that jobs finish in the order of their
+//! tickets.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`
+//! Run them by `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`.
 
 use super::*;
 use loom::sync::Arc;
@@ -17,7 +18,7 @@ struct QueueModel {
 
 enum Probe {
     Small,
-    /// Done when the signal is given; asks for a wake-up when armed.
+    /// Done when the signal is given. It requests a wake-up when it is armed.
     Signal(Arc<GivenSignal>),
     /// Done when another queue has completed a ticket.
     Other(&'static QueueModel, u64),
@@ -85,8 +86,8 @@ impl Job for Probe {
     }
 }
 
-/// An object that leaks through an `Arc`, which the model gives back: loom needs every object of a
-/// run to be dropped in it.
+/// The owner of a stream of a model, which frees the stream when it is dropped: loom needs every
+/// object of a run to be dropped in that run.
 struct Owned(*mut QueueModel);
 
 impl Owned {
@@ -108,7 +109,7 @@ impl Drop for Owned {
 }
 
 impl QueueModel {
-    /// The sleep of `executor::block`, without its spinning, yielding and naps.
+    /// Sleeps as `executor::block` does, without its spinning, yielding and naps.
     fn wait(&'static self, ticket: u64) {
         let me = loom::thread::current();
         while self.queue.completed() < ticket {
@@ -165,7 +166,7 @@ fn loom_two_submitters_and_a_sleeper() {
     });
 }
 
-/// A submitter that finds the lock taken goes away, so the holder looks again when it is done.
+/// A submitter that finds the lock taken does not wait, so the holder checks again when it is done.
 #[test]
 fn loom_two_submitters_and_nobody_waits() {
     check(|| {
@@ -173,7 +174,7 @@ fn loom_two_submitters_and_nobody_waits() {
         let model = owned.get();
         let submit = move || {
             let (_, mut outcome) = model.queue.submit(model, &mut Some(Probe::Small)).unwrap();
-            // A worker runs the rest that the budget of a submitter leaves.
+            // A worker runs the work that the budget of a submitter leaves.
             while matches!(outcome, Outcome::Runnable) {
                 outcome = model.queue.poll(model, 4);
             }

@@ -1,4 +1,4 @@
-//! Jobs that panic.
+//! Tests of jobs that panic.
 
 use super::*;
 
@@ -7,7 +7,8 @@ struct TestStream {
     failed: Mutex<Vec<u64>>,
 }
 
-/// A job that parks first, then panics; some also panic when they are told to give up.
+/// A job that parks first, then panics, and also panics when it must give up. If `gives_up` is
+/// false, it even panics when its panic is handled.
 struct Careless {
     parks: u32,
     gives_up: bool,

@@ -1,8 +1,8 @@
 //! Callbacks that a thread of the program runs: `aclrtSubscribeReport`, `aclrtProcessReport`,
 //! `aclrtLaunchCallback`.
 //!
-//! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A
-//! blocking callback holds its stream up until it returns.
+//! A thread subscribes to streams and polls. A callback in such a stream goes to the queue of the
+//! thread. A blocking callback blocks its stream until it returns.
 
 use crate::callback::{CallbackJob, Caller, HostFunction, run_elsewhere};
 use crate::message::{Failure, fail};
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The queue of a thread, and how many streams it serves.
+/// The queue of a thread, and the number of streams that it serves.
 #[derive(Default)]
 struct Inbox {
     streams: usize,
@@ -31,7 +31,7 @@ struct Inbox {
 static INBOXES: LazyLock<Mutex<HashMap<u64, Inbox>>> = LazyLock::new(Mutex::default);
 static ARRIVED: Condvar = Condvar::new();
 
-/// `aclrtSubscribeReport`.
+/// `aclrtSubscribeReport`: makes a thread run the callbacks of a stream.
 pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
     let mut inboxes = lock(&INBOXES);
     if thread == 0 || stream.subscriber.load(Ordering::Acquire) != 0 {
@@ -46,23 +46,24 @@ pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Fail
     Ok(())
 }
 
-/// `aclrtUnSubscribeReport`. Callbacks that the thread has not run yet run on a thread of the
-/// runtime.
+/// `aclrtUnSubscribeReport`: ends a subscription. Callbacks that the thread has not run yet run on a
+/// thread of the runtime.
 pub(crate) fn unsubscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
     end_subscription(thread, stream)?.into_iter().try_for_each(run_elsewhere)
 }
 
-/// The stream goes, and its queued tasks give up: its thread need not be waited for. Callbacks that
-/// the stream waits for are not called any more, also if it has not given them up yet.
+/// Ends the subscription of a stream that ends and whose queued tasks give up. Does not wait for
+/// the thread. Callbacks that the stream waits for are not called any more, even if the stream has
+/// not given them up yet.
 pub(crate) fn release(stream: &'static Stream) {
     let thread = stream.subscriber.load(Ordering::Acquire);
     if thread == 0 {
         return;
     }
-    // Somebody else may have ended the subscription just now.
+    // Another thread may have ended the subscription just now.
     let left = end_subscription(thread, stream).unwrap_or_default();
     for job in left.into_iter().filter(|job| job.caller.is_none()) {
-        // A callback without a thread is as lost as its stream.
+        // If no thread can be started, the callback is lost, like its stream.
         let _ = run_elsewhere(job);
     }
 }
@@ -91,9 +92,10 @@ fn end_subscription(thread: u64, stream: &'static Stream) -> Result<Vec<Callback
     Ok(own.into_iter().map(|(_, job)| job).collect())
 }
 
-/// `aclrtProcessReport`: waits for a callback for the calling thread, and runs all that are there.
+/// `aclrtProcessReport`: waits for a callback for the calling thread, and runs all callbacks that
+/// have come.
 pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
-    // SAFETY: asks for the number of the calling thread, nothing else.
+    // SAFETY: only returns the number of the calling thread.
     let thread = unsafe { libc::pthread_self() } as u64;
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut inboxes = lock(&INBOXES);
@@ -104,7 +106,7 @@ pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
                 "the calling thread is subscribed to no stream"
             );
         };
-        // A stream that was aborted has given up those that nobody has called yet.
+        // A stream that was aborted has given up the callbacks that no thread has called yet.
         inbox.jobs.retain(|(_, job)| !job.is_given_up());
         if !inbox.jobs.is_empty() {
             let jobs = std::mem::take(&mut inbox.jobs);
@@ -126,7 +128,8 @@ pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
     }
 }
 
-/// `aclrtLaunchCallback`.
+/// `aclrtLaunchCallback`: submits a callback to a stream. If `blocks` is true, the stream waits for
+/// its return.
 pub(crate) fn launch(
     function: HostFunction,
     argument: *mut c_void,
@@ -156,7 +159,8 @@ pub(crate) struct Callback {
 unsafe impl Send for Callback {}
 
 impl Callback {
-    /// Gives the callback to the thread that is subscribed; `caller` waits for it.
+    /// Passes the callback to the thread that is subscribed. `caller` is the stream that waits for
+    /// the callback, if one does.
     fn hand_over(&self, stream: &'static Stream, caller: Option<Caller>) -> Result<(), Failure> {
         let mut inboxes = lock(&INBOXES);
         let Some(inbox) = inboxes.get_mut(&stream.subscriber.load(Ordering::Acquire)) else {
@@ -227,7 +231,8 @@ mod tests {
         subscribe(1, stream).unwrap();
         launch(count, pointer(&CALLED), true, stream).unwrap();
         let looked = stream.queue.with_head(stream, |_, _| {
-            // As by another thread while this one polls: the task cannot give up yet.
+            // Another thread destroys the stream while this one polls it, so the task cannot give
+            // up yet.
             let destroy =
                 || stream_end::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
             std::thread::scope(|scope| scope.spawn(destroy).join().unwrap());

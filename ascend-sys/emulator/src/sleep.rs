@@ -1,9 +1,10 @@
-//! The threads that sleep in our calls, and what each waits for.
+//! The threads that sleep in calls of the emulator, and what each of them waits for.
 //!
-//! Only waits count that nothing but another thread, or a stream, can end: one with a short limit
-//! ends by itself. A thread that waits in slices, and says so, sleeps on between them as long as it
-//! waits for the same thing. Whether anybody is left to end a wait is found out by
-//! [`deadlock`](crate::deadlock), which can end one itself: with a verdict.
+//! A wait counts only if nothing but another thread or a stream can end it. A wait with a short
+//! limit does not count, because it ends by itself. A thread that waits in slices, and reports
+//! this, counts as asleep between the slices as long as it waits for the same thing.
+//! [`deadlock`](crate::deadlock) determines whether any thread or stream is left that can end a
+//! wait. It can also end a wait itself, with a verdict.
 
 use crate::bell;
 use crate::executor::cores::this_thread;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A wait with a limit shorter than this is no sleep.
+/// A wait with a limit shorter than this does not count as sleep.
 pub(crate) const SHORT: Duration = Duration::from_secs(30);
 
 /// The condition that a thread waits for.
@@ -21,22 +22,23 @@ pub(crate) const SHORT: Duration = Duration::from_secs(30);
 pub(crate) enum Until {
     /// A point of a stream.
     Mark,
-    /// The same, as a number, and the caller has said that it goes on with the same wait after this
-    /// slice.
+    /// A point of a stream, as a number. The caller has reported that it continues the same wait
+    /// after this slice.
     SlicedMark(u64),
-    /// Other threads of the program. Only the program knows the reason, and announces the wait.
+    /// Other threads of the program. The program announces the wait, and only the program has the
+    /// reason.
     Said,
-    /// Other threads: a call of ours that waits for their calls.
+    /// Other threads, for whose calls a call of the emulator waits.
     Call(Arc<WaitingCall>),
 }
 
 /// The processes whose calls can end the wait of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Enders {
-    /// Those of this process, and of others by their [names](crate::processes::peer::Home::name),
-    /// if there are any.
+    /// The calls of this process, and of other processes with these
+    /// [names](crate::processes::peer::Home::name), if there are any.
     Processes(Vec<u64>),
-    /// Those of any process.
+    /// The calls of any process.
     Anybody,
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct WaitingCall {
     pub(crate) ends: Enders,
     thread: Thread,
     verdict: OnceLock<Arc<str>>,
-    /// It was printed that it waits.
+    /// Whether the wait was printed.
     is_told: AtomicBool,
 }
 
@@ -61,31 +63,30 @@ impl WaitingCall {
         Self { text, block, since: Instant::now(), ends, thread, verdict, is_told }
     }
 
-    /// Ends the wait, because nobody can.
+    /// Ends the wait, because nothing else can end it.
     pub(crate) fn give_up(&self, why: Arc<str>) {
         if self.verdict.set(why).is_ok() {
             self.thread.unpark();
         }
     }
 
-    /// Whether this is the first call of this function. The first caller tells the program about
-    /// the wait.
+    /// Returns true only at the first call. That caller prints the wait.
     pub(crate) fn is_told_first(&self) -> bool {
         !self.is_told.swap(true, Ordering::Relaxed)
     }
 
-    /// Why nobody can end the wait.
+    /// Returns the reason why nothing can end the wait, if the wait was given up.
     pub(crate) fn verdict(&self) -> Option<Arc<str>> {
         self.verdict.get().cloned()
     }
 }
 
-/// A thread that has slept in a call.
+/// The record of a thread that has slept in a call.
 struct SleepRecord {
-    /// The kernel's number.
+    /// The kernel's number of the thread.
     number: i32,
     asleep: AtomicBool,
-    /// How often it has found, asleep, that its wait is not over.
+    /// How often the thread has checked, asleep, and found that its wait is not over.
     looked: AtomicU64,
     state: Mutex<SleepState>,
 }
@@ -98,14 +99,14 @@ struct SleepState {
 }
 
 static THREADS: Mutex<Vec<Arc<SleepRecord>>> = Mutex::new(Vec::new());
-/// How many threads sleep in calls that wait for calls of others.
+/// The number of threads that sleep in calls that wait for calls of others.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads of the emulator that do nothing by themselves: by their numbers, since others can have
-/// their names.
+/// The kernel's numbers of the emulator's threads, which do nothing by themselves. Names would not
+/// do, because other threads can have the same names.
 static OWN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
-/// The calling thread is one of the emulator's own, until this is dropped.
+/// Marks the calling thread as one of the emulator's own, until this is dropped.
 pub(crate) struct OwnThread(i32);
 
 impl OwnThread {
@@ -127,7 +128,7 @@ pub(crate) fn is_own(number: i32) -> bool {
     lock(&OWN).contains(&number)
 }
 
-/// Leaves the list when its thread ends.
+/// Removes the record of a thread from the list when the thread ends.
 struct Registration(Arc<SleepRecord>);
 
 impl Drop for Registration {
@@ -140,8 +141,8 @@ thread_local! {
     static REGISTRATION: RefCell<Option<Registration>> = const { RefCell::new(None) };
 }
 
-/// The record of the calling thread. `None` for one that ends: it may still wait, in the drop of a
-/// thread local.
+/// Returns the record of the calling thread. `None` if the thread is ending: it may still wait, in
+/// the drop of a thread local.
 fn record() -> Option<Arc<SleepRecord>> {
     let register = || {
         let record = Arc::new(SleepRecord {
@@ -159,14 +160,15 @@ fn record() -> Option<Arc<SleepRecord>> {
     REGISTRATION.try_with(get).ok()
 }
 
-/// The calling thread waits until this is dropped.
+/// Marks the calling thread as waiting, until this is dropped.
 pub(crate) struct Asleep {
     record: Option<Arc<SleepRecord>>,
     is_call: bool,
 }
 
 impl Asleep {
-    /// `patience` is how long the thread means to wait in all, maybe in several calls.
+    /// Marks the calling thread as waiting, if the wait counts. `patience` is the time that the
+    /// thread intends to wait in total, possibly in several calls.
     pub(crate) fn new(until: Option<Until>, patience: Option<Duration>) -> Asleep {
         let is_long = patience.is_none_or(|patience| patience >= SHORT);
         let Some(until) = until.filter(|_| is_long) else {
@@ -185,7 +187,7 @@ impl Asleep {
         Asleep { record, is_call }
     }
 
-    /// The thread has looked, and its wait is not over.
+    /// Notes that the thread has checked its wait, and that the wait is not over.
     pub(crate) fn looked(&self) {
         if let Some(record) = &self.record {
             record.looked.fetch_add(1, Ordering::Release);
@@ -220,8 +222,8 @@ impl SleepRecord {
     }
 }
 
-/// The calling thread announces that it waits for other threads, for `patience` in all, and has
-/// just found that it has to. With zero it announces that it goes on.
+/// Announces that the calling thread waits for other threads, for `patience` in total, and has just
+/// found that its wait is not over. With zero, announces that the thread goes on.
 pub(crate) fn say(patience: Duration) {
     let Some(record) = record() else { return };
     if patience >= SHORT {
@@ -239,14 +241,14 @@ pub(crate) fn any_calls() -> bool {
 
 /// A thread that is asleep.
 pub(crate) struct SleepingThread {
-    /// The kernel's number.
+    /// The kernel's number of the thread.
     pub(crate) number: i32,
     pub(crate) until: Until,
     pub(crate) sleeps: u64,
     pub(crate) looked: u64,
 }
 
-/// All threads that sleep now.
+/// Returns all threads that sleep now.
 pub(crate) fn sleepers() -> Vec<SleepingThread> {
     let threads = lock(&THREADS);
     let asleep = threads.iter().filter(|record| record.asleep.load(Ordering::Acquire));

@@ -1,18 +1,18 @@
 //! Streams that sleep until something changes.
 //!
-//! A stream is added before it checks whether the change has come, and a thread that changes
-//! something wakes them afterwards. So at least one of the two sees the other.
+//! A stream is added before it checks whether the change has come. A thread that changes something
+//! wakes the streams afterwards. So at least one of the two sees the other.
 
 use crate::stream::Stream;
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;
 
-/// See the [module](self).
+/// The streams that sleep until one thing changes; see the [module](self).
 #[derive(Default)]
 pub(crate) struct SleepingStreams(Mutex<Vec<&'static Stream>>);
 
 impl SleepingStreams {
-    /// One more, unless it is there.
+    /// Adds a stream, unless it is already there.
     pub(crate) fn add(&self, stream: &'static Stream) {
         let mut streams = lock(&self.0);
         if !streams.iter().any(|known| std::ptr::eq(*known, stream)) {
@@ -20,7 +20,7 @@ impl SleepingStreams {
         }
     }
 
-    /// Wakes all, with no lock held. Those that still wait add themselves again.
+    /// Wakes all streams, with no lock held. Those that still wait add themselves again.
     pub(crate) fn wake(&self) {
         let streams = std::mem::take(&mut *lock(&self.0));
         streams.into_iter().for_each(Stream::wake);

@@ -1,10 +1,10 @@
-//! Objects that callers name by a handle: streams, events, contexts, notifies, communicators,
+//! Objects that callers refer to by a handle: streams, events, contexts, notifies, communicators,
 //! graphs, threads, channels.
 //!
 //! A handle is a slot number with a generation, packed into the pointer value. It is never an
-//! address (the top bits make it one that no program can map), so a stale or made-up handle is an
-//! error and not a crash. Slots live in chunks that are never unmapped: a reference stays valid for
-//! the life of the process, even after the end of the object in it.
+//! address, because its top bits make it one that no program can map. So a stale or made-up handle
+//! is an error and not a crash. Slots are in chunks that are never unmapped. So a reference stays
+//! valid for the life of the process, even after the object in the slot has ended.
 
 use crate::message::Failure;
 use ascend_sys::ACL_ERROR_RT_INVALID_HANDLE;
@@ -14,25 +14,25 @@ use std::sync::{Mutex, PoisonError};
 
 const CHUNK: usize = 64;
 const CHUNKS: usize = 4096;
-/// How many objects of one kind can exist at a time.
+/// The largest number of objects of one kind at a time.
 pub(crate) const CAPACITY: usize = CHUNK * CHUNKS;
 
-/// The kinds of objects that a handle names. A kind is a line here: its first byte, which no
-/// address has, and its name in messages.
+/// Defines the kinds of objects that a handle refers to. Each line is a kind: its first byte, which
+/// no address has, and its name in messages.
 macro_rules! handle_kinds {
     ($($kind:ident = $byte:literal, $name:literal;)*) => {
-        /// The kind of object that a handle names: the first byte of the handle.
+        /// The kind of object that a handle refers to, which is the first byte of the handle.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum HandleKind { $($kind = $byte),* }
 
         impl HandleKind {
-            /// The name of the object's kind in messages.
+            /// Returns the name of the object's kind in messages.
             pub(crate) fn name(self) -> &'static str {
                 match self { $(HandleKind::$kind => $name),* }
             }
 
-            /// The kind that a handle says it is of.
+            /// Returns the kind in the first byte of a handle.
             fn of(handle: u64) -> Option<HandleKind> {
                 match handle >> 56 {
                     $($byte => Some(HandleKind::$kind),)*
@@ -44,7 +44,7 @@ macro_rules! handle_kinds {
 }
 
 handle_kinds! {
-    // In slots.
+    // Kinds in slots.
     Stream = 0xa1, "stream";
     Event = 0xa2, "event";
     Context = 0xa3, "context";
@@ -61,7 +61,7 @@ handle_kinds! {
     DataBuffer = 0xb7, "data buffer";
     ProfilingConfig = 0xb8, "configuration of the profiling";
     CountNotify = 0xb9, "counting notify";
-    // Of operators and kernels, which are never given again.
+    // Kinds of operators and kernels. Their handles are never used again.
     ChannelConfig = 0xae, "configuration of channels";
     Endpoint = 0xb0, "endpoint";
     RegisteredMemory = 0xb1, "registered memory";
@@ -77,19 +77,18 @@ handle_kinds! {
 }
 
 impl HandleKind {
-    /// The first byte, at its place in a handle.
+    /// Returns the first byte, at its place in a handle.
     pub(crate) const fn bits(self) -> u64 {
         (self as u64) << 56
     }
 
-    /// Whether a handle says that it is of this kind.
+    /// Whether the first byte of a handle is that of this kind.
     pub(crate) const fn is_kind_of(self, handle: u64) -> bool {
         handle >> 56 == self as u64
     }
 }
 
-/// An object that lives in a slot. Its index never changes; it is reset by its owner when it is
-/// taken again.
+/// An object in a slot. Its index never changes. Its owner resets it when the slot is taken again.
 pub(crate) trait Slotted: Sync + 'static {
     const KIND: HandleKind;
     fn new(index: u32) -> Self;
@@ -116,8 +115,8 @@ impl<T: Slotted> Slots<T> {
         }
     }
 
-    /// Takes the lowest free slot. `prepare` makes the object ready before its handle can be found;
-    /// `None` when all slots are taken.
+    /// Takes the lowest free slot. `prepare` makes the object ready before its handle can be found.
+    /// Returns `None` if all slots are taken.
     pub(crate) fn take(
         &'static self,
         prepare: impl FnOnce(&'static T, u64),
@@ -149,7 +148,8 @@ impl<T: Slotted> Slots<T> {
         Some((&slot.value, handle))
     }
 
-    /// Makes the handle stale. False when it was stale already: of two callers one wins.
+    /// Makes the handle stale. Returns false if it was already stale, so that only one of two
+    /// callers gets true.
     pub(crate) fn retire(&'static self, handle: u64) -> bool {
         let Some((generation, index)) = unpack(T::KIND, handle) else { return false };
         let Some(slot) = self.slot(index) else { return false };
@@ -161,7 +161,7 @@ impl<T: Slotted> Slots<T> {
                 .is_ok()
     }
 
-    /// Gives a retired slot back for reuse.
+    /// Releases a retired slot for reuse.
     pub(crate) fn recycle(&'static self, index: u32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).insert(index);
     }
@@ -174,7 +174,7 @@ impl<T: Slotted> Slots<T> {
             .then_some(&slot.value)
     }
 
-    /// The object in a slot, taken or not.
+    /// Returns the object in a slot, whether the slot is taken or not.
     #[inline]
     pub(crate) fn at(&'static self, index: u32) -> Option<&'static T> {
         self.slot(index).map(|slot| &slot.value)
@@ -187,7 +187,7 @@ impl<T: Slotted> Slots<T> {
         unsafe { chunk.as_ref() }.map(|chunk| &chunk[index as usize % CHUNK])
     }
 
-    /// Every object of a taken slot.
+    /// Returns every object in a taken slot.
     pub(crate) fn live(&'static self) -> impl Iterator<Item = &'static T> {
         (0..self.high.load(Ordering::Acquire))
             .filter_map(|index| self.slot(index))
@@ -195,7 +195,7 @@ impl<T: Slotted> Slots<T> {
             .map(|slot| &slot.value)
     }
 
-    /// Every object of a taken slot, with its handle.
+    /// Returns every object in a taken slot, with its handle.
     pub(crate) fn live_handles(&'static self) -> impl Iterator<Item = (&'static T, u64)> {
         (0..self.high.load(Ordering::Acquire)).filter_map(|index| {
             let slot = self.slot(index)?;
@@ -204,7 +204,7 @@ impl<T: Slotted> Slots<T> {
         })
     }
 
-    /// Every object that ever was, also in slots that are free now.
+    /// Returns every object that was ever made, even in slots that are free now.
     pub(crate) fn all(&'static self) -> impl Iterator<Item = &'static T> {
         (0..self.high.load(Ordering::Acquire)).filter_map(|index| self.at(index))
     }
@@ -220,13 +220,13 @@ fn unpack(kind: HandleKind, handle: u64) -> Option<(u32, u32)> {
     kind.is_kind_of(handle).then_some(((handle >> 24) as u32, handle as u32 & 0xff_ffff))
 }
 
-/// The failure of a call that got a handle which names nothing.
+/// Returns the failure of a call that got an invalid handle.
 #[cold]
 pub(crate) fn unknown(kind: HandleKind, handle: u64) -> Failure {
     Failure::new(ACL_ERROR_RT_INVALID_HANDLE, complaint(kind, handle))
 }
 
-/// Describes the mistake in a handle.
+/// Describes what is wrong with a handle.
 fn complaint(kind: HandleKind, handle: u64) -> String {
     let name = kind.name();
     match HandleKind::of(handle) {

@@ -1,8 +1,8 @@
 //! Callbacks that a program registers by name. The emulator calls them when a device is set or
 //! reset, when a stream is created or destroyed, and when the tasks of a device are aborted.
 //!
-//! It calls them in the order of their names, on the thread that made the causing call, and holds
-//! no lock. So a callback may call any function; such a call invokes no callback.
+//! The callbacks are called in the order of their names, on the thread that made the causing call,
+//! with no lock held. So a callback may call any function. No callback is called for such a call.
 
 use crate::counted::CountedTable;
 use crate::machine;
@@ -34,8 +34,8 @@ impl<F: Copy> StateHooks<F> {
         StateHooks(CountedTable::new())
     }
 
-    /// Registers a callback in the place of an earlier one of the same name. Without a callback,
-    /// takes that one away.
+    /// Registers a callback, which replaces an earlier one of the same name. Without a callback,
+    /// removes the earlier one.
     pub(crate) fn set(
         &self,
         name: String,
@@ -52,7 +52,8 @@ impl<F: Copy> StateHooks<F> {
             None if self.0.lock().remove(&name).is_none() => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "callback is NULL, and none is registered under the name \"{name}\" that it could take away"
+                    "callback is NULL, which removes a callback, but none is registered under the \
+                     name \"{name}\""
                 );
             }
             None => {}
@@ -60,7 +61,7 @@ impl<F: Copy> StateHooks<F> {
         Ok(())
     }
 
-    /// Calls all of them, up to one that fails.
+    /// Calls all callbacks, up to one that fails.
     fn call(
         &self,
         mut each: impl FnMut(&str, F, *mut c_void) -> Result<(), Failure>,
@@ -83,7 +84,7 @@ impl<F: Copy> StateHooks<F> {
     }
 }
 
-/// Tells of a device, by its number for programs.
+/// Calls the callbacks for a device, by its number for programs.
 pub(crate) fn tell_device(number: i32, state: aclrtDeviceState) -> Result<(), Failure> {
     DEVICE.call(|_, callback, args| {
         // SAFETY: the caller that registered it promised that it can be called with these.
@@ -92,7 +93,7 @@ pub(crate) fn tell_device(number: i32, state: aclrtDeviceState) -> Result<(), Fa
     })
 }
 
-/// Tells of a stream.
+/// Calls the callbacks for a stream.
 pub(crate) fn tell_stream(handle: u64, state: aclrtStreamState) -> Result<(), Failure> {
     STREAM.call(|_, callback, args| {
         // SAFETY: as in `tell_device`.
@@ -101,7 +102,7 @@ pub(crate) fn tell_stream(handle: u64, state: aclrtStreamState) -> Result<(), Fa
     })
 }
 
-/// Tells of an abort of a device, which a callback can refuse.
+/// Calls the callbacks for an abort of a device. A callback can refuse the abort.
 pub(crate) fn tell_abort(
     number: i32,
     stage: aclrtDeviceTaskAbortStage,

@@ -1,5 +1,5 @@
-//! The questions to a task and its answers: how far a poll came, why the task must give up, and who
-//! could help it.
+//! The data that a task and its stream exchange: how far a poll came, why the task must give up,
+//! and which streams, threads or processes could help it.
 
 use crate::message::{Failure, PANICKED};
 use crate::queue;
@@ -10,29 +10,31 @@ use ascend_sys::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes that one poll copies or fills. Miri takes milliseconds for a word.
+/// The largest number of bytes that one poll copies or fills. It is small for Miri, which takes
+/// milliseconds for a word.
 pub(crate) const PIECE: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 
 pub(crate) type Step = queue::JobStep<Failure>;
 
-/// Why a task is told to give up.
+/// The reason why a task must give up.
 #[derive(Debug, Clone)]
 pub(crate) enum Reason {
     /// It was parked at the head of its stream for longer than its limit.
     Timeout(Duration),
-    /// Nothing in the process, or in several, can run any more: the text says who waits for whom.
+    /// Nothing in the process, or in several processes, can run any more. The text lists what waits
+    /// for what.
     Deadlock(Arc<str>),
     /// `aclrtStreamAbort`, or the stream was destroyed by force.
     Aborted,
     /// `aclrtDeviceTaskAbort`.
     DeviceAborted,
-    /// Another task of the context failed, and its stream stops all on failure.
+    /// Another task of the context failed, and its stream stops all streams on failure.
     Stopped(Arc<str>),
     /// The device was reset, or its block was destroyed.
     Gone,
     /// The communicator that the thread belongs to was destroyed, or the thread was freed.
     Ended,
-    /// It panicked itself.
+    /// The task panicked.
     Panicked,
 }
 
@@ -64,42 +66,45 @@ impl Reason {
     }
 }
 
-/// A task about a word of memory, as a program names it.
+/// A task that writes a word of memory or waits for one, as a program describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WordTask {
     pub(crate) address: usize,
     pub(crate) value: u64,
-    /// How a wait compares.
+    /// The comparison of a wait; `None` for a write.
     pub(crate) flag: Option<u32>,
 }
 
 /// The streams, threads or processes that could help a parked task.
 pub(crate) enum Helpers {
-    /// The point of another stream that it names as its upstream, and nothing else.
+    /// The point of another stream that the task returns as its upstream, and nothing else.
     Point,
-    /// Other streams, which are looked at themselves.
+    /// Other streams, which are examined themselves.
     Streams,
-    /// The tasks and calls that provide these needs: it takes all of them.
+    /// The tasks and calls that meet these needs. All of the needs must be met.
     Queued(Vec<Need>),
-    /// It may go on by itself.
+    /// Anything: the task may go on by itself.
     Anybody,
-    /// Anything that writes a word of memory, which may come from anywhere and tells nobody.
+    /// Anything that writes a word of memory. A write may come from anywhere, and no stream is
+    /// notified of it.
     Writers,
 }
 
-/// How many needs a task names at most: one of them can be enough to show that it is stuck.
+/// The largest number of needs that a task returns. One of them can be enough to show that the task
+/// is stuck.
 pub(crate) const NEEDS: usize = 8;
 
 /// Something that a task waits for, and that a task of another stream may provide.
 pub(crate) enum Need {
     /// The record of this signal.
     Signal(u64),
-    /// The part of a rank in a collective of a communicator.
+    /// The arrival of a rank at a collective of a communicator.
     Collective { comm: u64, rank: usize, number: u64 },
-    /// The other side of a message: what `rank` sends to, or receives from, `peer`.
+    /// The other side of a message, which `rank` sends to `peer`, or receives from it.
     Message { comm: u64, rank: usize, peer: usize, sends: bool },
     /// A call of some thread.
     Call,
-    /// Something that other processes do, of these [names](crate::processes::peer::Home::name).
+    /// An action of one of the other processes with these
+    /// [names](crate::processes::peer::Home::name).
     Abroad(Vec<u64>),
 }

@@ -18,35 +18,36 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A task of a stream. It lies inline in the queue.
+/// A task of a stream. It is stored inline in the queue.
 pub(crate) type Task = task::ErasedTask<Stream>;
 
 pub(crate) static STREAMS: Slots<Stream> = Slots::new();
 
 pub(crate) struct Stream {
-    /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for
-    /// ever.
+    /// The number of the slot, which never changes. Tickets continue when a slot is used again, so
+    /// a slot and a ticket identify a task for ever.
     index: u32,
     pub(crate) queue: TaskQueue<Task>,
     handle: AtomicU64,
     context: AtomicU64,
     device: AtomicU32,
     pub(crate) flags: AtomicU32,
-    /// Kept for the program, which asks for it; all streams run alike.
+    /// The priority, which is kept only for queries by the program: all streams run alike.
     pub(crate) priority: AtomicU32,
-    /// Kept for the program.
+    /// The tag, which is kept only for queries by the program.
     pub(crate) tag: AtomicU32,
     pub(crate) failure_mode: AtomicU32,
     pub(crate) core_limits: CoreLimits,
-    /// The host function that the head may be.
+    /// The state of the host function that the head may be.
     pub(crate) host_call: HostCallState,
-    /// The thread (0: none) that runs the callbacks of this stream.
+    /// The thread that runs the callbacks of this stream; 0 if there is none.
     pub(crate) subscriber: AtomicU64,
-    /// The graph that takes submitted tasks instead of the queue; 0: none. See `capture`.
+    /// The graph that takes submitted tasks instead of the queue; 0 if there is none. See
+    /// `capture`.
     pub(crate) diverted: AtomicU64,
     pub(crate) watchers: Watchers,
     pub(crate) failures: Failures,
-    /// Why the voided tasks give up.
+    /// The reason why the voided tasks give up.
     pub(crate) reason: Mutex<Option<Reason>>,
     /// The last `aclrtStreamStop` that held the queue.
     pub(crate) hold: Mutex<Option<StreamHold>>,
@@ -85,7 +86,7 @@ impl Slotted for Stream {
 }
 
 impl Stream {
-    /// A new stream of a context.
+    /// Makes a new stream of a context.
     pub(crate) fn create(
         context: u64,
         device: &'static Device,
@@ -115,7 +116,7 @@ impl Stream {
         }
     }
 
-    /// The stream that a handle names, in any context.
+    /// Returns the stream of a handle, in any context.
     #[inline]
     pub(crate) fn named(handle: u64) -> Result<&'static Stream, Failure> {
         match STREAMS.get(handle) {
@@ -152,46 +153,48 @@ impl Stream {
         self.diverted.load(Ordering::Relaxed) != 0
     }
 
-    /// Why the voided tasks give up.
+    /// Returns the reason why the voided tasks give up.
     pub(crate) fn void_reason(&self) -> Reason {
         lock(&self.reason).clone().unwrap_or(Reason::Aborted)
     }
 
-    /// The failure of a task, if it is still remembered.
+    /// Returns the failure of a task, if it is still kept.
     pub(crate) fn failure(&self, ticket: u64) -> Option<Failure> {
         self.failures.of(ticket)
     }
 
-    /// The first failure among some tasks, if it is still remembered.
+    /// Returns the first failure among some tasks, if it is still kept.
     pub(crate) fn failure_within(&self, tickets: &Range<u64>) -> Option<Failure> {
         self.failures.first_within(tickets)
     }
 
-    /// The last failure since the last synchronise; forgets it.
+    /// Returns the last failure that no synchronise has returned. From now on, it counts as
+    /// returned.
     #[inline]
     pub(crate) fn take_unreported(&self) -> Result<(), Failure> {
         self.failures.report(u64::MAX)
     }
 
-    /// Takes the handle away: nobody finds the stream any more. False when it is gone already.
+    /// Makes the handle invalid, so that the stream cannot be found any more. Returns false if it
+    /// was already invalid.
     pub(crate) fn take_handle(&self) -> bool {
         STREAMS.retire(self.handle())
     }
 
-    /// "stream 5 of device 2".
+    /// Returns the name of the stream in messages, such as "stream 5 of device 2".
     pub(crate) fn describe(&self) -> String {
         format!("stream {} of device {}", self.index, machine::named(self.device_id()))
     }
 }
 
-/// A point in a stream: complete when every task submitted before it is.
+/// A point in a stream. It is complete when every task submitted before it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
 impl Mark {
     const TICKET_BITS: u32 = 44;
 
-    /// The point behind the newest task of a stream.
+    /// Returns the point after the newest task of a stream.
     #[inline]
     pub(crate) fn now(stream: &Stream) -> Mark {
         Mark::new(stream, stream.queue.submitted())
@@ -215,8 +218,8 @@ impl Mark {
         self.stream().is_none_or(|stream| stream.queue.completed() >= self.ticket())
     }
 
-    /// The last failure of the tasks before it that no synchronise has returned, if it is complete;
-    /// forgets it.
+    /// Returns the last failure of the tasks before the point that no synchronise has returned.
+    /// From now on, it counts as returned. Does nothing if the point is not complete.
     pub(crate) fn take_unreported(self) -> Result<(), Failure> {
         match self.stream() {
             Some(stream) if stream.queue.completed() >= self.ticket() => {
@@ -226,7 +229,7 @@ impl Mark {
         }
     }
 
-    /// The stream and the ticket, while there is such a stream.
+    /// Returns the stream and the ticket, if the stream exists.
     pub(crate) fn point(self) -> Option<(&'static Stream, u64)> {
         self.stream().map(|stream| (stream, self.ticket()))
     }
@@ -240,8 +243,8 @@ impl Mark {
     }
 }
 
-/// The points that freed memory of some devices has to wait for: all work that is unfinished on
-/// them now.
+/// Returns the points that freed memory of some devices has to wait for: those after all work that
+/// is unfinished on the devices now.
 pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<QueuePoint> {
     let busy = STREAMS.all().filter(|stream| !stream.queue.is_idle());
     let theirs = busy.filter(|stream| devices.contains(&stream.device_id()));

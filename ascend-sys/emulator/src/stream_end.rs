@@ -6,10 +6,10 @@ use crate::{capture, executor, poll, report};
 use ascend_sys::aclError;
 use std::time::Duration;
 
-/// Takes the handle of a stream away and drops its queued tasks. Waits only for the piece of work
-/// that runs; a host function that runs is left alone.
+/// Makes the handle of a stream invalid, and drops its queued tasks. Waits only for the piece of
+/// work that is running. A running host function is left alone.
 pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
-    // If two threads destroy it at once, one is late.
+    // If two threads destroy it at once, only one of them does anything.
     if stream.take_handle() {
         capture::abandon(stream);
         stream.stop(code, reason);
@@ -18,8 +18,8 @@ pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
     }
 }
 
-/// `aclrtDeviceTaskAbort`: all queued tasks of a device give up. Tasks that cannot do so yet have
-/// until `limit` to end, all together; then they are left to end later.
+/// `aclrtDeviceTaskAbort`: makes all queued tasks of a device give up. If tasks cannot do so yet,
+/// waits for them for `limit` in total; after that, they end later.
 pub(crate) fn abort_all(device: u32, limit: Option<Duration>) {
     let streams = STREAMS.live().filter(|stream| stream.device_id() == device);
     let told = poll::void_together(streams, &Reason::DeviceAborted);
@@ -38,7 +38,7 @@ mod tests {
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::thread;
 
-    /// Touches memory until it is let go, and never gives up.
+    /// A task that touches memory until its flag is set, and never gives up.
     struct Stubborn(&'static AtomicBool);
 
     impl TaskBody<Stream> for Stubborn {
@@ -67,7 +67,7 @@ mod tests {
         let others: Vec<&Stream> = (0..64).map(|_| create()).collect();
         assert!(others.iter().all(|other| other.index() != stream.index()));
         LET_GO.store(true, Ordering::Release);
-        // The housekeeper polls it, and gives the slot back.
+        // The housekeeper polls it, and releases the slot.
         let mut others = others;
         while !others.iter().any(|other| other.index() == stream.index()) {
             thread::sleep(Duration::from_millis(10));
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// Streams of a device, each with a task that cannot give up.
+    /// Makes streams of a device, each with a task that cannot give up.
     fn stubborn(device: u32, count: usize, let_go: &'static AtomicBool) -> Vec<&'static Stream> {
         let create = |_| {
             let stream = Stream::create(1, machine::device_slot(device), 0).unwrap();
@@ -89,7 +89,8 @@ mod tests {
         (0..count).map(create).collect()
     }
 
-    /// Aborts, and sees to it that this ends before `limit`, which is far longer than it takes.
+    /// Aborts the tasks of a device, and checks that this ends before `limit`, which is far longer
+    /// than it takes.
     fn aborts_before(limit: Duration, device: u32, given: Duration, let_go: &AtomicBool) {
         thread::scope(|scope| {
             let (returned, ends) = channel::<()>();
@@ -110,7 +111,7 @@ mod tests {
         let streams = stubborn(15_001, 2, &LET_GO);
         thread::scope(|scope| {
             scope.spawn(|| {
-                // Longer than the end of one would be waited for if no limit were given.
+                // This is longer than the abort would wait if no limit were given.
                 thread::sleep(Duration::from_millis(500));
                 LET_GO.store(true, Ordering::Release);
             });

@@ -4,12 +4,12 @@
 //! A pool has *reserved* bytes, which count against the memory of its device, and *uses* some of
 //! them.
 //!
-//! 1. A call that allocates gives an address at once. The memory may be used behind a task that the
-//!    call puts into the stream.
+//! 1. A call that allocates returns an address at once. The memory may be used after a task that
+//!    the call puts into the stream.
 //! 2. A call that frees puts a task into the stream, which ends the allocation. Until then the
-//!    address is valid, since work of other streams may come before it.
-//! 3. A stream that allocates takes over memory whose free is queued in the same stream, rather
-//!    than reserve more. That free does nothing then.
+//!    address is valid, because work of other streams may come before the task.
+//! 3. If the free of memory is queued in the stream that allocates, the allocation takes over that
+//!    memory instead of reserving more. That free then does nothing.
 //! 4. Freed memory stays reserved up to the threshold of the pool.
 //! 5. A pool that is destroyed has no handle any more. It ends with its last allocation.
 
@@ -38,18 +38,19 @@ const FREE: &str = "aclrtMemPoolFreeAsync";
 
 pub(crate) struct StreamPool {
     device: u32,
-    /// Bytes that it may use.
+    /// The largest number of bytes that it may use.
     most: u64,
-    /// Rule 4 of the module.
+    /// The number of bytes up to which freed memory stays reserved (rule 4).
     threshold: u64,
     is_destroyed: bool,
-    /// Kept for the program: which memory a stream may take that others have freed.
+    /// The settings of the program about the reuse of memory that other streams have freed. They
+    /// are kept only for queries.
     pub(crate) reuse: [u32; 3],
     pub(crate) reserved: PoolLevel,
     pub(crate) used: PoolLevel,
 }
 
-/// Bytes now, and the most since the program has last asked to begin anew.
+/// A number of bytes now, and its maximum since the program last reset the maximum.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PoolLevel {
     pub(crate) now: u64,
@@ -70,9 +71,9 @@ impl PoolLevel {
 /// An allocation of a pool.
 struct Pooled {
     pool: u64,
-    /// No other allocation has it.
+    /// The number of the allocation, which no other allocation has.
     number: u64,
-    /// Bytes of the pool that it uses.
+    /// The number of bytes of the pool that it uses.
     uses: u64,
     stage: PooledStage,
 }
@@ -89,13 +90,13 @@ enum PooledStage {
 struct StreamPools {
     last: u64,
     pools: BTreeMap<u64, StreamPool>,
-    /// By their first address.
+    /// The allocations, by their first address.
     allocations: BTreeMap<usize, Pooled>,
 }
 
 static ALL: Mutex<StreamPools> =
     Mutex::new(StreamPools { last: 0, pools: BTreeMap::new(), allocations: BTreeMap::new() });
-/// How many allocations there are, so that nobody takes the lock when there is none.
+/// The number of allocations. If there are none, no thread takes the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes a pool on a device, and returns its handle.
@@ -116,7 +117,7 @@ pub(crate) fn create(device: &Device, most: u64) -> u64 {
     handle
 }
 
-/// Rule 5 of the module.
+/// Destroys a pool (rule 5).
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let mut all = lock(&ALL);
     let pool = all.find(handle)?;
@@ -126,7 +127,7 @@ pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Uses the pool behind a handle.
+/// Calls `use_it` with the pool of a handle.
 pub(crate) fn with<R>(
     handle: u64,
     use_it: impl FnOnce(&mut StreamPool) -> Result<R, Failure>,
@@ -134,7 +135,7 @@ pub(crate) fn with<R>(
     use_it(lock(&ALL).find(handle)?)
 }
 
-/// Allocates in a stream; returns the address.
+/// Allocates in a stream, and returns the address.
 pub(crate) fn allocate(
     handle: u64,
     bytes: usize,
@@ -149,7 +150,7 @@ pub(crate) fn allocate(
     Ok(start)
 }
 
-/// Queues the free of an allocation in a stream. `may_be_freed` is asked before, with the device.
+/// Queues the free of an allocation in a stream. Before that, calls `may_be_freed` with the device.
 pub(crate) fn free(
     start: usize,
     stream: &'static Stream,
@@ -170,13 +171,13 @@ pub(crate) fn free(
     queued
 }
 
-/// Whether the allocation of a pool begins at an address.
+/// Whether an allocation of a pool begins at an address.
 #[inline]
 pub(crate) fn is_pooled(start: usize) -> bool {
     COUNT.load(Ordering::Acquire) != 0 && lock(&ALL).allocations.contains_key(&start)
 }
 
-/// Devices end, with the pools on them. Their allocations end with the memory of the device.
+/// Ends the pools on devices that end. Their allocations end with the memory of the device.
 pub(crate) fn end_on(devices: &Range<u32>) {
     let mut all = lock(&ALL);
     let StreamPools { pools, allocations, .. } = &mut *all;
@@ -205,14 +206,15 @@ impl StreamPool {
         self.keep(bytes);
     }
 
-    /// Gives back the unused reserved memory beyond `bytes`.
+    /// Releases the unused reserved memory beyond `bytes`.
     pub(crate) fn keep(&mut self, bytes: u64) {
         let kept = self.reserved.now.min(self.used.now.max(bytes));
         self.device().memory.uncharge((self.reserved.now - kept) as usize);
         self.reserved.now = kept;
     }
 
-    /// Takes memory for an allocation of `bytes` bytes, which uses more; returns the address.
+    /// Takes memory for an allocation of `bytes` bytes, which uses `uses` bytes of the pool.
+    /// Returns the address.
     fn take(&mut self, bytes: usize, uses: u64, by: &'static str) -> Result<usize, Failure> {
         let device = self.device();
         let used = self.used.now.checked_add(uses).filter(|used| *used <= self.most);
@@ -247,7 +249,7 @@ impl StreamPool {
 }
 
 impl StreamPools {
-    /// The pool with a handle that the program may still use.
+    /// Returns the pool of a handle, if the program may still use it.
     fn find(&mut self, handle: u64) -> Result<&mut StreamPool, Failure> {
         match self.pools.get_mut(&handle) {
             Some(pool) if !pool.is_destroyed => Ok(pool),
@@ -255,7 +257,7 @@ impl StreamPools {
         }
     }
 
-    /// A new allocation: where it begins, and its number.
+    /// Makes a new allocation. Returns its first address and its number.
     fn allocate(
         &mut self,
         handle: u64,
@@ -268,7 +270,7 @@ impl StreamPools {
         if device.id != stream.device_id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
-                "the pool belongs to device {}, {} does not",
+                "the pool belongs to device {}, but {} does not",
                 machine::named(device.id),
                 stream.describe()
             );
@@ -302,7 +304,8 @@ impl StreamPools {
         Ok((start, number))
     }
 
-    /// Rule 3 of the module, with the smallest allocation that is large enough.
+    /// Takes over memory (rule 3): the smallest allocation that is large enough. Returns its
+    /// address, or `None` if there is none.
     fn take_over(
         &mut self,
         handle: u64,
@@ -325,7 +328,7 @@ impl StreamPools {
         Some(start)
     }
 
-    /// The task that frees an allocation which begins at an address, and its device.
+    /// Begins to free the allocation at an address. Returns the task that frees it, and its device.
     fn begin_free(&mut self, start: usize) -> Result<(EndPooled, u32), Failure> {
         let found = self.allocations.range_mut(..=start).next_back();
         if let Some((&first, one)) = found
@@ -359,7 +362,8 @@ impl StreamPools {
         fail!(ACL_ERROR_RT_PARAM_INVALID, "ptr: {why}")
     }
 
-    /// Ends an allocation, if one of which this is true begins at `start`.
+    /// Ends the allocation that begins at `start`, if `is_it` returns true for it. Returns whether
+    /// it did.
     fn end_pooled(&mut self, start: usize, is_it: impl FnOnce(&Pooled) -> bool) -> bool {
         let Some(Pooled { pool: handle, uses, .. }) = self
             .allocations
@@ -373,11 +377,11 @@ impl StreamPools {
         COUNT.store(self.allocations.len(), Ordering::Release);
         if let Some(pool) = self.pools.get_mut(&handle) {
             let device = pool.device();
-            // Another process may have a part of it since the call has asked.
+            // Another process may have got a part of it since the call checked this.
             let mut held = operator::abroad::held_on(device.id);
             held.extend(ipc::exports::held_on(device.id));
             let unfinished = || unfinished_on(device.reach());
-            // Nobody else ends an allocation of a pool.
+            // No other code ends an allocation of a pool.
             let _ = device.memory.free_held(start, FREE, unfinished, &held);
             pool.used.now -= uses;
             pool.keep(pool.threshold);
@@ -386,7 +390,7 @@ impl StreamPools {
         true
     }
 
-    /// Rule 5 of the module.
+    /// Ends a pool that is over (rule 5).
     fn end_if_over(&mut self, handle: u64) {
         if self.pools.get(&handle).is_some_and(|pool| pool.is_destroyed && pool.used.now == 0) {
             self.pools.remove(&handle);
@@ -394,7 +398,7 @@ impl StreamPools {
     }
 }
 
-/// The task behind which an allocation may be used.
+/// The task after which an allocation may be used.
 struct BeginPooled {
     start: usize,
     bytes: usize,
@@ -405,7 +409,7 @@ impl TaskBody<Stream> for BeginPooled {
         Step::Done(Ok(()))
     }
 
-    /// Other streams have to come behind it.
+    /// Returns a write, so that work of other streams has to come after the allocation.
     fn effects(&self) -> Effects {
         Effects::Touches(self.describe(), vec![Touch::write(self.start, self.bytes)])
     }
@@ -424,7 +428,7 @@ struct EndPooled {
 
 impl TaskBody<Stream> for EndPooled {
     fn poll(&mut self, stream: &'static Stream) -> Step {
-        // Neither taken over nor ended with its device.
+        // The allocation must not be taken over, and must not have ended with its device.
         let is_it = |one: &Pooled| one.number == self.number && one.stage != PooledStage::Used;
         if lock(&ALL).end_pooled(self.start, is_it) {
             check::freed_in_stream(stream, self.start, FREE);
@@ -432,13 +436,13 @@ impl TaskBody<Stream> for EndPooled {
         Step::Done(Ok(()))
     }
 
-    /// All earlier tasks of the stream give up too, so no task of the stream touches the allocation
-    /// any more.
+    /// All earlier tasks of the stream also give up, so no task of the stream touches the
+    /// allocation any more.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         self.poll(stream)
     }
 
-    /// Other streams have to come before it.
+    /// Returns a write, so that work of other streams has to come before the free.
     fn effects(&self) -> Effects {
         Effects::Touches(self.describe(), vec![Touch::write(self.start, self.bytes)])
     }

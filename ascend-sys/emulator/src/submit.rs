@@ -1,8 +1,8 @@
-//! Where the work of calls begins: a task goes into a stream, or something is done at once. Checked
-//! mode and captures hook in here, so that the submitting modules know of neither.
+//! Where the work of calls begins: a task enters a stream, or something is done at once. This
+//! module calls checked mode and captures, so that the submitting modules depend on neither.
 //!
-//! Operations of communicators and kernels are issued anew by each execution of a graph. They go
-//! [another way](crate::capture::record_call) into a stream that is captured, and tell checked mode
+//! Each execution of a graph issues operations of communicators and kernels anew. These enter a
+//! captured stream in [another way](crate::capture::record_call), and report to checked mode
 //! themselves when they run.
 
 use crate::capture;
@@ -11,7 +11,7 @@ use crate::message::Failure;
 use crate::stream::Stream;
 use crate::task::{TaskBody, Touch};
 
-/// Gives a task to a stream, from the function `call`. See [`capture::submit`].
+/// Submits a task to a stream, for the function `call`. See [`capture::submit`].
 #[inline(always)]
 pub(crate) fn submit(
     stream: &'static Stream,
@@ -21,7 +21,8 @@ pub(crate) fn submit(
     submit_of(stream, call, || None, task)
 }
 
-/// As [`submit`], of a task that belongs to somebody.
+/// Does the same as [`submit`]. `member` returns the name of the rank that the task belongs to, for
+/// checked mode.
 #[inline(always)]
 pub(crate) fn submit_of(
     stream: &'static Stream,
@@ -37,8 +38,8 @@ pub(crate) fn submit_of(
     Ok(ticket)
 }
 
-/// The calling thread is about to touch memory of a device in the function `call`, in no stream.
-/// `describe` returns the operation and its bytes.
+/// Reports to checked mode that the calling thread is about to touch memory of a device in the
+/// function `call`, outside of streams. `describe` returns the operation and its bytes.
 #[inline]
 pub(crate) fn at_once(
     device: u32,

@@ -1,14 +1,14 @@
-//! The tasks that a stream holds. A task is small, lies in the queue itself, and is polled by any
+//! The tasks of a stream. A task is small, is stored in the queue itself, and is polled by any
 //! thread that runs the stream.
 //!
-//! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`ErasedTask`],
-//! which has forgotten its kind. There are three families. *Leaf work* (copies, fills, reductions)
-//! is done in pieces of at most [`PIECE`](crate::step::PIECE) bytes. *Waits* never hold a thread:
-//! they park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads
-//! of its own.
+//! Every kind of task implements [`TaskBody`] in its own module. The queue holds an [`ErasedTask`],
+//! whose type is erased. There are three families. *Leaf work* (copies, fills, reductions) is done
+//! in pieces of at most [`PIECE`](crate::step::PIECE) bytes. *Waits* never hold a thread: they
+//! park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads of
+//! its own.
 //!
 //! To add a kind: write a struct that owns what the task needs, implement [`TaskBody`] for it, and
-//! submit it to a stream. A kind that is larger than a [`ErasedTask`] does not compile; then
+//! submit it to a stream. If the kind is larger than an [`ErasedTask`], this does not compile; then
 //! implement the trait for its `Box`.
 
 mod effects;
@@ -26,8 +26,8 @@ use std::time::Duration;
 pub(crate) struct Awaited {
     /// Other ranks of the communicator.
     pub(crate) ranks: Vec<usize>,
-    /// The communicator of the operator that the task is part of. Without ranks the task waits for
-    /// another thread of that communicator.
+    /// The communicator of the operator that the task is part of. If there are no ranks, the task
+    /// waits for another thread of that communicator.
     pub(crate) threads_of: Option<u64>,
 }
 
@@ -47,8 +47,8 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     /// once, when the first poll has not completed the task.
     fn keep(&mut self) {}
 
-    /// The task is parked and a thread is about to sleep: arranges that the stream is woken when a
-    /// poll may help. True when that has already happened.
+    /// Arranges that the stream is woken when a poll may help. Called when the task is parked and a
+    /// thread is about to sleep. Returns true if that has already happened.
     fn arm(&mut self, _: &'static O) -> bool {
         false
     }
@@ -58,19 +58,20 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         gave_up(self.describe(), why)
     }
 
-    /// Returns how long the task may stay parked at the head of its stream. `None`: for ever.
+    /// Returns the time for which the task may stay parked at the head of its stream; `None` means
+    /// no limit.
     fn limit(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns a number that changes when a task with several waits makes progress: the limit holds
-    /// for each wait.
+    /// Returns a number that changes when a task with several waits makes progress. The limit
+    /// applies to each wait.
     fn progress(&self) -> u64 {
         0
     }
 
-    /// The point of another stream that the task waits for: the stream and a ticket. A thread that
-    /// is about to sleep registers there.
+    /// Returns the point of another stream that the task waits for: the stream and a ticket. A
+    /// thread that is about to sleep registers there.
     fn upstream(&self) -> Option<(&'static O, u64)> {
         None
     }
@@ -85,24 +86,24 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         Awaited::default()
     }
 
-    /// Whether another task waits for this one.
+    /// Whether this task meets a need of another task.
     fn provides(&self, _: &Need) -> bool {
         false
     }
 
-    /// Returns the same task once more, for another place in a stream. `None` for tasks that make
-    /// sense only once: those cannot be captured.
+    /// Returns a copy of the task, for another place in a stream. `None` for tasks that make sense
+    /// only once, which cannot be captured.
     fn again(&self) -> Option<ErasedTask<O>> {
         None
     }
 
-    /// The kind of the task, for tasks that can be captured: tasks of one kind can take each
-    /// other's place in a graph.
+    /// Returns the kind of a task that can be captured. Tasks of one kind can replace each other in
+    /// a graph.
     fn kind(&self) -> &'static str {
         "task of another kind"
     }
 
-    /// For a task that writes a word or waits for one: the request of the program.
+    /// Returns the request of the program, if the task writes a word or waits for one.
     fn word(&self) -> Option<WordTask> {
         None
     }
@@ -112,12 +113,12 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         [(std::ptr::null(), 0); 2]
     }
 
-    /// Returns the effects that checked mode is told when the task is submitted.
+    /// Returns the effects that are reported to checked mode when the task is submitted.
     fn effects(&self) -> Effects {
         Effects::None
     }
 
-    /// Returns what checked mode is told when a poll has ended the task.
+    /// Returns the order that is reported to checked mode when a poll has ended the task.
     fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<O>> {
         None
     }

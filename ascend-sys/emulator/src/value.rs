@@ -1,12 +1,12 @@
-//! Words of memory that order streams: one stream writes a word, another waits until a word is
-//! right.
+//! Words of memory that order streams: one stream writes a word, and another waits until a
+//! comparison of the word is true.
 //!
-//! A wait parks, and looks at the word again at each poll of the stream. A thread that waits for
-//! the stream or helps polls it, and the housekeeper does at every tick. So the word may be written
-//! by anything: a task, a kernel, the host, another process.
+//! A wait parks, and checks the word at each poll of the stream. The stream is polled by threads
+//! that wait for it or help, and by the housekeeper at every tick. So anything may write the word:
+//! a task, a kernel, the host, another process.
 //!
-//! Checked mode takes a wait as one that comes after every value that was written before by
-//! [`WriteValue`]. It knows no order from words that something else has written.
+//! Checked mode orders a wait after every value that [`WriteValue`] wrote before. It derives no
+//! order from words that something else has written.
 
 use crate::memory::nominal;
 use crate::message::Failure;
@@ -15,7 +15,7 @@ use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a word, and their alignment.
+/// The size of a word in bytes, which is also its alignment.
 pub(crate) const BYTES: usize = size_of::<u64>();
 
 /// A word of memory that a task reaches.
@@ -34,25 +34,26 @@ impl Word {
         Word(data.cast())
     }
 
-    /// Acquire: a reader of a stored value sees the effects of the tasks before the store.
+    /// Loads the word. Acquire: a reader of a stored value sees the effects of the tasks before the
+    /// store.
     pub(crate) fn load(self) -> u64 {
         self.at().load(Ordering::Acquire)
     }
 
-    /// Release: see [`load`](Self::load).
+    /// Stores a value. Release: see [`load`](Self::load).
     pub(crate) fn store(self, value: u64) {
         self.at().store(value, Ordering::Release);
     }
 
-    /// Where its data is.
+    /// Returns the address of its data.
     pub(crate) fn data(self) -> *mut u8 {
         self.0.cast()
     }
 
     fn at(&self) -> &AtomicU64 {
         // SAFETY: the promise of `new`. Code of the device and of other processes writes the word
-        // in ways that no language knows of; an atomic access of ours sees some value, and nothing
-        // worse.
+        // in ways that no language defines. An atomic access of ours then sees some value, which
+        // does no harm.
         unsafe { AtomicU64::from_ptr(self.0) }
     }
 }
@@ -95,15 +96,15 @@ impl TaskBody<Stream> for WriteValue {
     }
 }
 
-/// How a wait compares a word with a value, in the order of the flags of `aclrtValueWait`.
+/// The comparison of a word with a value, in the order of the flags of `aclrtValueWait`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueCondition {
-    /// The word has come to the value or passed it, also across the end of the numbers.
+    /// The word has reached the value or passed it, even across the wrap to 0.
     Reached,
     Equal,
-    /// Word and value have a bit in common.
+    /// The word and the value have a bit in common.
     AnyBit,
-    /// A bit is in neither of them.
+    /// There is a bit that neither the word nor the value has.
     AnyBitOfNeither,
 }
 
@@ -118,7 +119,7 @@ impl ValueCondition {
     }
 }
 
-/// A task that waits until a word is right.
+/// A task that waits until a comparison of a word is true.
 #[derive(Clone)]
 pub(crate) struct WaitForValue {
     pub(crate) word: Word,
@@ -138,7 +139,7 @@ impl TaskBody<Stream> for WaitForValue {
     }
 
     fn arm(&mut self, _: &'static Stream) -> bool {
-        // Nobody is told of a write; the housekeeper looks.
+        // Writes wake no stream; the housekeeper checks the word.
         self.is_right()
     }
 

@@ -1,14 +1,15 @@
-//! Memory that a program allocates apart from its addresses, and maps there itself.
+//! Memory that a program allocates without an address, and maps at addresses itself.
 //!
-//! *Physical memory* is named by a handle and counts against the memory of its device. A *range* is
-//! reserved addresses. A *piece* is physical memory mapped in a range. The data of a piece lies at
-//! the data of its addresses, so pieces side by side are used as one.
+//! *Physical memory* has a handle, and counts against the memory of its device. A *range* is
+//! reserved addresses. A *piece* is physical memory that is mapped in a range. The data of a piece
+//! is at the data of its addresses, so adjacent pieces are used as one.
 //!
 //! 1. Physical memory is mapped at one place at most.
 //! 2. When it is unmapped, its bytes stay where they are. They move when it is mapped elsewhere,
-//!    and before others are mapped at that place or the addresses are released.
-//! 3. It ends when it is neither mapped nor named by a reference.
-//! 4. Memory that other processes have imported, or that is theirs, does not move: see [`shared`].
+//!    and before other memory is mapped at that place or the addresses are released.
+//! 3. It ends when it is not mapped and has no references.
+//! 4. Memory that other processes have imported, or that belongs to them, does not move: see
+//!    [`shared`].
 
 pub(crate) mod rights;
 pub(crate) mod shared;
@@ -29,14 +30,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The unit of the sizes and places of physical memory: they are multiples of it.
+/// The unit of the sizes and places of physical memory, in bytes: they are multiples of it.
 pub(crate) const GRANULARITY: usize = window::HUGE_PAGE;
 
 struct Physical {
     device: u32,
     bytes: usize,
     properties: aclrtPhysicalMemProp,
-    /// The number of times that it was given to the program, and not freed.
+    /// The number of references that the program has got and not freed.
     references: u32,
     mapped_at: Option<usize>,
     contents: Contents,
@@ -45,16 +46,16 @@ struct Physical {
 
 /// The place of the bytes of physical memory that is not mapped.
 enum Contents {
-    /// The bytes were mapped nowhere.
+    /// There are no bytes, because the memory was never mapped.
     None,
-    /// The bytes lie where the memory was mapped.
+    /// The bytes are where the memory was mapped.
     At(usize),
     Kept(Vec<u8>),
 }
 
 struct ReservedRange {
     addresses: Arc<shared::HeldAddresses>,
-    /// The size that the program has asked for.
+    /// The size that the program has requested, in bytes.
     bytes: usize,
     device: u32,
 }
@@ -64,7 +65,7 @@ struct VirtualMemory {
     physical: BTreeMap<u64, Physical>,
     /// The ranges, by their first address.
     ranges: BTreeMap<usize, ReservedRange>,
-    /// The physical memory that is mapped at an address, and its bytes.
+    /// The physical memory that is mapped at an address, and its size in bytes.
     pieces: BTreeMap<usize, (u64, usize)>,
     rights: rights::Rights,
 }
@@ -77,8 +78,8 @@ static ALL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
     rights: BTreeMap::new(),
 });
 
-/// Reserves addresses for memory of the device, or of another device if its memory is mapped there
-/// first.
+/// Reserves addresses for memory of the device. If memory of another device is mapped there first,
+/// the addresses are for memory of that device.
 pub(crate) fn reserve(device: &Device, bytes: usize, by: &'static str) -> Result<usize, Failure> {
     let addresses = reserved::reserve(device, bytes, by)?;
     let start = addresses.start;
@@ -88,7 +89,7 @@ pub(crate) fn reserve(device: &Device, bytes: usize, by: &'static str) -> Result
     Ok(start)
 }
 
-/// Ends a range, in which nothing may be mapped.
+/// Ends a range. Returns an error if something is mapped in it.
 pub(crate) fn release(start: usize) -> Result<(), Failure> {
     let mut all = lock(&ALL);
     let Some(range) = all.ranges.get(&start) else {
@@ -105,12 +106,12 @@ pub(crate) fn release(start: usize) -> Result<(), Failure> {
     all.lying_in(&addresses).filter(movable).try_for_each(Physical::keep)?;
     let ended = all.ranges.remove(&start);
     drop(all);
-    // Dropping gives the addresses back, unless memory that does not move lies there.
+    // Dropping the range releases the addresses, unless memory that does not move is there.
     drop(ended);
     Ok(())
 }
 
-/// Takes physical memory of a device; returns its handle.
+/// Allocates physical memory of a device, and returns its handle.
 pub(crate) fn allocate(
     device: &Device,
     bytes: usize,
@@ -205,7 +206,7 @@ pub(crate) fn unmap(start: usize, by: &'static str) -> Result<(), Failure> {
     fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped that begins at {start:#x}")
 }
 
-/// A new reference of the physical memory that is mapped at an address.
+/// Adds a reference to the physical memory that is mapped at an address, and returns its handle.
 pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     let mut all = lock(&ALL);
     let piece = all.pieces.range(..=address).next_back();
@@ -221,7 +222,7 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     Ok(handle)
 }
 
-/// A new reference of physical memory; returns its bytes and its device.
+/// Adds a reference to physical memory. Returns its size in bytes and its device.
 pub(crate) fn hold(handle: u64) -> Result<(usize, u32), Failure> {
     let mut all = lock(&ALL);
     let physical = all.find(handle)?;
@@ -229,7 +230,7 @@ pub(crate) fn hold(handle: u64) -> Result<(usize, u32), Failure> {
     Ok((physical.bytes, physical.device))
 }
 
-/// The properties that physical memory was allocated with.
+/// Returns the properties that physical memory was allocated with.
 pub(crate) fn properties(handle: u64) -> Result<aclrtPhysicalMemProp, Failure> {
     lock(&ALL).find(handle).map(|physical| physical.properties)
 }
@@ -251,7 +252,7 @@ pub(crate) fn end_on(devices: &Range<u32>, by: &'static str) {
 }
 
 impl VirtualMemory {
-    /// The physical memory with a handle that the program may still use.
+    /// Returns the physical memory of a handle, if the program may still use it.
     fn find(&mut self, handle: u64) -> Result<&mut Physical, Failure> {
         match self.physical.get_mut(&handle) {
             Some(physical) if physical.references > 0 => Ok(physical),
@@ -259,8 +260,8 @@ impl VirtualMemory {
         }
     }
 
-    /// Brings the contents of physical memory of a device to a place, whose range then belongs to
-    /// that device. Returns whether there are contents.
+    /// Brings the contents of physical memory of a device to a place. The range of the place then
+    /// belongs to that device. Returns whether there are contents.
     fn bring_to(
         &mut self,
         handle: u64,
@@ -279,8 +280,8 @@ impl VirtualMemory {
         Ok(has_contents)
     }
 
-    /// Returns the start of the range that a place lies in. Nothing is mapped at the place, and
-    /// memory of the device can be mapped there.
+    /// Returns the start of the range that contains a place. Returns an error if something is
+    /// mapped at the place, or if memory of the device cannot be mapped there.
     fn range_for(
         &self,
         place: &Range<usize>,
@@ -292,7 +293,7 @@ impl VirtualMemory {
         let Some(range) = range.filter(|it| end - it.addresses.start() <= it.bytes) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "virPtr: {start:#x} with {} bytes lies in no reserved range",
+                "virPtr: {start:#x} with {} bytes is in no reserved range",
                 end - start
             );
         };
@@ -318,7 +319,7 @@ impl VirtualMemory {
         Ok(range.addresses.start())
     }
 
-    /// Brings the contents of physical memory to a place; returns whether there are contents.
+    /// Brings the contents of physical memory to a place. Returns whether there are contents.
     fn bring(&mut self, handle: u64, place: &Range<usize>) -> Result<bool, Failure> {
         let physical = self.find(handle)?;
         if physical.sharing.is_fixed() {
@@ -355,13 +356,13 @@ impl VirtualMemory {
     }
 
     /// Moves contents out of a place: those of physical memory that is not mapped, but whose bytes
-    /// lie there.
+    /// are there.
     fn clear_place(&mut self, place: &Range<usize>) -> Result<(), Failure> {
         self.lying_in(place).try_for_each(Physical::keep)
     }
 
-    /// As [`clear_place`](Self::clear_place), for a place that goes in any case: bytes for which
-    /// there is no memory are lost.
+    /// Does the same as [`clear_place`](Self::clear_place), for a place that ends in any case. If
+    /// there is no memory for the bytes, they are lost.
     fn give_up_place(&mut self, place: &Range<usize>) {
         for physical in self.lying_in(place) {
             if !physical.sharing.is_fixed() && physical.keep().is_err() {
@@ -370,7 +371,7 @@ impl VirtualMemory {
         }
     }
 
-    /// The physical memory that is not mapped, but has bytes in a place.
+    /// Returns the physical memory that is not mapped, but has bytes in a place.
     fn lying_in(&mut self, place: &Range<usize>) -> impl Iterator<Item = &mut Physical> {
         self.physical.values_mut().filter(move |physical| {
             matches!(physical.contents, Contents::At(start)
@@ -378,7 +379,7 @@ impl VirtualMemory {
         })
     }
 
-    /// Returns false if no piece begins there.
+    /// Unmaps the piece that begins at `start`. Returns false if no piece begins there.
     fn unmap(&mut self, start: usize, by: &'static str) -> Result<bool, Failure> {
         let Some((handle, _)) = self.pieces.get(&start).copied() else { return Ok(false) };
         self.end_rights(start);
@@ -386,7 +387,7 @@ impl VirtualMemory {
             let device = machine::device_slot(physical.device);
             check::freed(Some(device.id), start, by);
             device.memory.unmap(start, by);
-            // If that fails, nothing else is mapped here, and the next call tries it again.
+            // If this fails, no other memory is mapped here, and the next call tries it again.
             physical.hide_from(start)?;
             physical.mapped_at = None;
             if !physical.sharing.is_fixed() {
@@ -398,7 +399,7 @@ impl VirtualMemory {
         Ok(true)
     }
 
-    /// Rule 3 of the module.
+    /// Ends physical memory that is no longer used (rule 3).
     fn end_if_unused(&mut self, handle: u64) {
         let is_unused = |it: &&mut Physical| it.references == 0 && it.mapped_at.is_none();
         let Some(physical) = self.physical.get_mut(&handle).filter(is_unused) else { return };
@@ -425,8 +426,8 @@ impl Physical {
         }
     }
 
-    /// Takes its bytes from the place where it was mapped, and leaves none there: they would count
-    /// twice.
+    /// Moves its bytes out of the place where it was mapped, and leaves none there, because they
+    /// would count twice.
     fn keep(&mut self) -> Result<(), Failure> {
         let Contents::At(start) = self.contents else { return Ok(()) };
         self.may_move(start)?;
@@ -450,7 +451,7 @@ impl Physical {
     }
 }
 
-/// Where the data of a reserved address is.
+/// Returns the address of the data of a reserved address.
 fn data_of(address: usize) -> *mut u8 {
     let data = window::reserved().map_or(0, |windows| windows.data_of(address));
     std::ptr::with_exposed_provenance_mut(data)
@@ -460,7 +461,7 @@ fn data_of(address: usize) -> *mut u8 {
 mod tests {
     use super::*;
 
-    /// More bytes than any memory has.
+    /// A number of bytes that no memory has.
     const TOO_MANY: usize = 1 << 63;
 
     fn physical(bytes: usize, contents: Contents) -> Physical {
@@ -510,7 +511,7 @@ mod tests {
         let refused = all.bring_to(2, &addresses, 1);
         assert!(refused.is_err_and(|why| why.text.contains("no memory for the")));
         assert_eq!(all.ranges[&start].device, 0);
-        // The addresses are invented, so nobody gives them back.
+        // The addresses are invented, so they must not be released.
         all.ranges.into_values().for_each(|range| shared::forget(range.addresses));
     }
 }

@@ -1,13 +1,13 @@
 //! The threads that poll a stream repeatedly, so that others need not.
 //!
-//! A thread that makes an event happen for which the stream may wait looks for watchers afterwards.
-//! It need not wake the stream if there are some. A thread that stops watching polls once more
-//! afterwards. So no event is missed: either the first thread sees that the watch is over, or the
-//! last poll sees the event.
+//! A thread that makes an event happen for which the stream may wait checks for watchers
+//! afterwards. If there are some, the thread need not wake the stream. A thread that stops watching
+//! polls once more afterwards. So no event is missed: either the first thread sees that the watch
+//! is over, or the last poll sees the event.
 
 use ascend_sync::{AtomicU32, Ordering, fence};
 
-/// See the [module](self).
+/// The number of threads that watch a stream; see the [module](self).
 pub(crate) struct Watchers(AtomicU32);
 
 impl Watchers {
@@ -19,18 +19,18 @@ impl Watchers {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The calling thread polls once more after this.
+    /// Ends the watch of the calling thread, which must poll once more after this.
     pub(crate) fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether there are any, now.
+    /// Whether any thread is watching now.
     pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a watcher will see the event that the calling thread has made happen before.
+    /// Whether a watcher will see the event that the calling thread made happen before this call.
     pub(crate) fn will_see(&self) -> bool {
         fence(Ordering::SeqCst);
         self.any()

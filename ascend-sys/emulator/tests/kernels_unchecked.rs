@@ -1,4 +1,4 @@
-//! The outcome of kernels that can never finish, if they were not checked first.
+//! Tests of kernels that can never finish, which run here without a check before the launch.
 
 use ascend_emulator_testing::common::{self, Block, message};
 use ascend_emulator_testing::kernel::build::Builder;
@@ -17,7 +17,8 @@ const INT32: u32 = 2;
 /// Makes kernels run even if the checker would refuse them.
 fn unchecked() {
     static ONCE: Once = Once::new();
-    // SAFETY: before anything else in this program reads the environment: every test begins here.
+    // SAFETY: every test begins with this call, so nothing in this program has read the environment
+    // yet.
     ONCE.call_once(|| unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") });
 }
 
@@ -29,8 +30,8 @@ fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + std::marker::Syn
     })
 }
 
-/// Runs a program as it is on two ranks, with or without servers; returns the results of kernel and
-/// server.
+/// Runs a program unchecked on two ranks, each with or without a server, and returns the results of
+/// the kernel and of the server on each rank.
 fn run(
     program: impl Fn(u32) -> Program + std::marker::Sync,
     served: [bool; 2],
@@ -55,7 +56,7 @@ fn calls(change: impl Fn(&mut Vec<Call>)) -> Program {
     kernel(&calls, Number::I32, INT32)
 }
 
-/// A reduce-scatter of two turns, then the steps of a test.
+/// Returns a kernel that prepares a reduce-scatter of two turns, and then has the steps of a test.
 fn custom(
     body: impl Fn(&mut Builder, ascend_program::ClientId, ascend_program::TaskId),
 ) -> Program {
@@ -112,7 +113,7 @@ fn a_missing_commit_ends_all_ranks_with_the_state_of_cores_and_server() {
     ] {
         assert!(text.contains(piece), "{piece:?} is not in: {text}");
     }
-    // The others learn which rank is to blame, and no rank waits for a time limit.
+    // The other rank reports that rank 1 is the cause, and no rank waits for a time limit.
     let (code, text) = &ended[0][0];
     assert!(*code != 0 && text.contains("rank 1"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(120));
@@ -120,7 +121,7 @@ fn a_missing_commit_ends_all_ranks_with_the_state_of_cores_and_server() {
 
 #[test]
 fn a_wait_without_a_commit_returns_at_once() {
-    // As on hardware: the call returns -1, which the kernel ignores. Finalize hangs.
+    // As on hardware, the call returns -1, which the kernel ignores, and then Finalize hangs.
     let program = |_| {
         custom(|b, client, task| {
             b.wait(task);
@@ -128,7 +129,7 @@ fn a_wait_without_a_commit_returns_at_once() {
             b.finalize(client);
         })
     };
-    // The rank that comes second may hear of the other first.
+    // The second rank to fail may report the failure of the other rank instead of its own.
     let ended = run(program, [true, true]);
     let texts: Vec<_> = ended.iter().map(|rank| rank[0].1.as_str()).collect();
     let texts = texts.join("\n");
@@ -157,8 +158,7 @@ fn bytes_beyond_a_buffer_end_the_launch_with_the_line() {
     }
 }
 
-/// An all-reduce in each of two groups, the one of the second into a buffer that ends too early on
-/// rank 1.
+/// Each of two groups runs an all-reduce. The output of the second one ends too early on rank 1.
 #[test]
 fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -192,7 +192,7 @@ fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
         let kernel = rank.sync_fails();
         let served = call!(aclrtSynchronizeStream(server));
         let served = (served, message());
-        // Communicators of both groups can be destroyed.
+        // The communicators of both groups can still be destroyed.
         hccl!(HcclCommDestroy(other));
         hccl!(HcclCommDestroy(rank.comm));
         [kernel, served]
@@ -229,7 +229,8 @@ fn a_core_that_finalises_too_early_leaves_the_others_waiting() {
     };
     for ended in run(program, [true, true]) {
         let text = &ended[0].1;
-        // Block 1 waits for a flag that it alone has not raised: the kernel stops with both blocks.
+        // The flag is set when both blocks have raised it, but block 1 waits for it first. So the
+        // whole kernel is stopped.
         assert!(text.contains("can never finish") && text.contains("waits for flag 8"), "{text}");
     }
 }
@@ -257,8 +258,8 @@ fn a_barrier_that_a_core_misses_names_it() {
     );
 }
 
-/// Runs a program of three tensors on two ranks of a product; returns the last tensor, or the
-/// failure.
+/// Runs a program of three tensors on two ranks of a product. Returns the last tensor of each rank,
+/// or its failure.
 fn on_product(
     product: u32,
     program: &Program,
@@ -284,8 +285,8 @@ fn on_product(
     )
 }
 
-/// All-reduces from x to y, then from y to z, with the given turns of 64 elements each; then the
-/// steps of a test, and the end.
+/// Returns a kernel that prepares an all-reduce from x to y and one from y to z, each with the
+/// given turns of 64 elements, and then has the steps of a test and the end.
 fn chained(
     turns: [u64; 2],
     commit: bool,
@@ -309,7 +310,8 @@ fn chained(
     b.done()
 }
 
-/// A 950 runs turns as they are committed, the others as they were prepared.
+/// On a 950 the turns run in the order in which they are committed, on the other products in the
+/// order in which they were prepared.
 #[test]
 fn turns_of_a_950_run_in_the_order_of_their_commits() {
     let program = chained([1, 1], false, |b, [first, second]| {
@@ -325,7 +327,7 @@ fn turns_of_a_950_run_in_the_order_of_their_commits() {
     }
 }
 
-/// The hardware tolerates waits in another order, and a task of no turns, which is no task.
+/// The hardware accepts waits in another order. A task with no turns does not count as a task.
 #[test]
 fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     let crossed = chained([1, 1], true, |b, [first, second]| {
@@ -334,7 +336,7 @@ fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     });
     let none = chained([1, 0], false, |b, [first, second]| {
         b.commit(first);
-        // There is no second task, so the calls do nothing.
+        // There is no second task, so its calls do nothing.
         b.commit(second);
         b.wait(second);
         b.wait(first);
@@ -348,7 +350,8 @@ fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     }
 }
 
-/// A turn too many is ignored, except by a 950, which runs it on the data that follows.
+/// A turn that is committed once too often is ignored, except on a 950, which runs it on the data
+/// that follows.
 #[test]
 fn a_950_runs_a_turn_that_is_committed_too_often() {
     let program = chained([1, 1], false, |b, [first, second]| {
@@ -356,7 +359,8 @@ fn a_950_runs_a_turn_that_is_committed_too_often() {
         b.wait(first);
         b.times(2, |b| b.commit(second));
         b.wait(second);
-        // The engine may still be at the second one: this waits for it, in the place behind.
+        // The engine may still run the extra turn. This call waits for that turn, which has the
+        // next place.
         b.wait(second);
     });
     for (product, expected) in [(A3, 100), (ASCEND950, 20)] {
@@ -367,7 +371,7 @@ fn a_950_runs_a_turn_that_is_committed_too_often() {
     }
 }
 
-/// The engine of a 950 has 64 places: turns that do not fit are owed until a wait makes room.
+/// The engine of a 950 has 64 places. Turns beyond that are not queued until a wait frees a place.
 #[test]
 fn turns_beyond_64_places_need_waits_on_a_950() {
     let waits = chained([100, 20], true, |b, [first, second]| {
@@ -385,8 +389,8 @@ fn turns_beyond_64_places_need_waits_on_a_950() {
     hangs(&none, &["waits in Finalize", "server of rank"]);
 }
 
-/// A kernel that can never finish on a 950. The rank that sees it first reports the states of its
-/// cores and of its server.
+/// Checks that a kernel can never finish on a 950. The rank that finds this first reports the
+/// states of its cores and of its server.
 fn hangs(program: &Program, pieces: &[&str]) {
     let texts: Vec<String> =
         on_product(ASCEND950, program, &[ALL_REDUCE]).into_iter().map(Result::unwrap_err).collect();
@@ -395,7 +399,7 @@ fn hangs(program: &Program, pieces: &[&str]) {
     assert!(texts.iter().any(whole), "{pieces:?} are not in: {texts:?}");
 }
 
-/// One wait too many returns at once, except on a 950, where it is never answered.
+/// One wait too many returns at once, except on a 950, where it never returns.
 #[test]
 fn a_wait_too_many_hangs_on_a_950_only() {
     let program = chained([1, 1], true, |b, [first, second]| {
@@ -408,7 +412,7 @@ fn a_wait_too_many_hangs_on_a_950_only() {
     hangs(&program, &["waits in Wait for place 2 of the engine", "server of rank"]);
 }
 
-/// With queues every core that writes has to report that it is done.
+/// If there are queues, every core that writes must call Finalize.
 #[test]
 fn a_core_with_queues_that_does_not_finalise_is_told() {
     const BATCH_WRITE: u32 = 18;
@@ -435,14 +439,14 @@ fn a_core_with_queues_that_does_not_finalise_is_told() {
         assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
         text
     });
-    let pieces = ["not every core with queues has called Finalize", "queues, the first of them"];
+    let pieces = ["some core with queues has not called Finalize", "queues, the first of them"];
     for piece in pieces {
         assert!(texts[0].contains(piece), "{piece:?} is not in: {}", texts[0]);
     }
 }
 
-/// A core that polls again and again leaves the others their turn. A core that never ends reports
-/// where it is.
+/// A core that polls again and again lets the other cores run. If a core never ends, the error
+/// shows where the core is.
 #[test]
 fn cores_that_do_not_wait_run_side_by_side() {
     unchecked();

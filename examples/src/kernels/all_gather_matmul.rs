@@ -1,30 +1,30 @@
-//! The product of what all ranks have together with one matrix: each tile is multiplied when it has arrived, the own ones first.
+//! Multiplies the gathered rows of all ranks by one matrix. A rank multiplies its own tiles first, and every other tile when it has arrived.
 
 use hccl::f16;
 use hccl::kernel::*;
 
 use super::share_product;
 
-/// Sizes of [`all_gather_matmul()`]: each rank has `tile_num` tiles of `tile.m` rows, then one of `tail.m` rows; `local.m` rows together.
+/// Sizes of [`all_gather_matmul()`]: each rank has `tile_num` tiles of `tile.m` rows, then one of `tail.m` rows. Together these are `local.m` rows.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct AllGatherMatmulTiling {
-    /// Where the next one is.
+    /// The offset of the next field, for the server.
     pub init: Mc2InitTiling,
-    /// Group and algorithm.
+    /// The group and the algorithm of the collective.
     pub all_gather: Mc2CcTiling,
-    /// How all rows of a rank are divided among the cores.
+    /// The division of all rows of a rank among the cores.
     pub local: TCubeTiling,
-    /// How a tile is.
+    /// The division of a tile among the cores.
     pub tile: TCubeTiling,
-    /// How the last one is.
+    /// The division of the last tile among the cores.
     pub tail: TCubeTiling,
-    /// Tiles before the last one.
+    /// The number of tiles before the last one.
     #[tiling(range = 1..=255)]
     pub tile_num: u64,
 }
 
-/// `y = gathered * b`, with `gathered` the `x` of all ranks, one below the other: `m` by `k` elements a rank.
+/// `y = gathered * b`. `gathered` has the `x` of all ranks, one below the other: `m` by `k` elements of each rank.
 #[kernel(mix = "aic_1_0")]
 pub fn all_gather_matmul(
     k: Kernel<AllGatherMatmulTiling>,
@@ -53,7 +53,7 @@ pub fn all_gather_matmul(
             .stride(stride)
             .commit_all();
 
-        k.comment("What this rank has needs no waiting.");
+        k.comment("The rank does not wait for its own rows.");
         let rank = hccl.rank();
         let local_product = k.matmul::<f16, f16, f16>(&t.local);
         let own = y.at(rank.cast::<u64>() * rank_rows * width);

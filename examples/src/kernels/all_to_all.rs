@@ -1,4 +1,4 @@
-//! Every rank sends a block to every rank, from inside of a kernel: at once, and in rounds.
+//! Kernels in which every rank sends a block to every rank: in one task, or in rounds.
 
 use hccl::f16;
 use hccl::kernel::*;
@@ -8,12 +8,12 @@ use hccl::kernel::*;
 #[repr(C)]
 #[tiling(name = "AllToAllCustomTilingData")]
 pub struct AllToAllTiling {
-    /// Where the next one is.
+    /// The offset of the next field, for the server.
     pub init: Mc2InitTiling,
-    /// Group and algorithm.
+    /// The group and the algorithm of the collective.
     #[tiling(name = "alltoallCcTiling")]
     pub all_to_all: Mc2CcTiling,
-    /// Elements for each rank.
+    /// The number of elements for each rank.
     pub data_count: u64,
 }
 
@@ -25,35 +25,35 @@ pub fn all_to_all_custom(k: Kernel<AllToAllTiling>, x: Input<f16>, y: Output<f16
         let hccl = k.hccl(0).init().configure(&t.all_to_all);
         let task = hccl.all_to_all(x, y, t.data_count).commit_all();
         hccl.wait(&task);
-        k.comment("Core 0 clears what the others look at while they wait, so nobody may still wait when it finalises.");
+        k.comment("Core 0 clears the counters on which the other cores wait, so all waits must end before it finalises.");
         k.sync_all_aiv();
         hccl.finalise();
     });
 }
 
-/// Sizes of [`all_to_all_rounds()`]: each block is cut into tiles, of which the last is shorter.
+/// Sizes of [`all_to_all_rounds()`]: each block is cut into `tile_num` long tiles and `tail_num` short ones.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "AllToAllRoundsTilingData")]
 pub struct AllToAllRoundsTiling {
-    /// Where the next one is.
+    /// The offset of the next field, for the server.
     pub init: Mc2InitTiling,
-    /// Group and algorithm.
+    /// The group and the algorithm of the collective.
     #[tiling(name = "alltoallCcTiling")]
     pub all_to_all: Mc2CcTiling,
-    /// Tiles of `tile_len` elements.
+    /// The number of tiles of `tile_len` elements.
     #[tiling(range = 1..=255)]
     pub tile_num: u64,
-    /// Elements of such a tile.
+    /// The number of elements of a long tile.
     pub tile_len: u64,
-    /// Tiles of `tail_len` elements.
+    /// The number of tiles of `tail_len` elements.
     #[tiling(range = 1..=255)]
     pub tail_num: u64,
-    /// Elements of such a tile.
+    /// The number of elements of a short tile.
     pub tail_len: u64,
 }
 
-/// The same as [`all_to_all_custom()`], tile by tile: the second task does what is left over by the first.
+/// The same as [`all_to_all_custom()`], tile by tile. The first task has the long tiles, the second the short ones.
 #[kernel(mix = "aiv_1_0")]
 pub fn all_to_all_rounds(k: Kernel<AllToAllRoundsTiling>, x: Input<f16>, y: Output<f16>) {
     let t = k.tiling();

@@ -3,7 +3,7 @@
 use hccl::f16;
 use hccl::kernel::*;
 
-/// Ranks that [`AllToAllVTiling`] has room for.
+/// The number of ranks that [`AllToAllVTiling`] has room for.
 pub const MOST_RANKS: usize = 8;
 
 /// Sizes of [`all_to_all_v_custom()`].
@@ -11,17 +11,17 @@ pub const MOST_RANKS: usize = 8;
 #[repr(C)]
 #[tiling(name = "AllToAllVCustomTilingData")]
 pub struct AllToAllVTiling {
-    /// Where the next one is.
+    /// The offset of the next field, for the server.
     pub init: Mc2InitTiling,
-    /// Group and algorithm.
+    /// The group and the algorithm of the collective.
     pub all_to_all_v: Mc2CcTiling,
-    /// Elements for each rank.
+    /// The number of elements for each rank.
     pub send_counts: [u64; MOST_RANKS],
-    /// Where they begin.
+    /// The position in `x` of the elements for each rank.
     pub send_displs: [u64; MOST_RANKS],
-    /// Elements from each rank.
+    /// The number of elements from each rank.
     pub recv_counts: [u64; MOST_RANKS],
-    /// Where they go.
+    /// The position in `y` of the elements from each rank.
     pub recv_displs: [u64; MOST_RANKS],
 }
 

@@ -1,4 +1,4 @@
-//! The sum over the ranks of a product each: the tiles that are ready are reduced while the next ones are computed.
+//! Sums one matrix product of each rank over the ranks. Tiles that are ready are reduced while the next tiles are computed.
 
 use hccl::f16;
 use hccl::kernel::*;
@@ -9,22 +9,22 @@ use super::share_product;
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct MatmulAllReduceTiling {
-    /// Where the next one is.
+    /// The offset of the next field, for the server.
     pub init: Mc2InitTiling,
-    /// Group and algorithm.
+    /// The group and the algorithm of the collective.
     pub all_reduce: Mc2CcTiling,
-    /// How a tile is divided among the cores.
+    /// The division of a tile among the cores.
     pub tile: TCubeTiling,
-    /// How the last one is.
+    /// The division of the last tile among the cores.
     pub tail: TCubeTiling,
-    /// Tiles before the last one.
+    /// The number of tiles before the last one.
     #[tiling(range = 1..=255)]
     pub tile_num: u64,
 }
 
 /// `y = sum of a * b over the ranks`, with `a` of `m` by `k` and `b` of `k` by `n` elements.
 ///
-/// Each tile of `y` is computed in place, committed, and reduced in place while the cores go on.
+/// Each tile of `y` is computed in place, committed, and reduced in place while the cores compute the next one.
 #[kernel(mix = "aic_1_0")]
 pub fn matmul_all_reduce(
     k: Kernel<MatmulAllReduceTiling>,
@@ -32,7 +32,7 @@ pub fn matmul_all_reduce(
     b: Input<f16>,
     y: Output<f16>,
 ) {
-    /// Flag of the cube cores among themselves.
+    /// The flag by which the cube cores wait for each other.
     const READY: u16 = 8;
     let t = k.tiling();
     k.on_aic(|| {

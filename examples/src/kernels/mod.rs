@@ -12,7 +12,7 @@ use hccl::f16;
 use hccl::kernel::symbol::CubeMember;
 use hccl::kernel::*;
 
-/// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then down the next.
+/// Divides a product among the cube cores. They take the pieces of `c = a * b` in turn, down each column of pieces.
 #[kernel(inline)]
 fn share_product<T>(
     k: Kernel<T>,

@@ -7,13 +7,13 @@ use hccl::kernel::*;
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct VaddTiling {
-    /// Elements in all.
+    /// The number of all elements.
     pub total: u64,
-    /// Elements that fit into one buffer of the local memory.
+    /// The number of elements that fit into one buffer of the local memory.
     pub tile: u64,
 }
 
-/// `z = x + y`. The cores take tiles in turn; two buffers a queue, so that the next tile is copied while one is added.
+/// `z = x + y`. The cores take tiles in turn. A queue has two buffers, so that a tile is copied while another is added.
 #[kernel(mix = "aiv_only")]
 pub fn vadd(k: Kernel<VaddTiling>, x: Input<f16>, y: Input<f16>, z: Output<f16>) {
     let t = k.tiling();

@@ -1,4 +1,4 @@
-//! A weighted sum over all ranks, such as the average of models: the kernel of the walk-through in the book, and what launches it.
+//! A weighted sum over all ranks, such as the average of models: the kernel of the walk-through in the book, and the function that launches it.
 
 use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
@@ -9,22 +9,22 @@ use hccl::prelude::*;
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct WeightedSumTiling {
-    /// Where the next one is.
+    /// The offset of the next field, for the server.
     pub init: Mc2InitTiling,
-    /// Group and algorithm.
+    /// The group and the algorithm of the collective.
     pub all_reduce: Mc2CcTiling,
-    /// Tiles.
+    /// The number of tiles.
     #[tiling(range = 1..=255)]
     pub tile_num: u32,
-    /// What this rank counts.
+    /// The weight of this rank.
     pub weight: f32,
-    /// Elements of a tile.
+    /// The number of elements of a tile.
     pub tile_len: u64,
-    /// Elements that a core takes at a time.
+    /// The number of elements that a core takes at a time.
     pub piece_len: u64,
 }
 
-/// `y = weight * x`, for one tile, whose pieces the cores take in turn.
+/// Computes `y = weight * x` for one tile. The cores take its pieces in turn.
 #[kernel(inline)]
 fn scale_tile(k: Kernel<WeightedSumTiling>, queues: &Queues, x: Input<f32>, y: Output<f32>) {
     let t = k.tiling();
@@ -49,13 +49,13 @@ fn scale_tile(k: Kernel<WeightedSumTiling>, queues: &Queues, x: Input<f32>, y: O
     });
 }
 
-/// Local memory of a core.
+/// The queues in the local memory of a core.
 struct Queues {
     input: Queue<f32>,
     output: Queue<f32>,
 }
 
-/// The first try: the cores do not meet before the commit.
+/// The first try, with a mistake: the cores do not wait for each other before the commit.
 #[kernel(mix = "aiv_1_0")]
 pub fn weighted_sum_at_first(k: Kernel<WeightedSumTiling>, x: Input<f32>, y: Output<f32>) {
     let t = k.tiling();
@@ -99,7 +99,7 @@ pub fn weighted_sum(k: Kernel<WeightedSumTiling>, x: Input<f32>, y: Output<f32>)
     });
 }
 
-/// What the host tells the kernel: 4 tiles of 262,144 elements, which the cores take in pieces of 4,096.
+/// Returns the tiling that the host passes to the kernel: 4 tiles of 262,144 elements, which the cores take in pieces of 4,096.
 ///
 /// # Errors
 ///
@@ -119,14 +119,14 @@ pub fn tiling(weight: f32, group: &str) -> hccl::Result<WeightedSumTiling> {
     Ok(tiling)
 }
 
-/// Elements in all.
+/// The number of all elements.
 pub const LENGTH: usize = 4 * 262_144;
 
-/// What one rank does: it launches the kernel on four cores, with its input and its weight.
+/// Launches the kernel on four cores, with the input and the weight of this rank.
 ///
 /// # Errors
 ///
-/// What the kernel is checked for, and what goes wrong while it runs.
+/// A finding of the checks before the launch, or a failure of the run.
 pub fn launch(
     rank: &Rank,
     kernel: &Recorded<WeightedSumTiling>,
@@ -140,7 +140,7 @@ pub fn launch(
     let x = device.upload(x, &stream)?;
     let mut y = device.zeros::<f32>(LENGTH, &stream)?;
     let mut loaded = kernel.load(device)?;
-    comm.barrier(&stream)?.wait()?; // so that the timeline has no long beginning
+    comm.barrier(&stream)?.wait()?; // so that the ranks begin together in the timeline
     let launch = loaded.launch(4).tiling(&tiling).group(&mut comm);
     launch.input(&x).output(&mut y).submit(&stream)?.wait()?;
     y.to_vec(&stream).wait()

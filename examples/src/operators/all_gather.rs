@@ -1,8 +1,8 @@
-//! An all-gather of one's own, once right and once wrong.
+//! A custom all-gather, in a right and in a wrong version.
 
 use hccl::operator::*;
 
-/// Right: the data is there before any peer may read it, and stays until all peers have left.
+/// Right: the buffer is full before any peer may read it, and stays so until all peers have left.
 pub fn mesh(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (rank, n) = (op.rank(), op.count());
     // Data may be larger than the communication buffer: then there are several rounds.
@@ -14,8 +14,8 @@ pub fn mesh(op: &Recorder<'_>, main: &mut MainThread<'_>) {
         main.fork(op.ranks() - 1, |threads| {
             for (thread, peer) in threads.iter().zip(op.others()) {
                 let channel = op.channel(peer);
-                let exposed = thread.expose(channel); // the peer may read ours
-                let access = thread.enter(channel); // and we its, once it says so
+                let exposed = thread.expose(channel); // the peer may now read our buffer
+                let access = thread.enter(channel); // waits until we may read its buffer
                 let theirs = access.buffer().slice(..round.len());
                 thread.read(theirs, op.output().block(peer, n).slice(round.clone()));
                 thread.leave(access);

@@ -1,12 +1,12 @@
-//! An all-reduce for ranks that stand in a line: each is wired to its two neighbours and to nobody
-//! else.
+//! An all-reduce for ranks in a line: each rank is wired to its two neighbours, and to no other
+//! rank.
 
 use hccl::operator::*;
 
-/// Sums flow to the middle of the line and the result flows back, in `slices` slices.
+/// Moves sums to the middle of the line and the result back to the ends, in `slices` slices.
 ///
-/// The neighbour towards the middle is the parent, those away from it are the children: a tree.
-/// Slice after slice, a thread brings sums up, and another one brings results down. Each slice has
+/// The ranks form a tree: the neighbour towards the middle is the parent, any other one a child.
+/// One thread moves sums up and another one moves results down, slice after slice. Each slice has
 /// its own place in the communication buffer, so slices do not wait for each other.
 pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_>) {
     move |op, main| {
@@ -14,7 +14,7 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
         let neighbours = [rank.checked_sub(1), Some(rank + 1).filter(|next| *next < op.ranks())];
         let (children, parent): (Vec<u32>, Vec<u32>) = (neighbours.into_iter().flatten())
             .partition(|peer| peer.abs_diff(middle) > rank.abs_diff(middle));
-        // Both ends of a channel open it, also when there is nothing to send: so not in the loop.
+        // Both ends must open a channel even if there is no data, so this is not in the loop.
         let parent = parent.first().map(|parent| op.channel(*parent));
         let children: Vec<_> = children.into_iter().map(|child| op.channel(child)).collect();
 
@@ -34,8 +34,8 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
                             up.lend(parent);
                             down.visit(parent, |theirs| down.read(theirs.at(sum), sum));
                         }
-                        // The middle has the sum of all. A notify for each slice: one for all would
-                        // be recorded again too early.
+                        // The middle has the whole sum. Each slice has its own notify, because one
+                        // for all slices would be recorded again too early.
                         None => _ = down.wait(up.record(down.notify())),
                     }
                     for child in &children {

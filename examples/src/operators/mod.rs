@@ -1,4 +1,4 @@
-//! Communication operators of one's own.
+//! Custom communication operators.
 
 pub mod all_gather;
 pub mod line;

@@ -1,4 +1,4 @@
-//! One message, by hand.
+//! A custom operator that sends one message.
 
 use hccl::operator::*;
 

@@ -1,4 +1,4 @@
-//! The program from its first line to its last.
+//! The program `train` as a function.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -18,11 +18,11 @@ use super::parallel::train;
 use super::timeline_plot::timeline_picture;
 use super::trace::chrome_trace;
 
-/// How many steps `timeline.svg` shows.
+/// The number of steps that `timeline.svg` shows.
 const SHOWN_STEPS: usize = 2;
 
-/// The whole program: reads the arguments (the first is the program's name), tells its story on
-/// `out`, complains on `err`, and returns the exit status.
+/// Runs the whole program: reads the arguments (the first is the program's name), writes its output
+/// to `out` and its errors to `err`, and returns the exit status.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
@@ -36,7 +36,7 @@ pub fn run(
     match told {
         Ok(()) => 0,
         Err(problem) => {
-            // Nobody is left to tell when this fails, and the status says it anyway.
+            // If this fails, the exit status still reports the error.
             let _ = writeln!(err, "error: {problem}");
             1
         }
@@ -44,8 +44,8 @@ pub fn run(
 }
 
 fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
-    // Where a launcher has started the ranks as processes, it has said how many there are, and that
-    // of rank 0 tells the story.
+    // If a launcher has started the ranks as processes, it gives their number, and only the process
+    // of rank 0 prints.
     let job = JobEnv::from_env().map_err(one_line)?;
     options.ranks = job.as_ref().map_or(options.ranks, |job| job.world_size as usize);
     let options = &options;
@@ -108,7 +108,7 @@ fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
         say(topic, sentence.clone())?;
     }
 
-    // Only now does anything look at the rows that were held out.
+    // The held-out rows are used here for the first time.
     let held_out = &split.held_out;
     let accuracy = first.network.accuracy(held_out.images.view(), &held_out.labels);
 
@@ -143,8 +143,8 @@ fn describe(split: &Split, seed: u64) -> String {
     )
 }
 
-/// Virtual NPUs compute on the cores of the host, so how many there are explains a good part of a
-/// timeline.
+/// Describes the backend. Virtual NPUs compute on the cores of the host, so the number of cores
+/// explains a good part of a timeline.
 fn place(backend: Backend) -> String {
     match (backend, std::thread::available_parallelism()) {
         (Backend::Emulator, Ok(cores)) => format!("the emulator ({})", count(cores.get(), "core")),
@@ -174,19 +174,19 @@ fn sentences(overlap: Overlap, ranks: usize) -> Vec<String> {
     ]
 }
 
-/// A progress bar on standard error; draws nothing if that is no terminal.
+/// Makes a progress bar on standard error. It draws nothing if standard error is not a terminal.
 fn progress_bar(steps: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("          {bar:40.cyan/blue} {pos}/{len} steps  {msg}");
     let bar = ProgressBar::new(steps);
-    // The template is a constant; should it ever be broken, the plain bar will do.
+    // The template is a constant. If it had a mistake, the plain bar would be shown.
     if let Ok(style) = style {
         bar.set_style(style);
     }
     bar
 }
 
-/// Typical steps of the last epoch, in which everything has warmed up.
+/// Draws typical steps of the last epoch, in which everything has warmed up.
 fn draw(timeline: &Timeline, steps_per_epoch: usize, setting: &str, overlap: &[String]) -> String {
     let all = timeline.len();
     let last_epoch = all.saturating_sub(steps_per_epoch)..all;
@@ -205,13 +205,13 @@ fn draw(timeline: &Timeline, steps_per_epoch: usize, setting: &str, overlap: &[S
     timeline_picture(timeline, shown, title, &subtitles)
 }
 
-/// A number and the noun that it counts.
+/// Returns a number and the noun that it counts, as text.
 fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
-/// Errors are one line here, however many they were.
+/// Returns the text of an error as one line.
 fn one_line(error: impl Display) -> String {
     error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{Array2, ArrayView2, Axis, s};
 
-/// Pixels of one image: 8 x 8, row by row.
+/// The number of pixels of an image: 8 x 8, row by row.
 pub const PIXELS: usize = 64;
 
-/// Kinds of digits, 0 to 9.
+/// The number of digits, 0 to 9.
 pub const CLASSES: usize = 10;
 
 /// The largest value of a pixel in the file.
@@ -29,9 +29,9 @@ pub struct Digits {
 pub struct Split {
     /// Four fifths of the rows.
     pub training: Digits,
-    /// The other fifth: nothing looks at it before the training is over.
+    /// The other fifth, which is not used before the training is over.
     pub held_out: Digits,
-    /// Which rows of the file (from 0) were held out, in the order of the shuffle.
+    /// The rows of the file (from 0) that were held out, in the order of the shuffle.
     pub held_out_rows: Vec<usize>,
 }
 
@@ -76,17 +76,17 @@ impl Digits {
         Ok(Self { images, labels })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The given rows, in the given order.
+    /// Returns the given rows, in the given order.
     pub fn select(&self, rows: &[usize]) -> Self {
         Self {
             images: self.images.select(Axis(0), rows),
@@ -94,7 +94,7 @@ impl Digits {
         }
     }
 
-    /// The rows from `from` up to `to`, without copying.
+    /// Returns the rows from `from` up to `to`, without copying.
     pub fn rows(&self, from: usize, to: usize) -> (ArrayView2<'_, f32>, &[u8]) {
         (self.images.slice(s![from..to, ..]), &self.labels[from..to])
     }
@@ -113,7 +113,7 @@ impl Digits {
     }
 }
 
-/// A whole number from 0 to `max`.
+/// Reads a whole number from 0 to `max`.
 fn number(field: &str, max: u8) -> Result<u8, String> {
     match field.parse::<u8>() {
         Ok(value) if value <= max => Ok(value),
@@ -121,7 +121,7 @@ fn number(field: &str, max: u8) -> Result<u8, String> {
     }
 }
 
-/// Why there is no data.
+/// The reason why there is no data.
 #[derive(Debug)]
 pub enum DataError {
     /// The file is not there, or cannot be read.
@@ -131,7 +131,7 @@ pub enum DataError {
         /// The error of the system.
         cause: std::io::Error,
     },
-    /// The file has not the expected form.
+    /// The file does not have the expected form.
     Broken {
         /// The file.
         path: PathBuf,

@@ -13,14 +13,14 @@ pub struct DeviceClock {
 }
 
 impl DeviceClock {
-    /// `now` is the time, in seconds. The stream is idle, so that the device reads its clock at
-    /// once.
+    /// Sets the clock of the device: `now` is the time of its rank, in seconds. The stream must be
+    /// idle, so that the device reads its clock at once.
     pub fn set(stream: &Stream, now: f64) -> hccl::Result<Self> {
         Ok(Self { event: stream.record_timed()?, time: now })
     }
 
-    /// The span in which a bucket was in flight, and the time at which it had come to the device.
-    /// `known` lasts from before it was enqueued until after it was awaited.
+    /// Returns the span in which a bucket was in flight, and the time at which the copy to the
+    /// device ended. `known` lasts from before the bucket was enqueued until after it was awaited.
     pub fn span(&self, events: &BucketEvents, known: Span) -> hccl::Result<(Span, f64)> {
         // If the thread lost its core between its readings of the two clocks, the clamp to `known`
         // keeps the error small.

@@ -1,4 +1,4 @@
-//! The picture of the loss falling.
+//! Draws the falling loss.
 
 use super::svg::{Anchor, GREY, GRID, Svg, Text, round_ticks};
 
@@ -26,8 +26,8 @@ pub struct Mark {
     pub text: String,
 }
 
-/// The loss of every step, faint, and its mean over each epoch, on a logarithmic axis; with marks
-/// for events.
+/// Draws the loss of every step, faint, and its mean over each epoch, on a logarithmic axis, with
+/// marks for events.
 pub fn loss_picture(
     losses: &[f32],
     steps_per_epoch: usize,
@@ -66,7 +66,7 @@ pub fn loss_picture(
     for (row, mark) in marks.iter().enumerate() {
         let at = x(mark.step as f64 / steps_per_epoch as f64);
         svg.line((at, TOP), (at, FLOOR), MARK, "4 3");
-        // Above the falling curve, one below the other, since marks may be close.
+        // The texts are above the falling curve, one below the other, since marks may be close.
         let y = TOP + 62.0 + 18.0 * row as f64;
         let (anchor, beside) = match at < LEFT + 0.66 * (RIGHT - LEFT) {
             true => (Anchor::Start, 6.0),
@@ -75,7 +75,7 @@ pub fn loss_picture(
         svg.text((at + beside, y), Text { fill: MARK, ..Text::small(anchor) }, &mark.text);
     }
 
-    // Each value belongs to the middle of the time that it is about.
+    // Each value is drawn in the middle of its span of time.
     let step = |index: usize| x((index as f64 + 0.5) / steps_per_epoch as f64);
     let points: Vec<_> =
         losses.iter().enumerate().map(|(i, &loss)| (step(i), scale.y(loss))).collect();
@@ -123,8 +123,8 @@ impl Scale {
         FLOOR - (loss.log10() - self.bottom) / (self.top - self.bottom) * (FLOOR - TOP)
     }
 
-    /// Ticks from 1 to 9 in every decade. Powers of ten have a label, and 2 and 5 too when there
-    /// are few.
+    /// Draws ticks from 1 to 9 in every decade. Powers of ten have a label. If there are few
+    /// decades, 2 and 5 have a label, too.
     fn draw(&self, svg: &mut Svg) {
         let few = self.top - self.bottom < 2.0;
         for decade in self.bottom.floor() as i32..=self.top.floor() as i32 {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_single_epoch_is_a_dot() {
         let dots = |losses: &[f32]| loss_picture(losses, 3, "", &[]).matches("<circle").count();
-        // One in the picture, one in its legend.
+        // One dot is in the picture, the other in its legend.
         assert_eq!(dots(&[2.0, 1.0, 0.5]), 2);
         assert_eq!(dots(&[1.0; 300]), 0);
     }

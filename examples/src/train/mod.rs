@@ -1,6 +1,6 @@
 //! Data-parallel training of a small network on real handwritten digits: the example `train`.
 //!
-//! Read [`parallel`] first: it is the part to copy. [`command`] tells the story around it.
+//! Read [`parallel`] first: it is the part to copy. [`command`] is the program around it.
 
 pub mod command;
 pub mod data;

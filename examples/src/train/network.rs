@@ -1,8 +1,8 @@
 //! A multilayer perceptron with ReLU between its layers, softmax and cross-entropy at its end.
 //!
-//! Nothing here knows of ranks. The backward pass is one layer at a time. It writes a layer's
-//! gradient into memory of the caller, so that the caller can send it off before the next layer
-//! begins. All sums are taken in a fixed order: the same numbers give the same bits.
+//! Nothing here depends on ranks. The backward pass handles one layer at a time, and writes its
+//! gradient into memory of the caller. So the caller can send the gradient before the next layer
+//! begins. All sums are made in a fixed order: the same numbers give the same bits.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{
@@ -12,14 +12,15 @@ use ndarray::{
 /// Weights and bias of one layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// One row an input, one column an output.
+    /// The weights: a row for each input, a column for each output.
     pub weights: Array2<f32>,
-    /// One value an output.
+    /// The bias: a value for each output.
     pub bias: Array1<f32>,
 }
 
 impl Layer {
-    /// Uniform weights whose variance keeps the signal's size through a ReLU (He), and no bias.
+    /// Makes a layer without a bias. Its weights are uniform, with a variance that keeps the size
+    /// of the signal through a ReLU (He).
     fn new(inputs: usize, outputs: usize, random: &mut fastrand::Rng) -> Self {
         let bound = (6.0 / inputs as f32).sqrt();
         Self {
@@ -30,12 +31,13 @@ impl Layer {
         }
     }
 
-    /// How many numbers it consists of: weights and bias.
+    /// Returns the number of parameters: weights and bias.
     pub fn parameters(&self) -> usize {
         self.weights.len() + self.bias.len()
     }
 
-    /// The outputs, one row an image; those of all layers but the last go through a ReLU.
+    /// Returns the outputs, one row for each image. Those of all layers but the last go through a
+    /// ReLU.
     pub fn forward(&self, inputs: &ArrayView2<f32>, is_last: bool) -> Array2<f32> {
         let mut outputs = inputs.dot(&self.weights) + &self.bias;
         if !is_last {
@@ -63,7 +65,7 @@ impl Layer {
         Ok(())
     }
 
-    /// The gradient of the inputs, which are the outputs of a ReLU.
+    /// Returns the gradient of the inputs, which are the outputs of a ReLU.
     pub fn delta_before(&self, inputs: &ArrayView2<f32>, delta: &Array2<f32>) -> Array2<f32> {
         let mut before = delta.dot(&self.weights.t());
         Zip::from(&mut before).and(inputs).for_each(|gradient, &input| {
@@ -83,19 +85,19 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network with `widths[0]` inputs, `widths[1]` outputs of its first layer and so on.
+    /// Makes a network with `widths[0]` inputs, `widths[1]` outputs of its first layer and so on.
     pub fn new(widths: &[usize], random: &mut fastrand::Rng) -> Self {
         let pairs = widths.windows(2);
         Self { layers: pairs.map(|pair| Layer::new(pair[0], pair[1], random)).collect() }
     }
 
-    /// How many numbers it consists of.
+    /// Returns the number of parameters of all layers.
     pub fn parameters(&self) -> usize {
         self.layers.iter().map(Layer::parameters).sum()
     }
 
-    /// The outputs of every layer, one image a row. The last are the logits, all others went
-    /// through a ReLU.
+    /// Returns the outputs of every layer, one row for each image. The outputs of the last layer
+    /// are the logits. All others have gone through a ReLU.
     pub fn forward(&self, images: ArrayView2<f32>) -> Vec<Array2<f32>> {
         let mut outputs: Vec<Array2<f32>> = Vec::with_capacity(self.layers.len());
         for (index, layer) in self.layers.iter().enumerate() {
@@ -106,8 +108,8 @@ impl Network {
         outputs
     }
 
-    /// `scale` times the gradient of some rows, layer after layer, and behind it `scale` times
-    /// their loss.
+    /// Returns `scale` times the gradient of some rows, layer after layer, and after it `scale`
+    /// times their loss.
     pub fn gradient(
         &self,
         images: ArrayView2<f32>,
@@ -132,7 +134,7 @@ impl Network {
         Ok(all)
     }
 
-    /// A number of all bits of its parameters (64-bit FNV-1a).
+    /// Returns a hash of all bits of the parameters (64-bit FNV-1a).
     pub fn hash(&self) -> u64 {
         let parameters =
             self.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.bias));
@@ -142,7 +144,7 @@ impl Network {
         })
     }
 
-    /// The share of images, from 0 to 1, whose largest logit is that of their label.
+    /// Returns the share of images, from 0 to 1, whose largest logit is that of their label.
     pub fn accuracy(&self, images: ArrayView2<f32>, labels: &[u8]) -> f64 {
         let outputs = self.forward(images);
         let Some(logits) = outputs.last() else { return 0.0 };
@@ -154,8 +156,8 @@ impl Network {
     }
 }
 
-/// The sum over the rows of the cross-entropy between softmax(logits) and the labels, and the
-/// gradient of that sum with respect to the logits.
+/// Returns the sum over the rows of the cross-entropy between softmax(logits) and the labels, and
+/// the gradient of that sum with respect to the logits.
 pub fn softmax_cross_entropy(logits: &Array2<f32>, labels: &[u8]) -> (f32, Array2<f32>) {
     let mut delta = logits.clone();
     let mut loss = 0.0;
@@ -180,12 +182,14 @@ pub struct Momentum {
 }
 
 impl Momentum {
-    /// Momentum at rest. `keep` is the share of the velocity that a step keeps.
+    /// Makes the optimiser, with a velocity of zero. `keep` is the share of the velocity that a
+    /// step keeps.
     pub fn new(layer: &Layer, keep: f32) -> Self {
         Self { velocity: Array1::zeros(layer.parameters()), keep }
     }
 
-    /// One step down. `gradient` is laid out as [`Layer::backward`] writes it.
+    /// Moves the parameters one step down the gradient. `gradient` is laid out as
+    /// [`Layer::backward`] writes it.
     pub fn step(
         &mut self,
         layer: &mut Layer,
@@ -224,7 +228,7 @@ mod tests {
         softmax_cross_entropy(network.forward(images.view()).last().unwrap(), labels).0
     }
 
-    /// The gradient of every layer, first layer first.
+    /// Returns the gradient of every layer, first layer first.
     fn gradients(network: &Network, images: ArrayView2<f32>, labels: &[u8]) -> Vec<Vec<f32>> {
         let outputs = network.forward(images);
         let (_, mut delta) = softmax_cross_entropy(outputs.last().unwrap(), labels);

@@ -27,7 +27,7 @@ pub struct Options {
     /// The number of NPUs that share the work, from 1 to 8
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub ranks: usize,
-    /// The number of times that every digit is looked at
+    /// The number of times that every digit is learned
     #[arg(long, value_name = "N", default_value_t = Recipe::new(1).epochs)]
     pub epochs: usize,
     /// The backend of the ranks; `auto` takes CANN where it is installed
@@ -49,8 +49,8 @@ pub struct Options {
     /// With --record: keeps all bytes of one operation, such as `world all_reduce 17`
     #[arg(long, value_name = "OPERATION", requires = "record")]
     record_whole: Option<String>,
-    /// A file of other digits than the included ones: on each line 64 pixels from 0 to 16 and the
-    /// label, separated by commas
+    /// A file with digits to use instead of the included ones: on each line 64 pixels from 0 to 16
+    /// and the label, separated by commas
     #[arg(long, value_name = "FILE", default_value = DIGITS, hide_default_value = true)]
     pub data: PathBuf,
 }
@@ -66,12 +66,12 @@ enum Choice {
     Cann,
 }
 
-/// Why there are no options to go on with.
+/// The reason why parsing gives no options.
 #[derive(Debug)]
 pub enum Instead {
-    /// Help or the version was asked for: this is it.
+    /// The text of the help or of the version, which the user has requested.
     Answer(String),
-    /// One line.
+    /// A mistake of the user, described in one line.
     Mistake(String),
 }
 
@@ -113,7 +113,7 @@ impl Options {
         Ok(())
     }
 
-    /// The devices, at least one for each rank.
+    /// Starts the backend, with at least one device for each rank.
     pub fn runtime(&self) -> Result<Runtime, String> {
         let runtime = match self.backend {
             Choice::Auto => Runtime::auto(),
@@ -128,7 +128,7 @@ impl Options {
         Ok(runtime)
     }
 
-    /// The record of the run, if one was asked for.
+    /// Starts the record of the run, if the user has requested one.
     pub fn record(&self, runtime: &Runtime) -> Result<Option<RunRecording>, String> {
         let Some(directory) = &self.record else { return Ok(None) };
         let record = RunRecord::new(directory);
@@ -139,7 +139,7 @@ impl Options {
         runtime.record_run(record).map(Some).map_err(|error| error.to_string())
     }
 
-    /// The recipe that these options choose.
+    /// Returns the recipe that these options choose.
     pub fn recipe(&self) -> Recipe {
         let logical_shards = self.reproducible.then_some(LOGICAL_SHARDS);
         Recipe { epochs: self.epochs, seed: self.seed, logical_shards, ..Recipe::new(self.ranks) }

@@ -16,7 +16,7 @@ pub enum File {
 }
 
 impl File {
-    /// All of them.
+    /// All files.
     pub const ALL: [File; 3] = [File::Loss, File::Timeline, File::Trace];
 
     fn name(self) -> &'static str {
@@ -35,8 +35,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the folder, and tries to open every file, so that nobody trains for nothing. The files
-    /// keep their old contents until [`Output::write`].
+    /// Makes the folder, and tries to open every file, so that a problem shows before the training.
+    /// The files keep their old contents until [`Output::write`].
     pub fn prepare(folder: &Path) -> Result<Self, String> {
         let output = Self { folder: folder.to_owned() };
         fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;
@@ -52,7 +52,7 @@ impl Output {
         Ok(output)
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub fn path(&self, file: File) -> PathBuf {
         self.folder.join(file.name())
     }
@@ -67,7 +67,7 @@ impl Output {
 fn refused(path: &Path, error: &io::Error) -> String {
     let path = path.display();
     match error.kind() {
-        // Making a folder says so when there is something else of that name.
+        // This is the error of making a folder if something else has its name.
         io::ErrorKind::AlreadyExists => format!("--out: cannot write {path}: it is not a folder"),
         _ => format!("--out: cannot write {path}: {error}"),
     }

@@ -1,13 +1,12 @@
-//! Evaluates the records of all ranks together: how long they communicated, what for, and at which
-//! cost.
+//! Evaluates the records of all ranks together: how long buckets were in flight, and at which cost.
 //!
-//! While a bucket is under way on a rank, two questions have an answer at every instant:
+//! While a bucket is in flight on a rank, two questions have an answer at every instant:
 //!
-//! - Does it *move*, or does it *wait* for the last rank? A sum needs all ranks. It begins when the
-//!   last of them has arrived, and all ranks say when they did. So a rank's time between its own
-//!   arrival and the last one is waiting; the rest (the copy up, the sum, the copy back) is moving.
-//! - Is it *hidden*, because the thread of the same rank computes meanwhile, or *exposed*, because
-//!   it does not: it waits, or it is busy enqueuing?
+//! - Does the bucket *move*, or does it *wait* for the last rank? A sum begins when all ranks have
+//!   arrived, and each rank records when it arrived. So the time between a rank's own arrival and
+//!   the last arrival is waiting. The rest (the copy up, the sum, the copy back) is moving.
+//! - Is the bucket *hidden*, because the thread of the same rank computes meanwhile, or *exposed*,
+//!   because that thread waits or enqueues?
 
 use std::ops::{AddAssign, Range};
 
@@ -18,7 +17,7 @@ use super::timeline::{Activity, Message, Span, Step};
 pub enum Phase {
     /// The bucket moves: up to the device, into the sum, and back.
     Moving,
-    /// The bucket rests, because another rank is not there yet.
+    /// The bucket waits, because another rank has not arrived yet.
     Waiting,
 }
 
@@ -33,7 +32,7 @@ pub struct Piece {
     pub span: Span,
 }
 
-/// The rank that the others waited for, and the time at which it came.
+/// The rank that the other ranks waited for, and the time at which it arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LastArrival {
     /// The rank.
@@ -46,7 +45,7 @@ pub struct LastArrival {
 #[derive(Debug)]
 pub struct Timeline<'a> {
     ranks: Vec<&'a [Step]>,
-    /// Step by step, message by message.
+    /// The last arrival of each message of each step.
     last_arrivals: Vec<Vec<LastArrival>>,
 }
 
@@ -69,22 +68,22 @@ impl<'a> Timeline<'a> {
         Self { ranks, last_arrivals }
     }
 
-    /// The steps of every rank.
+    /// Returns the steps of every rank.
     pub fn ranks(&self) -> &[&'a [Step]] {
         &self.ranks
     }
 
-    /// How many steps there are.
+    /// Returns the number of steps.
     pub fn len(&self) -> usize {
         self.last_arrivals.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no steps.
     pub fn is_empty(&self) -> bool {
         self.last_arrivals.is_empty()
     }
 
-    /// The messages that a rank had under way in a step, each with the rank that it waited for.
+    /// Returns the messages of a rank in a step, each with the rank that it waited for.
     pub fn messages(
         &self,
         rank: usize,
@@ -93,7 +92,7 @@ impl<'a> Timeline<'a> {
         self.ranks[rank][step].messages.iter().zip(self.last_arrivals[step].iter().copied())
     }
 
-    /// A message in pieces, one after the other, without a gap.
+    /// Returns a message in pieces, one after the other, without a gap.
     pub fn pieces(
         &self,
         rank: usize,
@@ -104,7 +103,7 @@ impl<'a> Timeline<'a> {
         pieces(message, last.time, &self.ranks[rank][step].activities)
     }
 
-    /// The sums over all steps of all ranks.
+    /// Returns the sums over all steps of all ranks.
     pub fn overlap(&self) -> Overlap {
         let mut overlap = Overlap::default();
         for rank in 0..self.ranks.len() {
@@ -128,7 +127,7 @@ impl<'a> Timeline<'a> {
         windows.get(windows.len() / 2).cloned().unwrap_or(steps)
     }
 
-    /// The span from the first rank's beginning to the last rank's end.
+    /// Returns the span from the first rank's beginning to the last rank's end.
     pub fn span(&self, steps: &Range<usize>) -> Option<Span> {
         let all = self.ranks.iter().flat_map(|rank| &rank[steps.clone()]).filter_map(Step::span);
         all.reduce(|a, b| Span { from: a.from.min(b.from), to: a.to.max(b.to) })
@@ -166,33 +165,33 @@ fn pieces(message: &Message, last: f64, activities: &[(Activity, Span)]) -> Vec<
     pieces
 }
 
-/// Time under way, in seconds.
+/// Time in flight, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {
-    /// While the same rank computed.
+    /// The time while the same rank computed.
     pub hidden: f64,
-    /// While it did not.
+    /// The time while the same rank did not compute.
     pub exposed: f64,
 }
 
 impl Time {
-    /// Hidden or not.
+    /// Returns the whole time, hidden or not.
     pub fn seconds(&self) -> f64 {
         self.hidden + self.exposed
     }
 
-    /// The hidden share in per cent; 0 of nothing.
+    /// Returns the hidden share in per cent, or 0 if there was no time.
     pub fn hidden_percent(&self) -> f64 {
         if self.seconds() > 0.0 { 100.0 * self.hidden / self.seconds() } else { 0.0 }
     }
 }
 
-/// How long buckets were under way, summed over ranks and steps.
+/// The time for which buckets were in flight, summed over ranks and steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overlap {
-    /// While they moved.
+    /// The time while they moved.
     pub moving: Time,
-    /// While they waited for the last rank.
+    /// The time while they waited for the last rank.
     pub waiting: Time,
 }
 
@@ -223,7 +222,7 @@ mod tests {
         Piece { phase, hidden, span: span(from, to) }
     }
 
-    /// A step that lasts from `from` to `to`, with a message all the while that arrived at
+    /// Makes a step from `from` to `to`. Its message is in flight all the time and arrived at
     /// `arrived`.
     fn step(from: f64, arrived: f64, to: f64) -> Step {
         Step {
@@ -261,7 +260,7 @@ mod tests {
     fn the_last_rank_waits_for_nobody_and_a_clock_that_is_off_adds_no_time() {
         use Phase::{Moving, Waiting};
         assert_eq!(pieces(&message(1.0, 2.0, 3.0), 2.0, &[]), [piece(Moving, false, 1.0, 3.0)]);
-        // The others cannot have come after the end, even if their clocks say so.
+        // Another rank cannot have arrived after the end, even if its clock says so.
         let expected = [piece(Moving, false, 1.0, 2.0), piece(Waiting, false, 2.0, 3.0)];
         assert_eq!(pieces(&message(1.0, 2.0, 3.0), 3.5, &[]), expected);
     }
@@ -295,7 +294,7 @@ mod tests {
         }
         let timeline = Timeline::new(vec![&steps]);
         assert_eq!(timeline.typical(0..5, 1), 3..4);
-        // In pairs: 10, 11, 5, 23.
+        // The durations of the pairs of steps are 10, 11, 5 and 23.
         assert_eq!(timeline.typical(0..5, 2), 1..3);
         assert_eq!(timeline.typical(1..4, 1), 3..4);
         assert_eq!(timeline.typical(2..4, 3), 2..4);

@@ -1,9 +1,9 @@
 //! The training loop of one rank. This is the part to copy.
 //!
 //! Every rank holds a replica of the whole network and takes its shard of each batch. As soon as
-//! the gradient of a layer is computed, its bucket is handed to the stream (upload, all-reduce,
-//! download), and the backward pass goes on. The rank waits for a bucket only just before the
-//! optimiser needs it. All ranks see the same sums, so that their replicas stay the same without
+//! the gradient of a layer is computed, its bucket is enqueued on the stream (upload, all-reduce,
+//! download), and the backward pass continues. The rank waits for a bucket only just before the
+//! optimiser needs it. All ranks get the same sums, so that their replicas stay the same without
 //! ever being compared.
 
 use std::error::Error;
@@ -21,32 +21,34 @@ use super::timeline::{Activity, Message, Recorder, Span, Step, times_of, with_ti
 /// A result whose error comes from `hccl`, or from a shape that does not fit.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Everything that decides the outcome, but for the data.
+/// Everything except the data that decides the outcome.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// How many ranks share each batch.
+    /// The number of ranks that share each batch.
     pub ranks: usize,
-    /// How often each row is looked at.
+    /// The number of times that each row is learned.
     pub epochs: usize,
-    /// Rows a step, over all ranks. The last step of an epoch takes the remaining rows.
+    /// The number of rows of a step, over all ranks. The last step of an epoch takes the remaining
+    /// rows.
     pub batch: usize,
     /// The widths of the hidden layers.
     pub hidden: Vec<usize>,
-    /// How far a step goes down the gradient.
+    /// The learning rate: the length of a step down the gradient.
     pub rate: f32,
     /// The share of its velocity that the optimiser keeps.
     pub momentum: f32,
-    /// Decides the first weights and the order of the rows.
+    /// The seed for the first weights and the order of the rows.
     pub seed: u64,
-    /// The number of shards into which each batch is cut, for the same bits at any number of ranks
-    /// that divides it. `None`: one shard for each rank.
+    /// The number of shards into which each batch is cut. The bits of the results are the same at
+    /// any number of ranks that divides it. `None` means one shard for each rank.
     pub logical_shards: Option<usize>,
 }
 
 impl Recipe {
-    /// The default recipe of the example.
+    /// Returns the default recipe of the example.
     ///
-    /// No option and nothing in the program looks at the rows held out before the training is over.
+    /// The held-out rows had no influence on it: the program does not use them before the training
+    /// is over.
     pub fn new(ranks: usize) -> Self {
         Self {
             ranks,
@@ -60,7 +62,7 @@ impl Recipe {
         }
     }
 
-    /// The widths of all layers, pixels first.
+    /// Returns the widths of all layers, pixels first.
     pub fn widths(&self) -> Vec<usize> {
         let mut widths = vec![PIXELS];
         widths.extend(&self.hidden);
@@ -68,7 +70,7 @@ impl Recipe {
         widths
     }
 
-    /// Steps in an epoch over this many rows.
+    /// Returns the number of steps in an epoch over this many rows.
     pub fn steps_per_epoch(&self, rows: usize) -> usize {
         rows.div_ceil(self.batch)
     }
@@ -79,11 +81,11 @@ impl Recipe {
 pub struct Outcome {
     /// The number of the rank.
     pub rank: usize,
-    /// The same bits on every rank.
+    /// The trained network, with the same bits on every rank.
     pub network: Network,
-    /// The mean loss of each step's batch, over all ranks. The same bits on every rank.
+    /// The mean loss of each step's batch, over all ranks, with the same bits on every rank.
     pub losses: Vec<f32>,
-    /// The records of each rank's steps; on rank 0 only.
+    /// The records of the steps of all ranks. Empty except on rank 0.
     pub steps: Vec<Vec<Step>>,
 }
 
@@ -127,7 +129,8 @@ pub fn train(
     Ok(outcomes)
 }
 
-/// This rank's part of a batch. Parts differ by at most one row; none is left out.
+/// Returns this rank's part of a batch. The parts differ by at most one row, and no row is left
+/// out.
 pub fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
     &batch[batch.len() * rank / ranks..batch.len() * (rank + 1) / ranks]
 }
@@ -139,9 +142,10 @@ struct Replica {
     network: Network,
     rate: f32,
     optimisers: Vec<Momentum>,
-    /// A bucket a layer. That of the output layer has room for the loss behind the gradient.
+    /// A bucket for each layer. The bucket of the output layer also has room for the loss, after
+    /// the gradient.
     buckets: GradientBuckets<f32>,
-    /// How many elements each has.
+    /// The number of elements of each bucket.
     lengths: Vec<usize>,
     recorder: Recorder,
 }
@@ -153,18 +157,19 @@ impl Replica {
         let optimisers = network.layers.iter().map(|l| Momentum::new(l, recipe.momentum)).collect();
         let mut lengths: Vec<usize> = network.layers.iter().map(|l| l.parameters()).collect();
         lengths.iter_mut().next_back().into_iter().for_each(|last| *last += 1);
-        // As small as they can be, so that each layer has its own: this network is a small one.
+        // The buckets are as small as possible, so that each layer of this small network has its
+        // own.
         let options = BucketOptions::default().bytes(1).timed(true);
         let buckets = GradientBuckets::with(options, &lengths, &stream)?;
         let mut comm = rank.communicator()?;
-        // The ranks may be processes, whose clocks have nothing in common: all count from here.
+        // The ranks may be processes with unrelated clocks, so all ranks count from this barrier.
         comm.barrier(&stream)?.wait()?;
         let recorder = Recorder::new(Instant::now());
         let rate = recipe.rate;
         Ok(Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder })
     }
 
-    /// The network, and on rank 0 the records of all ranks.
+    /// Returns the network, and on rank 0 the records of all ranks.
     fn finish(mut self) -> Result<(Network, Vec<Vec<Step>>)> {
         let own = self.recorder.into_steps();
         let times = times_of(&own);
@@ -172,17 +177,17 @@ impl Replica {
         let mine = device.upload(&times, &self.stream)?;
         let ranks = self.comm.world_size() as usize;
         let all = device.alloc(times.len() * ranks)?;
-        // Two runs that are the same otherwise take different times.
+        // The times differ between runs that are otherwise the same, so they are not recorded.
         self.comm.set_recorded(false);
         let (all, _) = self.comm.all_gather(&mine, all, &self.stream)?;
         let all = all.to_vec(&self.stream).wait()?;
-        // All have the same steps, so the times are all that differs.
+        // All ranks have the same steps, so only the times differ.
         let of_each = all.chunks(times.len()).map(|times| with_times(&own, times));
         let steps = if self.comm.rank() == 0 { of_each.collect() } else { Vec::new() };
         Ok((self.network, steps))
     }
 
-    /// One step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole
+    /// Runs one step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole
     /// batch.
     fn step(&mut self, shard: &Digits, rows: usize) -> Result<f32> {
         let Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder } = self;
@@ -197,14 +202,15 @@ impl Replica {
             Result::Ok((outputs, loss, delta))
         })?;
 
-        // Divided by the rows of all ranks, so that the sum over the ranks is the mean over the
-        // batch for any sizes of the shards.
+        // The gradients are divided by the rows of all ranks, so that the sum over the ranks is the
+        // mean over the batch for any sizes of the shards.
         let scale = 1.0 / rows as f32;
         let mut step = buckets.step(comm, stream).scale(1.0);
         let mut enqueued = vec![0.0; lengths.len()];
         for (index, layer) in network.layers.iter().enumerate().rev() {
             let inputs = if index == 0 { images } else { outputs[index - 1].view() };
-            // Enqueued, not awaited: the ranks add while the next layer is on its way back.
+            // The bucket is enqueued, but not awaited: the ranks sum it during the backward pass of
+            // the next layer.
             step.push_with(index, |gradient| {
                 let written = recorder.record(Activity::Backward(index + 1), || {
                     let (of_layer, rest) = gradient.split_at_mut(layer.parameters());
@@ -234,7 +240,7 @@ impl Replica {
                 Result::Ok(optimisers[index].step(layer, gradient, *rate)?)
             })?;
         }
-        // Buckets go the way of the backward pass: the last layer is in the first.
+        // The buckets are in the order of the backward pass: the first one has the last layer.
         for (bucket, index) in (0..lengths.len()).rev().enumerate() {
             let events = gradients.events(bucket).ok_or("a bucket without events")?;
             let (span, arrived) = clock.span(events, known[index])?;
@@ -244,8 +250,9 @@ impl Replica {
         Ok(mean_loss)
     }
 
-    /// One step on this rank's logical shards of a batch. The gradients of each are kept apart, and
-    /// added in an order that knows nothing of ranks. Returns the mean loss of the whole batch.
+    /// Runs one step on this rank's logical shards of a batch. The gradients of the shards are kept
+    /// apart, and added in an order that does not depend on the ranks. Returns the mean loss of the
+    /// whole batch.
     fn step_in_shards(&mut self, digits: &Digits, batch: &[usize], fixed: FixedSum) -> Result<f32> {
         let Self { stream, comm, network, rate, optimisers, recorder, .. } = self;
         recorder.begin_step();

@@ -2,14 +2,14 @@
 
 use std::fmt::{Display, Write};
 
-/// How a text lies relative to its point.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins at the point.
     Start,
-    /// Its middle is there.
+    /// The middle of the text is at the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
@@ -25,7 +25,7 @@ pub const GREY: &str = "#5f6b7a";
 pub const INK: &str = "#1b2430";
 
 impl Svg {
-    /// An empty picture.
+    /// Makes an empty picture.
     pub fn new(width: f64, height: f64) -> Self {
         let mut svg = Self(String::new());
         svg.put(format_args!(
@@ -110,7 +110,7 @@ impl Svg {
     }
 }
 
-/// The look of a text.
+/// The style of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Text {
     /// The height of the letters, in pixels.
@@ -126,18 +126,18 @@ pub struct Text {
 }
 
 impl Text {
-    /// Small print.
+    /// Returns the style of small print.
     pub const fn small(anchor: Anchor) -> Self {
         Self { size: 13.0, anchor, fill: GREY, bold: false, upright: false }
     }
 
-    /// A heading.
+    /// Returns the style of a heading.
     pub const fn title() -> Self {
         Self { size: 19.0, anchor: Anchor::Start, fill: INK, bold: true, upright: false }
     }
 }
 
-/// Round numbers from 0 to `max`, about `count` of them.
+/// Returns round numbers from 0 to `max`, about `count` of them.
 pub fn round_ticks(max: f64, count: f64) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0];
@@ -149,7 +149,7 @@ pub fn round_ticks(max: f64, count: f64) -> Vec<f64> {
         .into_iter()
         .find(|&step| step >= raw * 0.999)
         .unwrap_or(raw);
-    // Counted, so that rounding errors do not add up.
+    // The multiples are counted, so that rounding errors do not add up.
     (0..=(max / step + 1e-9) as usize).map(|index| index as f64 * step).collect()
 }
 

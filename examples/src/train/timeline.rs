@@ -13,12 +13,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// How long it is, in seconds.
+    /// Returns its length, in seconds.
     pub fn seconds(&self) -> f64 {
         self.to - self.from
     }
 
-    /// Whether an instant lies within.
+    /// Returns whether an instant is within the span.
     pub fn contains(&self, time: f64) -> bool {
         self.from <= time && time <= self.to
     }
@@ -27,7 +27,7 @@ impl Span {
 /// An activity of the thread of a rank. Layers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// All layers, forwards, and the loss.
+    /// The forward pass of all layers, and the loss.
     Forward,
     /// The gradient of one layer.
     Backward(usize),
@@ -40,7 +40,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Whether the rank would do it without any other rank as well.
+    /// Returns whether a rank without other ranks would do this, too.
     pub fn is_compute(&self) -> bool {
         matches!(self, Self::Forward | Self::Backward(_) | Self::Update(_))
     }
@@ -58,18 +58,18 @@ impl fmt::Display for Activity {
     }
 }
 
-/// One layer's gradients under way on the stream of a rank: up to the device, summed over all
-/// ranks, and back. By the device's clock.
+/// The gradients of one layer in flight on the stream of a rank: copied to the device, summed over
+/// all ranks, and copied back. The times are those of the device's clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// The layer, from 1.
     pub layer: usize,
-    /// How much one rank gives.
+    /// The number of bytes that one rank gives.
     pub bytes: usize,
     /// The span from the beginning of the copy up to the end of the copy back.
     pub span: Span,
-    /// The time at which the stream came to the all-reduce, which can go on once all ranks are
-    /// there. It lies within the span.
+    /// The time at which the stream came to the all-reduce, which begins when all ranks have come
+    /// to it. The time is within the span.
     pub arrived: f64,
 }
 
@@ -84,7 +84,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// The span from its first activity to the end of its last.
+    /// Returns the span from its first activity to the end of its last.
     pub fn span(&self) -> Option<Span> {
         let (_, first) = self.activities.first()?;
         let (_, last) = self.activities.last()?;
@@ -92,7 +92,7 @@ impl Step {
     }
 }
 
-/// All times of some steps, in a fixed order.
+/// Returns all times of some steps, in a fixed order.
 pub fn times_of(steps: &[Step]) -> Vec<f64> {
     let of_step = |step: &Step| {
         let activities = step.activities.iter().flat_map(|(_, span)| [span.from, span.to]);
@@ -103,7 +103,7 @@ pub fn times_of(steps: &[Step]) -> Vec<f64> {
     steps.iter().flat_map(of_step).collect()
 }
 
-/// The same steps with other times, in that order.
+/// Returns the same steps with other times, in the order of [`times_of`].
 pub fn with_times(steps: &[Step], times: &[f64]) -> Vec<Step> {
     let mut times = times.iter().copied();
     let mut next = || times.next().unwrap_or_default();
@@ -120,7 +120,7 @@ pub fn with_times(steps: &[Step], times: &[f64]) -> Vec<Step> {
     steps
 }
 
-/// Records the activities of a rank.
+/// A recorder of the activities of a rank.
 #[derive(Debug)]
 pub struct Recorder {
     zero: Instant,
@@ -128,22 +128,22 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// All ranks count from the same instant.
+    /// Makes a recorder. `zero` is the instant from which all ranks count.
     pub fn new(zero: Instant) -> Self {
         Self { zero, steps: Vec::new() }
     }
 
-    /// The next step begins.
+    /// Begins the next step.
     pub fn begin_step(&mut self) {
         self.steps.push(Step::default());
     }
 
-    /// The time, in seconds.
+    /// Returns the time since `zero`, in seconds.
     pub fn now(&self) -> f64 {
         self.zero.elapsed().as_secs_f64()
     }
 
-    /// Does something and writes down how long it took.
+    /// Calls `work`, and records its span of time.
     pub fn record<T>(&mut self, activity: Activity, work: impl FnOnce() -> T) -> T {
         let from = self.now();
         let result = work();
@@ -158,7 +158,7 @@ impl Recorder {
         }
     }
 
-    /// Writes down a message of this step.
+    /// Records a message of this step.
     pub fn message(&mut self, message: Message) {
         if let Some(step) = self.steps.last_mut() {
             step.messages.push(message);

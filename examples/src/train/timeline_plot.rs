@@ -1,4 +1,4 @@
-//! The picture of the ranks' computation and communication over time.
+//! Draws the ranks' computation and communication over time.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ const MARGIN: f64 = 24.0;
 const LEFT: f64 = 156.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const LANE: f64 = 26.0;
-/// Two lanes and the space below them.
+/// The height of a rank: two lanes and the space below them.
 const RANK: f64 = 2.0 * LANE + 22.0;
 
 const FORWARD: &str = "#2f6db3";
@@ -25,7 +25,8 @@ const MOVING_EXPOSED: &str = "#d8481f";
 const WAITING_HIDDEN: &str = "#bfe2cd";
 const WAITING_EXPOSED: &str = "#fbd6b4";
 
-/// Some steps of every rank: the activities of its thread above, the messages of its stream below.
+/// Draws some steps of every rank: the activities of its thread above, the messages of its stream
+/// below.
 pub fn timeline_picture(
     timeline: &Timeline,
     steps: Range<usize>,
@@ -75,8 +76,8 @@ pub fn timeline_picture(
     svg.finish()
 }
 
-/// The bars of a bucket, an edge between it and the next, and its layer in the widest where there
-/// is room.
+/// Draws the bars of a bucket, an edge between it and the next bucket, and its layer in the widest
+/// bar if there is room.
 fn draw_message(svg: &mut Svg, lane: f64, bars: &[Bar], message: &Message) {
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return };
     bars.iter().for_each(|bar| bar.draw(svg, lane));
@@ -93,7 +94,7 @@ fn draw_message(svg: &mut Svg, lane: f64, bars: &[Bar], message: &Message) {
     }
 }
 
-/// Time from left to right, in seconds.
+/// The time axis, from left to right, in seconds.
 struct Axis {
     zero: f64,
     length: f64,
@@ -112,7 +113,7 @@ impl Axis {
         for tick in round_ticks(self.length * 1e3, 10.0) {
             let x = self.x(self.zero + tick / 1e3);
             svg.line((x, top - 8.0), (x, floor), GRID, "");
-            // Without the digits that only floating point adds.
+            // This removes the digits that only floating point adds.
             let label = (tick * 1e6).round() / 1e6;
             svg.text((x, floor + 18.0), Text::small(Anchor::Middle), label);
         }
@@ -143,8 +144,8 @@ impl Bar {
     }
 }
 
-/// Merges bars that the eye cannot tell apart: it joins neighbours of one colour, and a bar thinner
-/// than a pixel goes to its neighbour.
+/// Merges bars that the eye cannot distinguish. It joins neighbours of one colour, and adds a bar
+/// that is thinner than a pixel to its neighbour.
 fn merged(bars: impl Iterator<Item = Bar>) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     for bar in bars {
@@ -155,7 +156,7 @@ fn merged(bars: impl Iterator<Item = Bar>) -> Vec<Bar> {
                 } else if last.is_sliver() {
                     *last = Bar { from: last.from, ..bar };
                 } else {
-                    // No hair of background between the two.
+                    // The bars must touch, so that no background shows between the two.
                     let from = last.to;
                     merged.push(Bar { from, ..bar });
                 }

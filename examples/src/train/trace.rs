@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Write};
 use super::overlap::{LastArrival, Phase, Timeline};
 use super::timeline::{Message, Span};
 
-/// The text of the file.
+/// Returns the text of the file.
 pub fn chrome_trace(timeline: &Timeline) -> String {
     let mut events = Events(String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["));
     // Writing to a string cannot fail.
@@ -109,7 +109,7 @@ impl Events {
         )
     }
 
-    /// None of our names needs escaping.
+    /// Writes an event that lasts for a span. No name here needs escaping.
     fn complete(
         &mut self,
         track: Track,
@@ -161,7 +161,7 @@ mod tests {
 ";
         assert!(trace.starts_with(expected), "{trace}");
         assert!(trace.ends_with("\"args\":{}}\n]}\n"), "{trace}");
-        // The last rank waits for nobody.
+        // The last rank does not wait.
         assert_eq!(trace.matches("wait for rank").count(), 1);
     }
 }

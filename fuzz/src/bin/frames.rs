@@ -1,4 +1,4 @@
-//! Bytes and descriptors on the socket of another process.
+//! Fuzzes the bytes and descriptors that come over the socket of another process.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Messages of another process about communicators and exports.
+//! Fuzzes the messages of another process about communicators and exports.
 
 #![no_main]
 

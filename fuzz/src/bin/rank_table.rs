@@ -1,4 +1,4 @@
-//! Rank tables.
+//! Fuzzes rank tables.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `HcclCommInitRootInfo` with any root info.
+//! Fuzzes `HcclCommInitRootInfo` with any root info.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Bytes that the store of a job sends to a client.
+//! Fuzzes the bytes that the store of a job sends to a client.
 
 #![no_main]
 

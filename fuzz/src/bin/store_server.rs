@@ -1,4 +1,4 @@
-//! Bytes that a client sends to the store of a job.
+//! Fuzzes the bytes that a client sends to the store of a job.
 
 #![no_main]
 

@@ -41,7 +41,7 @@ impl Address {
     pub(crate) fn connect(&self, limit: Duration) -> io::Result<Connection> {
         match self {
             Address::Tcp(host, port) => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 for address in (host.as_str(), *port).to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, limit) {
                         Ok(stream) => {
@@ -62,12 +62,12 @@ impl Address {
         }
     }
 
-    /// Listens at this address. A host that means this machine is bound to the loopback address, so
-    /// that no other machine can connect.
+    /// Listens at this address. If the host resolves to the loopback address, no other machine can
+    /// connect.
     pub(crate) fn listen(&self) -> io::Result<Listener> {
         match self {
             Address::Tcp(host, port) => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 for address in (host.as_str(), *port).to_socket_addrs()? {
                     match TcpListener::bind(address) {
                         Ok(listener) => return Ok(Listener::Tcp(listener)),
@@ -92,8 +92,8 @@ impl Listener {
         Ok((Listener::Tcp(listener), port))
     }
 
-    /// Accepts the next connection. Returns it with a text that names the other side. It refuses a
-    /// process of another user.
+    /// Accepts the next connection. Returns it with a text that names the other side. Fails if the
+    /// process at the other end of a local socket belongs to another user.
     pub(crate) fn accept(&self) -> io::Result<(Connection, String)> {
         match self {
             Listener::Tcp(listener) => {
@@ -123,7 +123,8 @@ impl Listener {
     }
 }
 
-/// Returns the process at the other end, which must be one of the user of this process.
+/// Returns the id of the process at the other end. Fails unless that process belongs to the user of
+/// this process.
 fn of_same_user(stream: &UnixStream) -> io::Result<i32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -157,9 +158,9 @@ impl Connection {
         }
     }
 
-    /// Sets the longest time that a read may take; `None`: for ever.
+    /// Sets the longest time that a read may take; `None` sets no limit.
     pub(crate) fn set_read_limit(&self, limit: Option<Duration>) -> io::Result<()> {
-        // Zero would mean for ever, or is an error.
+        // The standard library rejects a limit of zero.
         let limit = limit.map(|limit| limit.max(Duration::from_millis(1)));
         match self {
             Connection::Tcp(stream) => stream.set_read_timeout(limit),
@@ -175,7 +176,7 @@ impl Connection {
     }
 
     pub(crate) fn hang_up(&self) {
-        // It may have been hung up by the other side.
+        // The call fails if the other side has closed the connection already.
         let _ = match self {
             Connection::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
             Connection::Local(stream) => stream.shutdown(std::net::Shutdown::Both),

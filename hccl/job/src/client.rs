@@ -11,20 +11,20 @@ use crate::error::{JobError, MAX_KEY, MAX_STORED, MAX_VALUE};
 use crate::message::{Answer, MAX_TEXT, PREAMBLE, Request, expect_preamble, receive, send, tamed};
 use crate::server::StoreServer;
 
-/// The time that the store has for an answer that waits for nothing.
+/// The time limit of an answer to a request that waits for nothing.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The time between two tries to reach it.
+/// The time between two tries to reach the store.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A rank's connection to the store of its job.
 ///
-/// The store is a small server of keys and values. It knows which ranks have come, which are done
+/// The store is a small server of keys and values. It records which ranks have come, which are done
 /// and which are gone. A value has at most 64 KiB; for data, use a communicator. Calls block.
 ///
-/// Dropping it tells the store that this rank is done, unless it has reported a failure. Under
-/// `hcclrun` the store is in `hcclrun`; else it is in the process of rank 0 and goes when that
-/// process ends.
+/// Dropping a `Store` reports that this rank is done, unless the rank has reported a failure. If
+/// the thread panics, the drop reports a failure instead. Under `hcclrun` the server runs in
+/// `hcclrun`. Otherwise it runs in the process of rank 0 and ends with that process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,11 +54,11 @@ pub struct Store {
     /// The server of the store, if this process serves it.
     _server: Option<StoreServer>,
     is_lost: bool,
-    /// Whether the rank has reported a failure, so that it is not done but gone.
+    /// Whether the rank has reported a failure. If so, dropping does not report that it is done.
     has_failed: bool,
 }
 
-/// The ranks that go on together.
+/// A set of ranks that work together until the ranks regroup.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,10 +82,10 @@ pub struct Store {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Generation {
-    /// Its number, from 1.
+    /// The number of the generation, from 1.
     pub number: u32,
-    /// The ranks, by the numbers that the launcher gave them. The position is the rank in this
-    /// generation.
+    /// The ranks, by the numbers that the launcher gave them. The position of a number in this list
+    /// is the rank in this generation.
     pub members: Vec<u32>,
 }
 
@@ -96,9 +96,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`JobError::Unreachable`] when it cannot be reached within `limit`, [`JobError::Refused`]
-    /// when it takes another secret, has another number of ranks, or has this rank already;
-    /// [`JobError::NotServed`] on rank 0; [`JobError::Unset`] when the ranks meet by a rank table.
+    /// [`JobError::Unreachable`] when the store cannot be reached within `limit`,
+    /// [`JobError::Refused`] when it has another secret or another number of ranks, or when this
+    /// rank has joined already, [`JobError::NotServed`] when rank 0 cannot serve the store,
+    /// [`JobError::Unset`] when the ranks meet by a rank table.
     pub fn join(env: &JobEnv, limit: Duration) -> Result<Store, JobError> {
         let Meeting::Store(place) = &env.meeting else {
             let why = "the ranks meet by a rank table, so the job has no store".into();
@@ -129,7 +130,8 @@ impl Store {
                         let place = address.to_string();
                         return Err(JobError::Refused { rank: env.rank, place, why });
                     }
-                    // Another job's, perhaps; that of this one is behind another port.
+                    // This may be the store of another job, and that of this job may be at another
+                    // port.
                     Err(Reach::Refused(why)) => last = format!("{address} has refused it: {why}"),
                     Err(Reach::Failed(error)) => last = format!("{address}: {error}"),
                 }
@@ -141,7 +143,7 @@ impl Store {
         }
     }
 
-    /// Makes a rank's side of a connection on which it has said hello.
+    /// Makes a `Store` from a connection on which the rank has already said hello.
     pub(crate) fn over(
         connection: Connection,
         place: String,
@@ -151,18 +153,19 @@ impl Store {
         Store { connection, place, rank, _server: server, is_lost: false, has_failed: false }
     }
 
-    /// Stores a value under a key, in the place of one that was there. Does not wait for others.
+    /// Stores a value under a key, and replaces an earlier value of that key. Does not wait for
+    /// other ranks.
     ///
     /// # Errors
     ///
-    /// [`JobError::TooLarge`] for a key of more than 256 bytes, a value of more than 64 KiB, and
-    /// when the store has 64 MiB; [`JobError::Lost`] when the store is gone.
+    /// [`JobError::TooLarge`] for a key of more than 256 bytes, for a value of more than 64 KiB,
+    /// and when the store would hold more than 64 MiB; [`JobError::Lost`] when the store is gone.
     pub fn set(&mut self, key: &str, value: &[u8]) -> Result<(), JobError> {
         self.set_for(key, value, 0)
     }
 
-    /// Stores a value as [`set`](Self::set) does, but the store drops it after `reads` reads. 0: it
-    /// stays.
+    /// Stores a value as [`set`](Self::set) does, but the store drops it after `reads` reads. If
+    /// `reads` is 0, the store keeps the value.
     ///
     /// # Errors
     ///
@@ -177,22 +180,24 @@ impl Store {
         }
     }
 
-    /// Returns the value of a key. Waits until it is there, for at most `limit`.
+    /// Returns the value of a key. Blocks until the value is stored, for at most `limit`.
     ///
     /// # Errors
     ///
-    /// [`JobError::Late`] with the ranks that have not come to the store, [`JobError::TooLarge`],
-    /// [`JobError::Lost`].
+    /// [`JobError::Late`] when `limit` is over, with the ranks that have not come to the store;
+    /// [`JobError::TooLarge`] for a key of more than 256 bytes; [`JobError::Lost`] when the store
+    /// is gone.
     pub fn get(&mut self, key: &str, limit: Duration) -> Result<Vec<u8>, JobError> {
         self.get_of(key, None, limit)
     }
 
-    /// Returns the value of a key that a certain rank stores. Does not wait for a rank that is
-    /// gone. `rank` is its number in the launcher's count.
+    /// Returns the value of a key that a certain rank stores, as [`get`](Self::get) does. It fails
+    /// at once if the value is not stored and that rank is gone or done. `rank` is the number that
+    /// the launcher gave to that rank.
     ///
     /// # Errors
     ///
-    /// As for [`get`](Self::get), and [`JobError::Gone`].
+    /// As for [`get`](Self::get), and [`JobError::Gone`] when the rank is gone or done.
     pub fn get_from(&mut self, rank: u32, key: &str, limit: Duration) -> Result<Vec<u8>, JobError> {
         self.get_of(key, Some(rank), limit)
     }
@@ -219,7 +224,8 @@ impl Store {
         }
     }
 
-    /// Adds to a counter, which begins at 0, and returns the sum. Does not wait for others.
+    /// Adds `by` to a counter, which begins at 0, and returns the sum. Does not wait for other
+    /// ranks.
     ///
     /// # Errors
     ///
@@ -232,16 +238,16 @@ impl Store {
         }
     }
 
-    /// Waits for the next generation, for at most `limit`.
+    /// Blocks until the next generation forms, for at most `limit`.
     ///
     /// The first generation forms when all ranks of the job have called this. A later one forms
-    /// when all members of the generation before that are neither gone nor done have called it.
-    /// Processes that wait and were not in that generation become members, too.
+    /// when every member of the generation before has called this, is gone or is done. Processes
+    /// that wait and were not in that generation become members, too.
     ///
     /// # Errors
     ///
-    /// [`JobError::Late`], [`JobError::Gone`] when a rank is gone before the first generation,
-    /// [`JobError::Lost`].
+    /// [`JobError::Late`] when `limit` is over, [`JobError::Gone`] when a rank is gone before the
+    /// first generation or when the job is done, [`JobError::Lost`] when the store is gone.
     pub fn next_generation(&mut self, limit: Duration) -> Result<Generation, JobError> {
         let what = || String::from("the meeting of all ranks");
         match self.ask(&Request::Join { wait_ms: milliseconds(limit) }, limit)? {
@@ -256,8 +262,8 @@ impl Store {
         }
     }
 
-    /// The number of processes that wait for the next generation and are not in this one. Does not
-    /// wait.
+    /// Returns the number of processes that wait for the next generation and are not in this one.
+    /// Does not wait for other ranks.
     ///
     /// # Errors
     ///
@@ -269,8 +275,9 @@ impl Store {
         }
     }
 
-    /// Tells the store that this rank fails. `follows` says that it fails because another rank is
-    /// gone. The server of the store can say then which rank failed first, and why.
+    /// Reports to the store that this rank fails. `follows` means that it fails because another
+    /// rank is gone. With these reports the server of the store can find which rank failed first,
+    /// and why.
     ///
     /// # Errors
     ///
@@ -284,7 +291,7 @@ impl Store {
         }
     }
 
-    /// The number that the launcher gave to this rank.
+    /// Returns the number that the launcher gave to this rank.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -295,15 +302,16 @@ impl Store {
         self.is_lost
     }
 
-    /// Returns the address of the store, for texts.
+    /// Returns the address of the store, for messages.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Sends a request, whose answer may take `limit`, and receives the answer.
+    /// Sends a request and receives its answer. `limit` is the time that the request may wait in
+    /// the store.
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Answer, JobError> {
         if self.is_lost {
-            return Err(JobError::Lost { why: "it was lost before".into() });
+            return Err(JobError::Lost { why: "an earlier call has lost the connection".into() });
         }
         let answer = (|| {
             self.connection.set_read_limit(Some(limit.saturating_add(ANSWER)))?;
@@ -314,14 +322,15 @@ impl Store {
             Ok(Some(Answer::Refused { why })) => tamed(&why),
             Ok(Some(Answer::Full { bytes })) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                return Err(JobError::TooLarge { what: "any more", bytes, most: MAX_STORED });
+                return Err(JobError::TooLarge { what: "a total", bytes, most: MAX_STORED });
             }
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) => "the process that serves it has ended".into(),
-            Err(error) if is_late(&error) => "it takes too long".into(),
+            Err(error) if is_late(&error) => "no answer has come in time".into(),
             Err(error) => error.to_string(),
         };
-        // A late answer would be taken for that of the next request.
+        // The connection cannot be used again: a late answer would be taken for that of the next
+        // request.
         self.is_lost = true;
         Err(JobError::Lost { why: format!("{why} ({})", self.place) })
     }
@@ -334,7 +343,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // If the store is gone, nobody wants to know.
+        // A lost store cannot receive a report, and a rank that has failed is not done.
         if self.is_lost || self.has_failed {
             return;
         }
@@ -368,7 +377,7 @@ pub(crate) fn greet(
     hello: &Request,
     limit: Duration,
 ) -> Result<Connection, Reach> {
-    // The listener may be something else, which never says anything.
+    // The listener may be another program, which may never send anything.
     connection.set_read_limit(Some(limit))?;
     connection.set_write_limit(ANSWER)?;
     connection.write_all(PREAMBLE)?;
@@ -382,14 +391,14 @@ pub(crate) fn greet(
     }
 }
 
-/// Returns an answer that belongs to no such request, as text. Long ones are cut.
+/// Returns a text for an answer that does not fit its request. Long texts are cut.
 fn unexpected(answer: &Answer) -> String {
-    tamed(&format!("it has answered {answer:?}"))
+    tamed(&format!("the store has sent an answer that does not fit, {answer:?}"))
 }
 
 fn unreachable(rank: u32, place: &StorePlace, after: Duration, why: String) -> JobError {
     let host = match place.is_served {
-        true => "The launcher serves it; is it still there?",
+        true => "The launcher serves it: see whether the launcher still runs",
         false => {
             "Rank 0 serves it from its own call on: see whether rank 0 has started, and whether \
              all ranks have the same MASTER_ADDR, MASTER_PORT, HCCL_JOB_ID and HCCL_JOB_SECRET"

@@ -18,17 +18,19 @@ pub mod variables {
     pub const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
     /// The host of rank 0, or of the store.
     pub const MASTER_ADDR: &str = "MASTER_ADDR";
-    /// The port there.
+    /// The port at that host.
     pub const MASTER_PORT: &str = "MASTER_PORT";
-    /// The secret of a job: words that all ranks of the job know and nobody else.
+    /// The secret of a job: a text that all ranks of the job share and that the store requires of
+    /// each.
     pub const SECRET: &str = "HCCL_JOB_SECRET";
     /// A variable that is set when the launcher serves the store itself.
     pub const SERVED: &str = "HCCL_JOB_SERVED";
-    /// A name of the job, where the launcher gives none.
+    /// The name of the job. It replaces the name that the launcher gives, if there is one.
     pub const JOB_ID: &str = "HCCL_JOB_ID";
-    /// A variable that torchrun sets; its agent has a store of its own at `MASTER_PORT`.
+    /// The name that torchrun gives to a run. The agent of torchrun can have a store of its own at
+    /// `MASTER_PORT`.
     pub const TORCHELASTIC_RUN_ID: &str = "TORCHELASTIC_RUN_ID";
-    /// A variable that torchrun sets: "False" when the agent leaves `MASTER_PORT` to rank 0.
+    /// A variable of torchrun: "False" when its agent leaves `MASTER_PORT` to rank 0.
     pub const TORCHELASTIC_USE_AGENT_STORE: &str = "TORCHELASTIC_USE_AGENT_STORE";
     /// The path of a rank table.
     pub const RANK_TABLE_FILE: &str = "RANK_TABLE_FILE";
@@ -43,8 +45,8 @@ use variables::*;
 /// The port of the store when `MASTER_ADDR` is set and `MASTER_PORT` is not, as in torch.
 const DEFAULT_PORT: u16 = 29500;
 
-/// The number of ports behind `MASTER_PORT` that rank 0 tries, and of which it takes the first free
-/// one, if torchrun's agent has `MASTER_PORT` itself.
+/// The number of ports after `MASTER_PORT` that rank 0 tries if the agent of torchrun has
+/// `MASTER_PORT` itself. Rank 0 takes the first free one.
 const PORTS_BEHIND: u16 = 16;
 
 /// The launcher that started this process.
@@ -119,19 +121,19 @@ pub enum Meeting {
 /// The address of the store of a job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StorePlace {
-    /// The addresses, at one of which the store is. There are several where another process may
-    /// have taken a port.
+    /// The addresses at which the store may be: it is at one of them. There is more than one if
+    /// another process may have taken a port.
     pub(crate) addresses: Vec<Address>,
-    /// Whether the launcher serves it; else rank 0 does.
+    /// Whether the launcher serves the store. If not, rank 0 serves it.
     pub(crate) is_served: bool,
-    /// The words that a rank has to say there.
+    /// The text that a rank must send to the store.
     pub(crate) secret: String,
 }
 
 impl fmt::Debug for Meeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Without the secret.
+            // The secret must not get into logs.
             Meeting::Store(place) => write!(f, "Store({place})"),
             Meeting::RankTable(path) => write!(f, "RankTable({})", path.display()),
         }
@@ -156,7 +158,7 @@ impl fmt::Display for StorePlace {
     }
 }
 
-/// The place of this process in its job, as its launcher has said it.
+/// The place of this process in its job, as the environment describes it.
 ///
 /// ```
 /// use hccl_job::JobEnv;
@@ -176,7 +178,8 @@ pub struct JobEnv {
     pub world_size: u32,
     /// The number of this rank among those of its machine.
     pub local_rank: u32,
-    /// The number of ranks on this machine. If the environment does not say it, all ranks.
+    /// The number of ranks on this machine. If the environment does not give it, the number of all
+    /// ranks.
     pub local_world_size: u32,
     /// The launcher that started this process.
     pub launcher: Launcher,
@@ -193,30 +196,31 @@ struct Numbers {
 }
 
 impl JobEnv {
-    /// Returns the place in a job that the environment of this process says. `None` when no
-    /// launcher has started it.
+    /// Returns the place of this process in its job, as the environment describes it. Returns
+    /// `None` if no launcher has started the process.
     ///
     /// It reads these variables in this order, and the first ones that are set decide:
     ///
     /// | variables | set by | the ranks meet |
     /// | --- | --- | --- |
     /// | `RANK_TABLE_FILE`, `RANK_ID`, `RANK_SIZE` | you, as CANN's own examples do; without `RANK_ID` the rank is that of one of the launchers below | by the rank table |
-    /// | `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` | `hcclrun`, `torchrun`, you | at a store at that address and port; next to `torchrun`'s own store, at one of the 16 ports behind |
+    /// | `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` | `hcclrun`, `torchrun`, you | at a store at that address and port; beside `torchrun`'s own store, at one of the next 16 ports |
     /// | `OMPI_COMM_WORLD_RANK`, `_SIZE`, `_LOCAL_RANK`, `_LOCAL_SIZE` | `mpirun` of Open MPI | at a store named after the job, on one machine; at `MASTER_ADDR` if that is set |
     /// | `PMI_RANK`, `PMI_SIZE`, `MPI_LOCALRANKID`, `MPI_LOCALNRANKS` | `mpiexec` of MPICH and Intel MPI | the same |
     /// | `SLURM_PROCID`, `SLURM_NTASKS`, `SLURM_LOCALID`, `SLURM_STEP_ID` | `srun` | the same |
     ///
     /// # Errors
     ///
-    /// [`JobError::Variable`] for an impossible value, [`JobError::Unset`] when a variable is
-    /// missing that belongs to one that is set.
+    /// [`JobError::Variable`] for an impossible value, [`JobError::Unset`] when one variable is set
+    /// but another one that belongs to it is missing.
     pub fn from_env() -> Result<Option<JobEnv>, JobError> {
         JobEnv::from_variables(|name| {
             std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
         })
     }
 
-    /// Returns the place in a job that other variables say, instead of those of this process.
+    /// Returns the place in a job that the values of `variable` describe. The environment of this
+    /// process is not read.
     ///
     /// # Errors
     ///
@@ -238,7 +242,7 @@ struct Variables<'a> {
 }
 
 impl Variables<'_> {
-    /// A variable that is set and not empty.
+    /// Returns the value of a variable that is set and not empty.
     fn text(&self, name: &str) -> Option<String> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
@@ -251,9 +255,9 @@ impl Variables<'_> {
         }
     }
 
-    /// A number that belongs to another variable, which is set.
+    /// Returns a number that must be set because the variable `set` is set.
     fn needed(&self, name: &'static str, set: &str) -> Result<u32, JobError> {
-        let why = || format!("{set} is set, so it must be set, too: unset {set}, or set both");
+        let why = || format!("{set} is set, and both belong together: unset {set}, or set both");
         self.number(name)?.ok_or_else(|| JobError::Unset { name, why: why() })
     }
 
@@ -269,7 +273,8 @@ impl Variables<'_> {
         self.text(SECRET).unwrap_or_else(|| job.to_owned())
     }
 
-    /// The numbers of a launcher, by the names of its variables. `None` when it was not there.
+    /// Reads the numbers of a launcher from the variables with these names. Returns `None` if the
+    /// launcher has not set them.
     fn numbers(
         &self,
         [rank, world_size, local_rank, local_world_size]: [&'static str; 4],
@@ -293,7 +298,7 @@ impl Variables<'_> {
         };
         let own = below(rank, own, ranks, world_size)?;
         let locals = self.number(local_world_size)?;
-        // Without a word about it all are on one machine.
+        // If the launcher gives no local numbers, all ranks are on one machine.
         let local = self.number(local_rank)?.unwrap_or(own);
         let local = below(local_rank, local, locals.unwrap_or(ranks), local_world_size)?;
         let locals = locals.unwrap_or(ranks);
@@ -327,7 +332,7 @@ impl Variables<'_> {
         if let Some(numbers) = self.numbers(hydra)? {
             return self.of_job(numbers, Launcher::Mpich, None).map(Some);
         }
-        // Inside an allocation, but outside of a step, these variables are those of the script.
+        // Inside an allocation, but outside of a step, the variables describe the batch script.
         let Some(step) = self.text("SLURM_STEP_ID") else { return Ok(None) };
         let locals = "SLURM_TASKS_ON_THIS_NODE";
         match self.numbers(["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", locals])? {
@@ -340,8 +345,8 @@ impl Variables<'_> {
         }
     }
 
-    /// Completes the numbers on the nodes of Slurm, which says how many tasks each node has in a
-    /// list such as `2(x3),1`.
+    /// Corrects the number of local ranks if a step of Slurm has several nodes. Slurm gives the
+    /// number of tasks of each node in a list such as `2(x3),1`.
     fn on_slurm_nodes(&self, numbers: Numbers) -> Result<Numbers, JobError> {
         const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
         let nodes = self.number("SLURM_STEP_NUM_NODES")?.unwrap_or(1);
@@ -349,7 +354,7 @@ impl Variables<'_> {
             return Ok(numbers);
         }
         let Some(list) = self.text(TASKS) else {
-            let why = format!("the step has {nodes} nodes, and it says how many tasks each has");
+            let why = format!("the step has {nodes} nodes, so it must list the tasks of each node");
             return Err(JobError::Unset { name: TASKS, why });
         };
         let node = self.number("SLURM_NODEID")?.unwrap_or(0);
@@ -384,7 +389,7 @@ impl Variables<'_> {
             && self.text(TORCHELASTIC_USE_AGENT_STORE).is_none_or(|text| text != "False");
         let ports = match has_agent {
             false => vec![port],
-            // The first of them is the agent's.
+            // `MASTER_PORT` itself is the port of the agent.
             true => (1..=PORTS_BEHIND).filter_map(|behind| port.checked_add(behind)).collect(),
         };
         let addresses: Vec<Address> =
@@ -410,7 +415,8 @@ impl Variables<'_> {
         if numbers.local_world_size < numbers.world_size {
             return Err(JobError::Unset { name: MASTER_ADDR, why: across_machines(&numbers) });
         }
-        // The ranks of a job have the same parent, unless something was started between.
+        // The ranks of a job have the same parent, unless another program runs between the launcher
+        // and a rank.
         let job = job.unwrap_or_else(|| format!("parent {}", std::os::unix::process::parent_id()));
         // SAFETY: the call has no arguments and cannot fail.
         let user = unsafe { libc::geteuid() };
@@ -468,7 +474,7 @@ fn across_machines(numbers: &Numbers) -> String {
     )
 }
 
-/// Returns the number of tasks of a node, out of a list such as `2(x3),1`.
+/// Returns the number of tasks of a node from a list such as `2(x3),1`.
 fn tasks_of_node(list: &str, node: u32) -> Option<u32> {
     let mut left = node;
     for part in list.split(',') {
@@ -485,7 +491,7 @@ fn tasks_of_node(list: &str, node: u32) -> Option<u32> {
     None
 }
 
-/// A number for a text, the same in every process (FNV-1a).
+/// Returns a hash of a text that is the same in every process (FNV-1a).
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -46,7 +46,7 @@ pub enum JobError {
         /// The reason why it is needed, and the remedy.
         why: String,
     },
-    /// Nobody could be reached at the place where the ranks meet.
+    /// The store could not be reached in time.
     #[error(
         "rank {rank} cannot reach the store of its job at {place} within {after:?}: {why}. {host}"
     )]
@@ -55,11 +55,11 @@ pub enum JobError {
         rank: u32,
         /// The place.
         place: String,
-        /// The time that it has tried.
+        /// The time for which this rank has tried.
         after: Duration,
         /// The last thing that went wrong.
         why: String,
-        /// The process that serves the store.
+        /// The process that serves the store, and the things to check, as a sentence.
         host: &'static str,
     },
     /// This process cannot serve the store.
@@ -70,7 +70,7 @@ pub enum JobError {
         /// The reason.
         why: String,
     },
-    /// The store does not take this rank.
+    /// The store has refused this rank.
     #[error("the store of the job at {place} has refused rank {rank}: {why}")]
     Refused {
         /// This rank.
@@ -80,7 +80,7 @@ pub enum JobError {
         /// The reason that the store gave.
         why: String,
     },
-    /// Something did not happen in time.
+    /// A value or a generation did not come in time.
     #[error("{what} did not happen within {after:?}; {}", came(.missing))]
     Late {
         /// The thing that was waited for.
@@ -90,26 +90,26 @@ pub enum JobError {
         /// The ranks that have not come to the store.
         missing: Vec<u32>,
     },
-    /// A rank that others wait for is gone.
+    /// A rank that this rank waits for is gone.
     #[error("rank {rank} is gone ({why}), so {what} cannot happen")]
     Gone {
         /// The thing that was waited for.
         what: String,
         /// The rank.
         rank: u32,
-        /// The way in which it went.
+        /// The reason why the rank is gone.
         why: String,
     },
-    /// The store has gone away, or has said something that makes no sense.
+    /// The connection to the store has ended, or an answer was late or did not fit its request.
     #[error("the store of the job does not answer any more: {why}")]
     Lost {
         /// The reason of the failure.
         why: String,
     },
     /// A key or a value is too large, or the store is full.
-    #[error("the store does not take {what}: {bytes} bytes, and at most {most} are possible")]
+    #[error("the store cannot hold {what} of {bytes} bytes: the limit is {most} bytes")]
     TooLarge {
-        /// A key, a value or all of them.
+        /// The thing that is too large.
         what: &'static str,
         /// The size.
         bytes: usize,

@@ -1,4 +1,4 @@
-//! Fuzz targets: the bytes that the other side of a connection of the store may send.
+//! Fuzz targets, which send arbitrary bytes to a store and to a client of a store.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -22,7 +22,8 @@ fn hello(rank: u32) -> Request {
     Request::Hello { secret: SECRET.into(), rank, world_size: 3, process: 7 }
 }
 
-/// A connection on which the other side has sent these bytes, and sends no more.
+/// Returns a connection on which the other side has sent these bytes and sends no more, and the
+/// socket of the other side.
 fn sent(bytes: &[u8]) -> (Connection, UnixStream) {
     let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
     theirs.write_all(bytes).expect("room for the bytes");
@@ -30,8 +31,9 @@ fn sent(bytes: &[u8]) -> (Connection, UnixStream) {
     (Connection::Local(ours), theirs)
 }
 
-/// Gives the store these bytes from a client. The store answers whole messages, not more than
-/// there were requests, counts what it keeps, and serves another client as before.
+/// Sends these bytes to a store as a client does. Asserts that the store sends whole messages, that
+/// it sends at most one answer for each request, that it counts its stored bytes correctly, and
+/// that it still serves another client.
 pub fn store_server(bytes: &[u8]) {
     let (events, heard) = mpsc::channel();
     let mut desk = Desk::new(Hall::new(3, SECRET.into(), bytes.len().is_multiple_of(2)), heard);
@@ -51,7 +53,7 @@ pub fn store_server(bytes: &[u8]) {
     while let Ok(event) = desk.heard.try_recv() {
         requests += usize::from(matches!(event, Event::Came { .. } | Event::Asked(..)));
         desk.hear(event);
-        // It may have been hung up on.
+        // This fails if the store has closed the connection or has sent nothing more.
         let _ = theirs.read_to_end(&mut answers);
         let (stored, found) = desk.hall.recount();
         assert_eq!(stored, found, "the bytes that are stored");
@@ -74,8 +76,8 @@ pub fn store_server(bytes: &[u8]) {
     assert!(matches!(answer(&mut desk, Some(get)), Answer::Value(value) if value == b"value"));
 }
 
-/// Gives a client these bytes from its store. Each call returns, and the text of an error is of
-/// limited length. After the store is lost, every call says so.
+/// Sends these bytes to a client as its store does. Asserts that each call returns, that each error
+/// text has a limited length, and that every call reports a lost store once the store is lost.
 pub fn store_client(bytes: &[u8]) {
     let (connection, _theirs) = sent(bytes);
     let limit = Duration::from_secs(10);

@@ -1,16 +1,17 @@
-//! The data and the answers of a store: no sockets here.
+//! The data of a store and its answers to clients, without sockets.
 //!
 //! Terms. A *client* is a connection of a rank that has said hello. A *generation* is a set of
-//! ranks that go on together: first all of the job, later those that are left and those that have
-//! come anew. A rank is *gone* when its client has hung up without a [`Request::Bye`], or when the
-//! launcher says so.
+//! ranks that work together: at first all ranks of the job, later the remaining ones and newcomers.
+//! A rank is *gone* when its client has hung up without a [`Request::Bye`], or when the launcher
+//! reports its end.
 //!
 //! Rules:
 //! 1. A client waits for at most one thing, and gets at most one answer to a request.
-//! 2. The first generation forms when all ranks of the job wait for it. If one of them is gone,
-//!    it never forms, and those that wait are told; a *forgiving* store forms it without that rank.
-//! 3. A later generation forms when all members of the one before wait for it that are neither
-//!    gone nor done. Its members are these, in their order, then newcomers that wait, by rank.
+//! 2. The first generation forms when all ranks of the job wait for it. If one of them is gone, it
+//!    never forms, and the waiting ranks get an error. A *forgiving* store forms it without that
+//!    rank.
+//! 3. A later generation forms when every member of the one before waits for it, is gone or is
+//!    done. Its members are those that wait, in their order, then the newcomers that wait, by rank.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,7 @@ pub(crate) struct Hall {
     secret: String,
     is_forgiving: bool,
     clients: BTreeMap<u64, Client>,
-    /// The last that is known of each rank that has come or is gone.
+    /// The last known state of each rank that has come or is gone.
     ranks: BTreeMap<u32, Fate>,
     values: BTreeMap<String, Value>,
     counters: BTreeMap<String, i64>,
@@ -35,9 +36,9 @@ pub(crate) struct Hall {
     generation: u32,
     /// The ranks of the generation, each with its client.
     members: Vec<(u32, u64)>,
-    /// A member has said that it is done.
+    /// Whether a member has reported that it is done.
     is_ending: bool,
-    /// The reports, in the order in which they came. The server of the store looks at them.
+    /// The reports, in the order in which they came. `StoreServer::reports` reads them.
     reports: Arc<Mutex<Vec<Report>>>,
 }
 
@@ -66,7 +67,7 @@ struct Value {
 #[derive(Clone, PartialEq, Eq)]
 enum Fate {
     Here,
-    /// The client has said that it is done.
+    /// The client has reported that it is done.
     Done,
     Gone(String),
 }
@@ -101,18 +102,18 @@ impl Hall {
         !self.clients.is_empty()
     }
 
-    /// The time when the next wait is over.
+    /// Returns the earliest time limit of all waits.
     pub(crate) fn next_limit(&self) -> Option<Instant> {
         self.clients.values().filter_map(|client| Some(client.waits.as_ref()?.until)).min()
     }
 
-    /// Takes the hello of a connection.
+    /// Handles the first request of a connection. Returns the reason if it is refused.
     pub(crate) fn hello(&mut self, id: u64, request: Request) -> Result<(), String> {
         let Request::Hello { secret, rank, world_size, process } = request else {
             return Err("its first message is no hello".into());
         };
         if secret != self.secret {
-            return Err("it does not know the secret of this job (HCCL_JOB_SECRET)".into());
+            return Err("its secret is not that of this job (HCCL_JOB_SECRET)".into());
         }
         if world_size != self.world_size || rank >= world_size {
             let own = self.world_size;
@@ -135,12 +136,12 @@ impl Hall {
         Ok(())
     }
 
-    /// Takes a request of a client.
+    /// Handles a request of a client, and returns the answers that are possible then.
     pub(crate) fn hear(&mut self, id: u64, request: Request, now: Instant) -> Answers {
         let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
         if client.waits.is_some() {
-            // The store cannot tell which of the two it wants.
-            let why = "it has asked for two things at a time".into();
+            // A client waits for at most one thing (rule 1).
+            let why = "it has sent a request before the answer to the last one".into();
             return vec![(id, Answer::Refused { why })];
         }
         let rank = client.rank;
@@ -173,7 +174,7 @@ impl Hall {
         answers
     }
 
-    /// Notes that a connection has ended.
+    /// Records that a connection has ended.
     pub(crate) fn hang_up(&mut self, id: u64, now: Instant) -> Answers {
         let Some(client) = self.clients.remove(&id) else { return Vec::new() };
         let why = "its process has ended, or has left the store";
@@ -181,7 +182,7 @@ impl Hall {
         self.settle(now)
     }
 
-    /// Notes that a rank has ended, as the launcher says.
+    /// Records that a rank has ended, as the launcher reports.
     pub(crate) fn gone(&mut self, rank: u32, why: String, now: Instant) -> Answers {
         let theirs: Vec<u64> = self
             .clients
@@ -228,7 +229,7 @@ impl Hall {
         Answer::Sum(*sum)
     }
 
-    /// Keeps a failure, which takes room as values do.
+    /// Stores a report of a failure. It counts against the limit of the store, as values do.
     fn report(&mut self, report: Report) -> Answer {
         let stored = self.stored + size_of::<Report>() + report.text.len();
         if stored > MAX_STORED {
@@ -239,7 +240,7 @@ impl Hall {
         Answer::Done
     }
 
-    /// The clients that wait for the next generation, by rank.
+    /// Returns the clients that wait for the next generation, by rank.
     fn joining(&self) -> BTreeMap<u32, u64> {
         let waits =
             |client: &Client| matches!(client.waits, Some(Wait { what: Awaited::Generation, .. }));
@@ -247,14 +248,14 @@ impl Hall {
         joining.map(|(id, client)| (client.rank, *id)).collect()
     }
 
-    /// Those of them that are not in this generation.
+    /// Returns the clients that wait for the next generation and are not in this one, by rank.
     fn newcomers(&self) -> BTreeMap<u32, u64> {
         let mut joining = self.joining();
         joining.retain(|rank, id| !self.members.contains(&(*rank, *id)));
         joining
     }
 
-    /// The members of this generation that are neither gone nor done.
+    /// Returns the members of this generation that are neither gone nor done.
     fn remaining(&self) -> Vec<(u32, u64)> {
         self.members.iter().copied().filter(|(_, id)| self.clients.contains_key(id)).collect()
     }
@@ -263,12 +264,12 @@ impl Hall {
         matches!(self.ranks.get(&rank), Some(Fate::Gone(_)))
     }
 
-    /// Whether all members have left, and one of them because it was done.
+    /// Returns whether all members have left, at least one of them because it was done.
     fn is_over(&self) -> bool {
         self.is_ending && self.remaining().is_empty()
     }
 
-    /// Rules 2 and 3: the members of the next generation, if it can form now.
+    /// Returns the members of the next generation, if it can form now (rules 2 and 3).
     fn next_members(&self) -> Option<Vec<(u32, u64)>> {
         let joining = self.joining();
         if joining.is_empty() || self.is_over() {
@@ -287,7 +288,8 @@ impl Hall {
         Some(next)
     }
 
-    /// The rank without which nobody gets the value or the meeting that it waits for.
+    /// Returns the rank because of which an awaited value or generation cannot come, and the
+    /// reason.
     fn hindrance(&self, what: &Awaited) -> Option<(u32, String)> {
         let fate = |rank: u32| match self.ranks.get(&rank)? {
             Fate::Gone(why) => Some((rank, why.clone())),
@@ -308,7 +310,7 @@ impl Hall {
         }
     }
 
-    /// Answers everything that can be answered now.
+    /// Returns all answers that are possible now.
     pub(crate) fn settle(&mut self, now: Instant) -> Answers {
         let mut answers = Vec::new();
         if let Some(members) = self.next_members() {
@@ -332,7 +334,7 @@ impl Hall {
         answers
     }
 
-    /// The answer to the wait of a client, if there is one.
+    /// Returns the answer to the wait of a client, if it is possible now.
     fn look(&mut self, id: u64, now: Instant) -> Option<Answer> {
         let client = self.clients.get(&id)?;
         let (rank_of_client, wait) = (client.rank, client.waits.as_ref()?);
@@ -370,7 +372,7 @@ impl Hall {
         bytes
     }
 
-    /// The bytes that are stored, counted once more.
+    /// Returns the number of stored bytes twice: as the hall keeps it, and counted anew.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn recount(&self) -> (usize, usize) {
         let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len());
@@ -380,14 +382,14 @@ impl Hall {
         (self.stored, values.chain(counters).chain(reports).sum())
     }
 
-    /// The ranks that have never come.
+    /// Returns the ranks that have never come.
     fn missing(&self) -> Vec<u32> {
         (0..self.world_size).filter(|rank| !self.ranks.contains_key(rank)).collect()
     }
 }
 
 fn after(now: Instant, wait_ms: u64) -> Instant {
-    // A day is for ever, and adding it cannot overflow.
+    // A limit of one day is as good as none, and adding it cannot overflow.
     now + Duration::from_millis(wait_ms).min(Duration::from_secs(24 * 3600))
 }
 

@@ -1,11 +1,12 @@
-//! How the processes of one job find one another. The crate `hccl` does all this in
+//! This crate lets the processes of one job find one another. The crate `hccl` uses it in
 //! `Rank::from_env` and `Runtime::run_job`. Use this crate directly to start jobs in another way
-//! than `hcclrun`, or to pass values between ranks before they have a communicator.
+//! than with `hcclrun`, or to pass values between ranks before they have a communicator.
 //!
-//! A *launcher* starts one process per rank: `hcclrun`, `torchrun`, `mpirun`, `srun`. [`JobEnv`]
-//! reads the variables that it has set: the number of this rank, the number of ranks, and where the
-//! ranks meet. They meet at a [`Store`], a small server of keys and values that knows which ranks
-//! have come and which are gone. `hcclrun` serves it; under other launchers rank 0 does.
+//! A *launcher* starts one process per rank: `hcclrun`, `torchrun`, `mpirun`, `srun`. It sets
+//! variables, and [`JobEnv`] reads them: the number of this rank, the number of ranks, and the
+//! place where the ranks meet. The ranks meet at a [`Store`], a small server of keys and values
+//! that records which ranks have come and which are gone. `hcclrun` serves the store; under other
+//! launchers rank 0 serves it.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,8 +1,9 @@
 //! The bytes that go between a store and its clients.
 //!
 //! Both sides begin with [`PREAMBLE`]; a side that reads something else hangs up. Then frames
-//! follow: a length of four bytes, little-endian, at most [`MAX_FRAME`], and a message. A client
-//! sends one request at a time and waits for its answer, except that [`Request::Bye`] has none.
+//! follow. A frame is a length of four bytes, little-endian and at most [`MAX_FRAME`], and a
+//! message of that many bytes. A client sends one request at a time and waits for its answer,
+//! except that [`Request::Bye`] has none.
 
 use std::io::{self, Read, Write};
 
@@ -11,39 +12,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{MAX_KEY, MAX_VALUE};
 
-/// The first bytes of a connection, in both directions. The number is that of the protocol.
+/// The first bytes of a connection, in both directions. The number at the end is the version of the
+/// protocol.
 pub(crate) const PREAMBLE: &[u8; 16] = b"hccl-job store 1";
 
-/// The longest frame.
+/// The longest message of a frame, in bytes.
 const MAX_FRAME: usize = MAX_KEY + MAX_VALUE + 64;
 
-/// The longest text that one side tells the other.
+/// The limit of a text that one side sends to the other, in characters.
 pub(crate) const MAX_TEXT: usize = 4096;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// The first message of a connection.
     Hello { secret: String, rank: u32, world_size: u32, process: u32 },
-    /// Stores a value. It goes after `reads` reads; 0: it stays.
+    /// Stores a value. The store drops the value after `reads` reads; if `reads` is 0, it keeps it.
     Set { key: String, value: Vec<u8>, reads: u32 },
-    /// Reads a value, and waits until it is there. `from`: the rank that will store it.
+    /// Reads a value, and waits until it is stored. `from` is the rank that will store it.
     Get { key: String, from: Option<u32>, wait_ms: u64 },
     /// Adds to a counter, which begins at 0, and returns the sum.
     Add { key: String, by: i64 },
     /// Waits for the next generation.
     Join { wait_ms: u64 },
-    /// Asks how many processes wait to be in the next generation.
+    /// Requests the number of processes that wait for the next generation and are not in this one.
     Waiting,
-    /// Says that this rank fails; `follows`: because another rank did.
+    /// Reports that this rank fails. `follows` means that it fails because another rank is gone.
     Fails { text: String, follows: bool },
-    /// This rank is done.
+    /// Reports that this rank is done. This request has no answer.
     Bye,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Done,
-    /// The rank, or the request, is not taken. The connection ends.
+    /// The store refuses the rank or the request, and closes the connection.
     Refused {
         why: String,
     },
@@ -55,16 +57,17 @@ pub(crate) enum Answer {
         members: Vec<u32>,
     },
     Waiting(u32),
-    /// The awaited value or generation did not come in time; these ranks have not come.
+    /// The awaited value or generation did not come in time. `missing` lists the ranks that have
+    /// never connected.
     Late {
         missing: Vec<u32>,
     },
-    /// The awaited value or generation cannot come any more.
+    /// The awaited value or generation cannot come any more, because of this rank.
     Gone {
         rank: u32,
         why: String,
     },
-    /// The store would hold more than it may: this number of bytes.
+    /// The store is full: with this request it would hold this number of bytes.
     Full {
         bytes: u64,
     },
@@ -105,9 +108,9 @@ pub(crate) fn expect_preamble(from: &mut impl Read) -> io::Result<()> {
     }
     let same = found.iter().zip(PREAMBLE).take_while(|(found, own)| found == own).count();
     Err(invalid(if same >= b"hccl-job store ".len() {
-        "it speaks another version of the protocol"
+        "the other side has another version of the protocol: use one version of hccl"
     } else {
-        "it is no store of hccl"
+        "the other side is no store of hccl"
     }))
 }
 
@@ -115,7 +118,8 @@ fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Tames a text that another process wrote: cuts it, and removes control characters but line feeds.
+/// Makes a text of another process safe to print: cuts it, and replaces control characters other
+/// than line feeds by spaces.
 pub(crate) fn tamed(text: &str) -> String {
     let keep = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
     text.chars().take(MAX_TEXT).map(keep).collect()

@@ -1,8 +1,8 @@
-//! The store as a server: threads that read, and one that answers.
+//! The store as a server: threads that read, and one thread that answers.
 //!
-//! Each connection has a thread that reads its requests; all of them go to one thread, which owns
-//! the [`Hall`] and writes the answers. A client that does not read its answers is hung up on, so
-//! it holds nobody else up.
+//! Each connection has a thread that reads its requests. All requests go to one thread, which owns
+//! the [`Hall`] and writes the answers. That thread closes the connection of a client that does not
+//! read its answers, so that this client does not hold up the other clients.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,10 +23,10 @@ const HELLO: Duration = Duration::from_secs(10);
 /// The time in which a client has to take an answer.
 const TAKE: Duration = Duration::from_millis(500);
 
-/// The number of connections that may be about to say hello at a time.
+/// The largest number of connections that have not yet said hello.
 const MOST_STRANGERS: usize = 256;
 
-/// The number of lines about strangers on standard error.
+/// The largest number of lines about refused connections that the store prints.
 const MOST_NOTES: usize = 64;
 
 /// A failure that a rank has reported, before it ended.
@@ -52,12 +52,13 @@ pub struct Report {
     pub follows: bool,
 }
 
-/// The server of a job's store. It ends when it is dropped and the last client has hung up.
+/// The server of a job's store. It ends when this handle is dropped and the last client has hung
+/// up.
 ///
 /// ```
 /// use hccl_job::StoreServer;
 ///
-/// // A launcher of one's own: one process for each rank, with these variables.
+/// // A launcher starts one process for each rank, with these variables.
 /// let server = StoreServer::start(4, "a secret")?;
 /// let port = server.port().to_string();
 /// for rank in 0..4 {
@@ -94,13 +95,13 @@ impl StoreServer {
     ///
     /// # Errors
     ///
-    /// [`JobError::NotServed`] when there is no port or no thread.
+    /// [`JobError::NotServed`] when no port is free or a thread cannot be started.
     pub fn start(ranks: u32, secret: &str) -> Result<StoreServer, JobError> {
         StoreServer::on_loopback(Hall::new(ranks, secret.to_owned(), false))
     }
 
-    /// Starts a store for a job that goes on when ranks are gone: the others form a new generation,
-    /// and processes that come in the place of those that are gone join it.
+    /// Starts a store for a job that continues when ranks are gone. The remaining ranks form a new
+    /// generation, and processes that replace the gone ones join it.
     ///
     /// # Errors
     ///
@@ -164,18 +165,19 @@ impl StoreServer {
         Ok(StoreServer { events, port, reports })
     }
 
-    /// The TCP port; 0 when the store is at a socket of this machine.
+    /// Returns the TCP port, or 0 when the store is at a local socket.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Tells the store that a rank has ended: nobody waits for it any more.
+    /// Reports to the store that a rank has ended, so that no rank waits for it any more. `why` is
+    /// the reason that the errors of the other ranks give.
     pub fn note_gone(&self, rank: u32, why: &str) {
-        // The thread ends only after this is dropped.
+        // The thread of the store receives events until this handle is dropped.
         let _ = self.events.send(Event::Gone(rank, why.to_owned()));
     }
 
-    /// The failures that ranks have reported, in the order in which they came.
+    /// Returns the failures that ranks have reported, in the order in which they came.
     pub fn reports(&self) -> Vec<Report> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -211,9 +213,10 @@ impl Acceptor {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     if error.kind() == std::io::ErrorKind::PermissionDenied {
-                        eprintln!("hccl-job: the store has sent somebody away: {error}");
+                        eprintln!("hccl-job: the store has refused a connection: {error}");
                     }
-                    // Too many open files, perhaps: others may close some.
+                    // The process may have too many open files. The next try succeeds when some are
+                    // closed.
                     thread::sleep(Duration::from_millis(10));
                     continue;
                 }
@@ -255,7 +258,7 @@ pub(crate) fn read(
         Ok::<_, std::io::Error>((hello, connection.try_clone()?))
     })();
     known();
-    // One that says nothing, or garbage, is dropped, which hangs up.
+    // A connection that sends nothing or garbage is dropped, which closes it.
     let Ok((Some(hello), own)) = hello else { return };
     if events.send(Event::Came { id, connection: own, hello, from }).is_err() {
         return;
@@ -265,7 +268,7 @@ pub(crate) fn read(
             return;
         }
     }
-    // Nobody is left to be told when this fails.
+    // This fails only if the thread that answers has ended.
     let _ = events.send(Event::HungUp(id));
 }
 
@@ -305,7 +308,7 @@ impl Desk {
         self.connections.values().for_each(Connection::hang_up);
     }
 
-    /// Answers everything that can be answered after an event.
+    /// Handles an event, and sends all answers that are possible after it.
     pub(crate) fn hear(&mut self, event: Event) {
         let now = Instant::now();
         let answers = match event {
@@ -332,8 +335,8 @@ impl Desk {
                 }
             }
             Err(why) => {
-                self.note(&format!("{from} was sent away: {why}"));
-                // It may be gone.
+                self.note(&format!("{from} was refused: {why}"));
+                // The client may have closed the connection.
                 let _ = send(&mut connection, &Answer::Refused { why });
                 connection.hang_up();
             }
@@ -352,7 +355,7 @@ impl Desk {
         for (id, answer) in answers {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             let is_refused = matches!(answer, Answer::Refused { .. });
-            // The thread that reads sees the end, too, and says that it has hung up.
+            // The thread that reads this connection then sees its end and sends `Event::HungUp`.
             if send(connection, &answer).is_err() || is_refused {
                 connection.hang_up();
             }

@@ -1,4 +1,4 @@
-//! The environment of each launcher, as it was seen under it, and environments that cannot be.
+//! Tests the environments that real launchers set, and environments with mistakes.
 
 use hccl_job::{JobEnv, JobError, Launcher};
 
@@ -15,7 +15,7 @@ fn reads(variables: &[(&str, &str)]) -> JobEnv {
     read(variables).unwrap().expect("there is a launcher")
 }
 
-/// Rank, number of ranks, and the same on this machine.
+/// Returns the rank, the number of ranks, and both numbers on this machine.
 fn numbers(env: &JobEnv) -> [u32; 4] {
     [env.rank, env.world_size, env.local_rank, env.local_world_size]
 }
@@ -53,7 +53,7 @@ fn no_variable_is_no_launcher() {
 fn each_launcher_says_its_numbers() {
     let env = reads(TORCHRUN);
     assert_eq!((numbers(&env), env.launcher), ([3, 4, 1, 2], Launcher::Torchrun));
-    // Its own store is at the port itself.
+    // The store of torchrun's agent is at `MASTER_PORT` itself.
     assert!(format!("{env:?}").contains("10.0.0.1, ports 29401 to 29416"), "{env:?}");
 
     let mut without_agent = TORCHRUN.to_vec();
@@ -76,7 +76,7 @@ fn each_launcher_says_its_numbers() {
         ("OMPI_COMM_WORLD_LOCAL_RANK", "2"),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
         ("PMIX_NAMESPACE", "prterun-host-17@1"),
-        // An allocation of Slurm around it.
+        // These variables belong to the Slurm allocation around the job.
         ("SLURM_PROCID", "0"),
         ("SLURM_NTASKS", "4"),
         ("SLURM_STEP_ID", "0"),

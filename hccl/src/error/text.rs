@@ -131,7 +131,10 @@ impl Error {
                 write!(f, "waited {:.1} s for {what}", after.as_secs_f64())
             }
             Error::WrongDevice { what, expected, found, .. } => {
-                write!(f, "{what} belongs to device {found}, but the stream belongs to device {expected}")
+                write!(
+                    f,
+                    "{what} belongs to device {found}, but the stream belongs to device {expected}"
+                )
             }
             Error::WrongRuntime { what, .. } => {
                 write!(f, "{what} belongs to another Runtime than the stream")
@@ -144,7 +147,11 @@ impl Error {
             }
             Error::OutOfRange { range, length } => {
                 let (start, end) = (range.start, range.end);
-                write!(f, "the range {start}..{end} does not lie in {}", counted(*length, "element"))
+                write!(
+                    f,
+                    "the range {start}..{end} does not lie in {}",
+                    counted(*length, "element")
+                )
             }
             Error::Empty { what, .. } => write!(f, "{what} is empty: give at least one element"),
             Error::TooLarge { elements, element } => {
@@ -162,7 +169,8 @@ impl Error {
                 write!(f, "there is no device {index}: this runtime has {devices}, numbered from 0")
             }
             Error::TooFewDevices { ranks, devices } => {
-                let (ranks, devices) = (counted(*ranks as usize, "rank"), counted(*devices, "device"));
+                let (ranks, devices) =
+                    (counted(*ranks as usize, "rank"), counted(*devices, "device"));
                 write!(f, "{ranks} need a device each, but this runtime has {devices}")
             }
             Error::Refused { cause, .. } => cause.cause(f),
@@ -184,9 +192,14 @@ impl Error {
                 write!(f, "rank {rank} is the root, but has not passed {what}")
             }
             Error::RootOnly { what, root, rank } => {
-                write!(f, "rank {rank} has passed {what}, but only the root, rank {root}, may pass it")
+                write!(
+                    f,
+                    "rank {rank} has passed {what}, but only the root, rank {root}, may pass it"
+                )
             }
-            Error::OwnMessage { rank } => write!(f, "the peer is {rank}, which is this rank itself"),
+            Error::OwnMessage { rank } => {
+                write!(f, "the peer is {rank}, which is this rank itself")
+            }
             Error::Uneven { what, length, world_size } => {
                 let (elements, ranks) =
                     (counted(*length, "element"), counted(*world_size as usize, "rank"));

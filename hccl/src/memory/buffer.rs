@@ -201,9 +201,7 @@ impl<T: Element> DeviceBuffer<T> {
         let bytes = size_in_bytes::<T>(len)?;
         let wrong = match pointer {
             _ if len == 0 => None,
-            pointer if pointer.is_null() => {
-                Some(format!("the pointer is null, but len is {len}"))
-            }
+            pointer if pointer.is_null() => Some(format!("the pointer is null, but len is {len}")),
             pointer if !pointer.cast::<T>().is_aligned() => {
                 let align = align_of::<T>();
                 Some(format!("pointer {pointer:p} is no multiple of {align}, the type's alignment"))

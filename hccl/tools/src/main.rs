@@ -1,7 +1,8 @@
 //! `hcclrun`: starts the ranks of a job as processes of this machine.
 //!
-//! It serves the store at which they meet, labels their output, and passes signals on. If a rank
-//! fails, it ends all, and prints which rank failed first and why.
+//! hcclrun serves the store at which the ranks meet, labels their output, and forwards signals to
+//! them. If a rank fails, hcclrun ends the other ranks, unless the job is elastic, and prints which
+//! rank failed first and why.
 
 mod output;
 mod ranks;
@@ -30,28 +31,30 @@ Examples:
   hcclrun -n 4 --elastic --restarts 2 target/release/examples/16_elastic
   hcclrun -n 4 --timeline job.svg target/release/examples/08_kernels
 
-The status is that of the rank that failed first: its exit status, or 128 and the number of the
-signal that ended it; 0 when all ranks succeeded. 125: hcclrun itself could not do its work."
+The status is 0 when all ranks succeeded. Otherwise it is that of the rank that failed first: its
+exit status, or 128 plus the number of the signal that ended it. 125: hcclrun itself failed."
 )]
 struct Options {
     /// The number of ranks.
     #[arg(short = 'n', long = "ranks", value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     ranks: u32,
 
-    /// The others go on when a rank fails. They form a new generation: `Rank::regroup` of hccl.
+    /// When a rank fails, the other ranks continue. They form a new generation: see `Rank::regroup`
+    /// of hccl.
     #[arg(long)]
     elastic: bool,
 
-    /// With --elastic: the number of times that failed ranks are started again, all ranks together.
+    /// With --elastic: the number of times that failed ranks are started again, in total over all
+    /// ranks.
     #[arg(long, value_name = "TIMES", default_value_t = 0, requires = "elastic")]
     restarts: u32,
 
-    /// Seconds before a rank is started again.
+    /// Seconds between the failure of a rank and its next start.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "elastic", value_parser = seconds)]
     restart_delay: f64,
 
-    /// Seconds that the other ranks have after one has failed, before they get SIGTERM; and again,
-    /// before they get SIGKILL.
+    /// Seconds between the failure of a rank and SIGTERM to the other ranks, and between SIGTERM
+    /// and SIGKILL.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     grace: f64,
 
@@ -60,11 +63,11 @@ struct Options {
     #[arg(long, value_name = "FILE", value_parser = timeline_file)]
     timeline: Option<PathBuf>,
 
-    /// Print lines as they are, without the number of the rank in front.
+    /// Prints lines as they are, without the number of the rank in front.
     #[arg(long)]
     no_label: bool,
 
-    /// Whether the numbers have colours.
+    /// When the numbers of the ranks have colours.
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
 
@@ -110,7 +113,7 @@ impl Options {
     }
 }
 
-/// The status when hcclrun itself fails, as of env(1) and docker(1).
+/// The exit status when hcclrun itself fails, as env(1) and docker(1) have it.
 const OWN_FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
@@ -119,7 +122,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors.
             let status = if error.use_stderr() { OWN_FAILURE } else { 0 };
-            // Nobody is left to tell when this fails.
+            // If printing fails, there is no other place to report it.
             let _ = error.print();
             return ExitCode::from(status);
         }

@@ -1,4 +1,4 @@
-//! The lines that ranks print, with the number of the rank in front.
+//! Prints the lines of the ranks, with the number of the rank in front.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::{Colour, Options};
 
-/// The longest line that is kept together. Longer ones are printed in pieces.
+/// The longest line that is printed in one piece, in bytes.
 const LONGEST: u64 = 64 << 10;
 
 /// Colours that are legible on dark and on light terminals.
@@ -19,7 +19,7 @@ pub(crate) enum Output {
     Error,
 }
 
-/// The form in which lines begin.
+/// The labels at the beginning of lines.
 #[derive(Clone)]
 pub(crate) struct Labels {
     is_plain: bool,
@@ -45,7 +45,7 @@ impl Labels {
         }
     }
 
-    /// The beginning of a line of a rank.
+    /// Returns the label for the lines of a rank.
     pub(crate) fn of(&self, rank: u32, output: Output) -> String {
         if self.is_plain {
             return String::new();
@@ -71,7 +71,7 @@ pub(crate) struct LastWords {
 }
 
 impl LastWords {
-    /// The most bytes of an error that are kept.
+    /// The largest number of bytes that are kept of an error.
     const MOST: usize = 4 << 10;
 
     fn hear(&mut self, line: &str) {
@@ -79,7 +79,7 @@ impl LastWords {
         if line.is_empty() {
             return;
         }
-        // This is how Rust prints what `main` returns.
+        // Rust prints the error that `main` returns in this form.
         let begins = line.starts_with("Error: ");
         if self.is_open && !begins {
             if self.text.len() + line.len() < Self::MOST {
@@ -125,8 +125,8 @@ pub(crate) fn print_lines(
             if output == Output::Error {
                 last.lock().unwrap_or_else(PoisonError::into_inner).hear(&text);
             }
-            // One write, so that lines of several ranks do not mix. When nobody reads any more,
-            // the rank must not block for it.
+            // A single write keeps the lines of several ranks apart. An error is ignored: if the
+            // output of hcclrun is closed, the rank must still not block.
             let mut bytes = label.clone().into_bytes();
             bytes.extend_from_slice(&line);
             let _ = match output {

@@ -15,7 +15,7 @@ use crate::output::{Labels, Output, SharedWords, print_lines};
 use crate::run::Event;
 use crate::timeline::VARIABLE;
 
-/// The time that the last lines of a rank have after its end.
+/// The time limit for printing the last lines of a rank after its end.
 const PRINTS: Duration = Duration::from_secs(1);
 
 /// One rank, as a process that runs or has ended.
@@ -33,19 +33,19 @@ pub(crate) struct RankProcess {
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) at: Instant,
-    /// The end came after hcclrun had sent it a signal.
+    /// Whether hcclrun had sent the process a signal before its end.
     pub(crate) was_asked: bool,
 }
 
-/// The place where the ranks of the job meet.
+/// The port and the secret of the store at which the ranks of the job meet.
 pub(crate) struct JobPlace<'a> {
     pub(crate) port: u16,
     pub(crate) secret: &'a str,
 }
 
 impl RankProcess {
-    /// Starts a rank. `number` distinguishes this start from others of the same rank. The emulator
-    /// writes its record to `timeline`.
+    /// Starts a rank. `number` distinguishes this start from other starts of the same rank. The
+    /// emulator writes its record to `timeline`.
     pub(crate) fn start(
         options: &Options,
         (rank, number): (u32, u64),
@@ -69,14 +69,15 @@ impl RankProcess {
             .env(variables::MASTER_PORT, place.port.to_string())
             .env(variables::SECRET, place.secret)
             .env(variables::SERVED, "1")
-            // The input of hcclrun goes to nobody: several ranks cannot share it.
+            // No rank reads the input of hcclrun, because several ranks cannot share it.
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A process group of its own, so that signals reach the processes that it starts, and
-            // the terminal's signals reach it once: through hcclrun.
+            // Each rank has a process group of its own. So a signal also reaches the processes that
+            // the rank has started, and a signal of the terminal reaches the rank only once:
+            // through hcclrun.
             .process_group(0);
-        // A choice among the devices counts them as they are without a launcher.
+        // If the user has chosen devices or their number, hcclrun leaves the number as it is.
         let said = ["ASCEND_EMULATOR_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"];
         if said.into_iter().all(|name| std::env::var_os(name).is_none()) {
             command.env("ASCEND_EMULATOR_DEVICES", &ranks);
@@ -89,11 +90,11 @@ impl RankProcess {
         // getppid), and no memory is allocated.
         unsafe {
             command.pre_exec(move || {
-                // When hcclrun is killed, so are its ranks.
+                // When hcclrun is killed, the kernel kills its ranks, too.
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                     return Err(io::Error::last_os_error());
                 }
-                // It may have been killed before.
+                // hcclrun may have been killed before the call above.
                 if libc::getppid() as u32 != own {
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));
                 }
@@ -116,14 +117,14 @@ impl RankProcess {
         let events = events.clone();
         thread::Builder::new().name("hcclrun-waits".into()).spawn(move || {
             wait_unreaped(process);
-            // The receiver ends after all ranks have.
+            // This fails only when hcclrun does not supervise the job any more.
             let _ = events.send(Event::Ended { rank, number });
         })?;
         Ok(RankProcess { rank, child, process, printers, last_words, ended: None })
     }
 
-    /// Sends a signal to the rank and to the processes that it has started. Nothing happens when it
-    /// has ended.
+    /// Sends a signal to the rank and to the processes that it has started. Does nothing if the
+    /// rank has ended.
     pub(crate) fn signal(&self, signal: i32) {
         if self.ended.is_some() {
             return;
@@ -133,9 +134,9 @@ impl RankProcess {
         unsafe { libc::kill(-group, signal) };
     }
 
-    /// Takes the status of a process that has ended.
+    /// Reaps a process that has ended, and returns its end.
     pub(crate) fn reap(&mut self, was_asked: bool) -> io::Result<Ended> {
-        // Ends the processes that it has left running.
+        // This kills the processes that the rank has left running.
         self.signal(libc::SIGKILL);
         let status = self.child.wait()?;
         let ended = Ended { status, at: Instant::now(), was_asked };
@@ -143,8 +144,9 @@ impl RankProcess {
         Ok(ended)
     }
 
-    /// Waits until all that the rank has printed is out. It does not wait for a program that the
-    /// rank has started and that has left its group.
+    /// Waits until all output of the rank is printed, for at most [`PRINTS`]. The limit is for
+    /// programs that the rank has started and that have left its process group: they can keep the
+    /// output open.
     pub(crate) fn finish_printing(&mut self) {
         let began = Instant::now();
         let is_printing = |printers: &[JoinHandle<()>]| printers.iter().any(|it| !it.is_finished());
@@ -154,7 +156,7 @@ impl RankProcess {
     }
 }
 
-/// Waits until a process has ended, and leaves its status to be taken.
+/// Waits until a process has ended, but does not reap it.
 fn wait_unreaped(process: u32) {
     loop {
         // SAFETY: all bits zero is a siginfo_t.

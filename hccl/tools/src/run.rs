@@ -1,4 +1,4 @@
-//! The life of a job: from the first rank that starts to the last that ends.
+//! Runs a job: from the start of the first rank to the end of the last one.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
@@ -17,11 +17,11 @@ use crate::ranks::{JobPlace, RankProcess};
 use crate::timeline::{TimelinePart, Timelines};
 use crate::verdict::{self, Failure};
 
-/// The signals that are passed on. The program gives the last two their meaning.
+/// The signals that hcclrun forwards to the ranks. The program gives the last two their meaning.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
 pub(crate) enum Event {
-    /// A process has ended, that of a rank with the number of its start.
+    /// A process of a rank has ended. `number` is the number of its start.
     Ended {
         rank: u32,
         number: u64,
@@ -32,7 +32,7 @@ pub(crate) enum Event {
 /// Runs the job and returns its status.
 pub(crate) fn run(options: &Options) -> Result<u8, String> {
     if let Some(file) = &options.timeline {
-        // A wrong name is an error before anything runs.
+        // A wrong file name must be an error before anything runs.
         let opened = OpenOptions::new().create(true).truncate(false).write(true).open(file);
         opened.map_err(|error| format!("{}: {error}", file.display()))?;
     }
@@ -65,14 +65,14 @@ pub(crate) fn run(options: &Options) -> Result<u8, String> {
     let status = job.conclude();
     let written = options.timeline.as_ref().map_or(Ok(()), |file| job.timelines.write(file));
     match written {
-        // The failure of a rank counts for more.
+        // The failure of a rank takes precedence over this problem.
         Err(problem) if status != 0 => eprintln!("hcclrun: {problem}"),
         written => written?,
     }
     Ok(status)
 }
 
-/// A random secret of 128 bits.
+/// Returns a random secret of 128 bits.
 fn secret() -> io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -109,7 +109,7 @@ struct Job<'a> {
     restarts_left: u32,
     to_restart: Vec<(Instant, u32)>,
     ending: Option<Ending>,
-    /// The first signal that was meant to end the job.
+    /// The first signal that ended the job.
     signal: Option<i32>,
 }
 
@@ -226,7 +226,7 @@ impl Job<'_> {
     fn pass_on(&mut self, signal: i32) {
         self.signal_all(signal);
         if ![SIGUSR1, SIGUSR2].contains(&signal) {
-            // The second one is for users who do not want to wait.
+            // After a second signal the user does not want to wait.
             let wait = match self.signal {
                 None => self.options.grace(),
                 Some(_) => Duration::ZERO,
@@ -237,7 +237,7 @@ impl Job<'_> {
     }
 
     fn note_end(&mut self, rank: u32, number: u64) -> Result<(), String> {
-        // It was asked to end when it has been sent a signal.
+        // A process was asked to end if hcclrun has already sent it a signal.
         let was_asked =
             self.ending.as_ref().is_some_and(|ending| ending.signals != [SIGTERM, SIGKILL]);
         let Some((_, process)) = self.running.iter_mut().find(|(it, _)| *it == number) else {
@@ -279,7 +279,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Says how the job has ended, and returns its status.
+    /// Prints how the job has ended, and returns its status.
     fn conclude(&mut self) -> u8 {
         let reports = self.store.reports();
         let is_success = match self.options.elastic {
@@ -298,8 +298,9 @@ impl Job<'_> {
         first.exit_status()
     }
 
-    /// Whether an elastic job has succeeded: some ranks have, and none failed later, but those
-    /// that came too late to take part. Ranks that were lost on the way have been told of.
+    /// Returns whether an elastic job has succeeded: at least one rank has succeeded, and no rank
+    /// failed after that. Ranks that failed because of another rank do not count, such as those
+    /// that came too late to take part. Earlier failures were printed when they happened.
     fn some_went_on_to_the_end(&self, reports: &[Report]) -> bool {
         let ends = self.running.iter().filter_map(|(_, process)| process.ended);
         let Some(first) = ends.filter(|it| it.status.success()).map(|it| it.at).min() else {

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use ascend_timeline::{Record, Records, form_of};
 
-/// The variable that tells the emulator where to write.
+/// The variable that names the file into which the emulator writes its timeline.
 pub(crate) const VARIABLE: &str = "ASCEND_EMULATOR_TIMELINE";
 
-/// Returns the file that the environment names. The ranks must not write to it themselves.
+/// Returns the file that the environment of hcclrun names. hcclrun writes it, so the ranks must not
+/// write to it themselves.
 pub(crate) fn from_environment() -> Result<Option<PathBuf>, String> {
     match std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from) {
         Some(file) if form_of(&file).is_none() => Err(format!(
@@ -67,12 +68,12 @@ impl TimelinePart {
 }
 
 impl Timelines {
-    /// Notes a process that was started.
+    /// Adds the memfd of a process that was started.
     pub(crate) fn add(&mut self, rank: u32, process: u32, part: TimelinePart) {
         self.parts.push((rank, process, part));
     }
 
-    /// Joins and draws the records. All ranks must have exited.
+    /// Joins and draws the records, and writes the result to `file`. All ranks must have exited.
     pub(crate) fn write(self, file: &Path) -> Result<(), String> {
         let mut all = Vec::new();
         for (rank, process, part) in self.parts {

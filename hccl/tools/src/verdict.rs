@@ -1,4 +1,4 @@
-//! Which rank failed first, and why.
+//! Finds which rank failed first, and why.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -11,15 +11,15 @@ pub(crate) struct Failure {
     pub(crate) rank: u32,
     pub(crate) process: u32,
     pub(crate) status: ExitStatus,
-    /// Whether it ended after hcclrun had sent it a signal.
+    /// Whether the process ended after hcclrun had sent it a signal.
     pub(crate) was_asked: bool,
     pub(crate) at: Instant,
-    /// The last error that it has printed.
+    /// The last error that the process has printed.
     pub(crate) last_words: String,
 }
 
 impl Failure {
-    /// The status of hcclrun when this is the first failure.
+    /// Returns the status of hcclrun if this is the first failure.
     pub(crate) fn exit_status(&self) -> u8 {
         let status = match (self.status.code(), self.status.signal()) {
             (Some(code), _) => code,
@@ -31,12 +31,16 @@ impl Failure {
     }
 }
 
-/// The failure from which the others followed. `failures` are in the order in which the processes
-/// ended, `reports` in the order in which ranks have told of their errors.
+/// Returns the failure that caused the other ones. `failures` are in the order in which the
+/// processes ended, `reports` in the order in which the ranks reported their errors.
 ///
-/// A rank whose peer dies may end before hcclrun has seen the end of that peer. A rank that fails
-/// reports that before the others can notice. So the first report that does not follow from another
-/// rank counts most, then a death that nobody asked for, then the first end of all.
+/// A rank whose peer dies may end before hcclrun has seen the end of that peer. But a rank that
+/// fails reports its error before other ranks can notice it. So the order of precedence is:
+///
+/// 1. the first report of a rank that does not follow from another rank,
+/// 2. the first process that died by a signal that hcclrun had not sent,
+/// 3. the first end that hcclrun did not ask for and that does not follow from another rank,
+/// 4. the first end of all.
 pub(crate) fn first<'a>(failures: &'a [Failure], reports: &[Report]) -> Option<&'a Failure> {
     let own = reports.iter().filter(|report| !report.follows);
     let of = |report: &Report| failures.iter().find(|failure| failure.rank == report.rank);
@@ -52,7 +56,7 @@ pub(crate) fn first<'a>(failures: &'a [Failure], reports: &[Report]) -> Option<&
         .or_else(|| failures.first())
 }
 
-/// Says in words how a process ended.
+/// Describes in words how a process ended.
 pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "succeeded".into(),
@@ -65,12 +69,13 @@ pub(crate) fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The name of a signal.
+/// Returns the name of a signal.
 pub(crate) fn name_of(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("no name")
 }
 
-/// Says why a rank failed: the error that it has reported, or else its last words.
+/// Returns the reason why a rank failed: the error that it has reported, or else the last error
+/// that it has printed.
 pub(crate) fn why(failure: &Failure, reports: &[Report]) -> Option<String> {
     let reported = reports.iter().find(|report| report.rank == failure.rank);
     let text = reported.map_or(failure.last_words.as_str(), |report| report.text.as_str()).trim();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ascend_sys::*;
 
-/// How often the library has called one.
+/// The number of calls of these functions by the library.
 pub static CALLED: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" fn with_data(_: *mut c_void) {
@@ -21,7 +21,7 @@ unsafe extern "C" fn exception(info: *mut aclrtExceptionInfo) {
         ascend_emulator_testing::common::table().aclrtGetErrorCodeFromExceptionInfo,
     ];
     for get in asked.into_iter().flatten() {
-        // SAFETY: it is there for as long as the callback runs.
+        // SAFETY: `info` is valid for as long as the callback runs.
         unsafe { get(info) };
     }
 }
@@ -59,8 +59,8 @@ unsafe extern "C" fn finalize(_: *mut c_void) -> c_int {
     0
 }
 
-/// The address of a callback of this type; `None` for a type that is none, or that nothing here
-/// takes.
+/// Returns the address of a callback of this type, or `None` for a type that is no callback or that
+/// no function here takes.
 pub fn of_type(ty: &str) -> Option<u64> {
     Some(match ty {
         "aclrtCallback" | "aclrtHostFunc" => with_data as *const () as u64,
@@ -71,13 +71,13 @@ pub fn of_type(ty: &str) -> Option<u64> {
         "aclrtDeviceStateCallback" => device_state as *const () as u64,
         "aclrtStreamStateCallback" => stream_state as *const () as u64,
         "aclrtDeviceTaskAbortCallback" => task_abort as *const () as u64,
-        // Only functions that are not supported take others.
+        // Only functions that are not supported take callbacks of other types.
         _ if ["Callback", "CallBack", "Func"].iter().any(|end| ty.ends_with(end)) => 0,
         _ => return None,
     })
 }
 
-/// The number of this thread, as `aclrtSubscribeReport` takes it.
+/// Returns the number of this thread, as `aclrtSubscribeReport` takes it.
 pub fn this_thread() -> u64 {
     // SAFETY: has no preconditions.
     unsafe { libc::pthread_self() as u64 }

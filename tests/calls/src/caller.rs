@@ -17,28 +17,28 @@ use crate::{hostile, plausible};
 
 /// The state that the threads of a process share.
 pub struct Run {
-    /// Seen by the parent.
+    /// The trace that the parent reads.
     pub trace: Trace,
-    /// Arguments.
+    /// The memory for arguments.
     pub memory: Memory,
     /// The handles and memory that calls have made.
     pub objects: Objects,
-    /// The devices, where they have been made.
+    /// The devices, if they have been made.
     pub world: OnceLock<World>,
-    /// Whether there are devices, in this run or the one that it is a part of. A panic before that
+    /// Whether there are devices, in this run or in the run that contains it. A panic before that
     /// is no failure.
     pub has_world: Arc<AtomicBool>,
 }
 
 impl Run {
-    /// A run with nothing in it yet, whose arguments follow those of this one.
+    /// Makes an empty run, whose arguments follow those of this one.
     pub fn again(&self) -> Run {
         let (trace, memory) = (self.trace.clone(), self.memory.rest());
         let has_world = Arc::clone(&self.has_world);
         Run { trace, memory, objects: Objects::default(), world: OnceLock::new(), has_world }
     }
 
-    /// Nothing yet.
+    /// Makes an empty run.
     pub fn new(trace: Trace) -> Run {
         let (memory, has_world) = (Memory::map(), Arc::default());
         Run { trace, memory, objects: Objects::default(), world: OnceLock::new(), has_world }
@@ -49,21 +49,21 @@ impl Run {
 pub struct Caller<'run> {
     /// The state that all threads share.
     pub run: &'run Run,
-    /// Its number.
+    /// The number of the thread.
     pub thread: u32,
     /// The source of its choices.
     pub random: Rng,
-    /// Set, the object of each kind is the one at this place, so that calls in a row are about the
-    /// same.
+    /// The place in its list from which the object of each kind is taken, if set. Then successive
+    /// calls use the same objects.
     pub focus: Option<usize>,
 }
 
-/// How an argument is chosen.
+/// The way in which an argument is chosen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// One that may succeed.
+    /// An argument with which the call may succeed.
     Plausible,
-    /// One that is wrong in some way.
+    /// An argument that is wrong in some way.
     Hostile,
 }
 
@@ -99,7 +99,7 @@ impl<'run> Caller<'run> {
         lists.live.get(kind).and_then(|list| list.last()).copied().unwrap_or_default()
     }
 
-    /// Memory of a device or pinned memory: where, and how much.
+    /// Returns the address and the length of a piece of device memory or of pinned memory.
     pub fn memory(&mut self, pinned: bool) -> (u64, u64) {
         let list = self.run.objects.lists().memory.clone();
         let usable = |piece: &Piece| piece.pinned == pinned && (PIECE..UNIT).contains(&piece.bytes);
@@ -112,13 +112,14 @@ impl<'run> Caller<'run> {
         }
     }
 
-    /// The number of a device.
+    /// Returns the number of a device, most often of the first one.
     pub fn device(&mut self) -> i32 {
         let first = self.run.world.get().map_or(0, |world| world.first);
         first + i32::from(self.focus.is_none() && self.chance(8))
     }
 
-    /// Calls a function with arguments of this choice, but for one that is hostile, if told.
+    /// Calls a function with arguments of this choice. If `hostile` is set, that argument is
+    /// hostile.
     pub fn call(&mut self, function: usize, choice: Choice, hostile: Option<usize>) -> bool {
         let callee = &FUNCTIONS[function];
         let (choice, hostile) = match choice {
@@ -139,7 +140,7 @@ impl<'run> Caller<'run> {
         self.call_with(function, &values)
     }
 
-    /// Calls a function; gives whether it has succeeded.
+    /// Calls a function, and returns whether it has succeeded.
     pub fn call_with(&mut self, function: usize, values: &[Value]) -> bool {
         let callee = &FUNCTIONS[function];
         let mut text = String::from(callee.name);
@@ -149,8 +150,8 @@ impl<'run> Caller<'run> {
                 .expect("it grows");
         }
         let begun = self.run.trace.begin(self.thread, function, &text);
-        // SAFETY: the choosers of arguments keep the C contract of pointers: a place is NULL or
-        // valid. Everything else may be wrong.
+        // SAFETY: the choosers of arguments keep the C contract of pointers: a place for a result
+        // is NULL or valid. All other arguments may be wrong.
         let answer = unsafe { (callee.call)(table(), values) };
         let (code, success) = match answer {
             None => (i64::MIN, false),
@@ -166,7 +167,7 @@ impl<'run> Caller<'run> {
         success
     }
 
-    /// Notes the objects that a call has made or ended.
+    /// Records the objects that a call has made or ended.
     fn learn(&mut self, callee: &Function, values: &[Value], answer: Option<Answer>) {
         let objects = &self.run.objects;
         let name = callee.name;

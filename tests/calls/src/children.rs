@@ -1,4 +1,4 @@
-//! Runs modes in child processes, and says how each has ended.
+//! Runs modes in child processes, and reports how each has ended.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -10,22 +10,23 @@ use crate::functions::FUNCTIONS;
 use crate::modes::{self, Mode};
 use crate::trace::Trace;
 
-/// No call takes this long; a longer one counts as a hang.
+/// The time after which a call counts as a hang.
 const HANG: Duration = Duration::from_secs(30);
-/// The same where a hang is expected.
+/// The same time for the modes in which a hang is expected.
 const PLANTED: Duration = Duration::from_secs(3);
-/// The time that a child may stay in calls that may wait for ever. After that it is given up: the
-/// wait is no mistake, and an early end on a slow machine only costs some calls.
+/// The time after which a child is ended if it is in a call that may wait for ever. This is no
+/// failure: the wait is no mistake, and an early end on a slow machine only costs some calls.
 const WAITING: Duration = Duration::from_millis(300);
 
-/// How a child ends that could not make its devices and communicators, which have a time limit.
+/// The exit status of a child that could not make its devices and communicators within their time
+/// limit.
 const NO_WORLD: libc::c_int = 77;
-/// How often it is tried again.
+/// The number of tries of such a child.
 const TRIES: u32 = 3;
 
-/// Functions whose wait the program decides, as CANN documents: they wait for work on a stream,
-/// which may wait for an event that never happens, or for ranks that do not come. Each has the
-/// beginning of the name (`*`) or all of it, and the reason of the wait.
+/// Functions whose wait depends on the program, as CANN documents: they wait for work on a stream,
+/// which may wait for an event that never happens, or for ranks that do not come. Each entry has
+/// the name or its beginning (`*`), and the reason of the wait.
 pub const MAY_WAIT: &[(&str, &str)] = &[
     ("aclrtSynchronize*", "waits until a stream, a device or an event is complete"),
     ("aclrtDestroyStream*", "waits until the stream is idle"),
@@ -42,7 +43,7 @@ pub const MAY_WAIT: &[(&str, &str)] = &[
     ("ascendExtAwaitTask", "waits up to its time limit, which may be 49 days"),
 ];
 
-/// Whether a function is one of [`MAY_WAIT`].
+/// Returns whether a function is one of [`MAY_WAIT`].
 pub fn may_wait(name: &str) -> bool {
     MAY_WAIT.iter().any(|(function, _)| match function.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
@@ -53,17 +54,17 @@ pub fn may_wait(name: &str) -> bool {
 /// The job of a child process.
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// How to call.
+    /// The way to call.
     pub mode: Mode,
-    /// Decides the rest.
+    /// The seed, which decides everything else.
     pub seed: u64,
 }
 
-/// How a child has ended.
+/// The way in which a child has ended.
 pub enum End {
     /// It ended as it should.
     Well,
-    /// It was given up in a call that may wait.
+    /// It was ended in a call that may wait.
     GivenUp,
     /// It ended before it had its devices and communicators.
     NoWorld,
@@ -80,8 +81,8 @@ struct Child {
     since: Instant,
 }
 
-/// Runs all jobs, a number of them at once, and reports the end of each. Returns the traces, which
-/// know the functions that were reached. The process must not have other threads.
+/// Runs all jobs, `beside` of them at a time, and reports the end of each. Returns the traces,
+/// which contain the functions that were reached. The process must not have other threads.
 ///
 /// # Errors
 ///
@@ -132,7 +133,7 @@ fn start(job: Job, tries: u32, trace: &Trace) -> io::Result<Child> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             for to in [1, 2] {
-                // SAFETY: both are open.
+                // SAFETY: both descriptors are open.
                 unsafe { libc::dup2(printed.as_raw_fd(), to) };
             }
             here(job, trace.clone());
@@ -146,7 +147,7 @@ fn start(job: Job, tries: u32, trace: &Trace) -> io::Result<Child> {
 /// Runs a job in this process. A panic anywhere ends it.
 pub fn here(job: Job, trace: Trace) {
     let before = std::panic::take_hook();
-    // Leaked, since threads of the emulator may still look at it.
+    // The run is leaked, since threads of the emulator may still use it.
     let run: &Run = Box::leak(Box::new(Run::new(trace)));
     std::panic::set_hook(Box::new(move |info| {
         before(info);
@@ -162,7 +163,7 @@ pub fn here(job: Job, trace: Trace) {
 impl Child {
     fn look(&mut self, trace: &Trace) -> Option<End> {
         let mut status = 0;
-        // SAFETY: a child of this process that was not waited for.
+        // SAFETY: this is a child of this process that was not waited for.
         let ended = unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) };
         if ended == self.pid {
             self.clean();
@@ -200,13 +201,13 @@ impl Child {
         None
     }
 
-    /// Removes the files of a child that has not done so itself.
+    /// Removes the files of a child that has not removed them itself.
     fn clean(&self) {
         let _ = fs::remove_dir_all(crate::world::files_of(self.pid as u32));
     }
 
     fn kill(&self) {
-        // SAFETY: a child of this process that was not waited for.
+        // SAFETY: this is a child of this process that was not waited for.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         // SAFETY: the same.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };

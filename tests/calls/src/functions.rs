@@ -11,10 +11,10 @@ pub struct Function {
     pub name: &'static str,
     /// The parameters in the order of C.
     pub parameters: &'static [Parameter],
-    /// Whether a table has it.
+    /// Returns whether a table has the function.
     pub is_there: fn(&Functions) -> bool,
-    /// Calls it with a value for each parameter; `None` where the table lacks it. The values have
-    /// to keep to its C contract.
+    /// Calls the function with a value for each parameter. Returns `None` if the table lacks it.
+    /// The values must obey the C contract of the function.
     pub call: unsafe fn(&Functions, &[Value]) -> Option<Answer>,
 }
 
@@ -24,10 +24,10 @@ pub struct Parameter {
     pub name: &'static str,
     /// The Rust type, without the path of C's types.
     pub ty: &'static str,
-    /// The bytes of a value.
+    /// The number of bytes of a value.
     pub size: usize,
-    /// The bytes that a pointer points to; 0 when it is none, or points to something without a
-    /// size.
+    /// The number of bytes that a pointer points to. 0 if the type is no pointer, or if its target
+    /// has no size.
     pub pointee: usize,
 }
 
@@ -39,37 +39,37 @@ const LARGEST: usize = 128;
 pub struct Value([u8; LARGEST]);
 
 impl Value {
-    /// A number, or a pointer; a narrower type gets the lower bytes.
+    /// Makes the value of a number or of a pointer. A narrower type gets the lower bytes.
     pub fn new(number: u64) -> Value {
         let mut bytes = [0; LARGEST];
         bytes[..8].copy_from_slice(&number.to_le_bytes());
         Value(bytes)
     }
 
-    /// A structure that is passed by value.
+    /// Makes the value of a structure that is passed by value.
     pub fn of_bytes(structure: &[u8]) -> Value {
         let mut bytes = [0; LARGEST];
         bytes[..structure.len()].copy_from_slice(structure);
         Value(bytes)
     }
 
-    /// The first eight bytes.
+    /// Returns the first eight bytes.
     pub fn number(&self) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[..8]);
         u64::from_le_bytes(bytes)
     }
 
-    /// The value as a type of C, for which any bytes are valid (for `bool` the caller ensures
-    /// that).
+    /// Returns the value as a type of C for which any bytes are valid. For `bool` the caller
+    /// ensures that.
     fn take<T: Copy>(&self) -> T {
         const { assert!(size_of::<T>() <= LARGEST) };
-        // SAFETY: no more bytes than there are, and any of them are a value of the type.
+        // SAFETY: the type has no more bytes than the value, and any bytes are a value of the type.
         unsafe { self.0.as_ptr().cast::<T>().read_unaligned() }
     }
 }
 
-/// The return type of a function.
+/// The result of a function.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// A code; 0 is success.
@@ -78,7 +78,7 @@ pub enum Answer {
     Number(u64),
     /// A pointer, NULL when there is nothing.
     Pointer(u64),
-    /// Nothing.
+    /// No result.
     Nothing,
 }
 
@@ -144,7 +144,7 @@ mod list {
 
 pub use list::{ENUMS, FUNCTIONS};
 
-/// The function of a name.
+/// Returns the function with this name.
 ///
 /// # Panics
 ///
@@ -154,7 +154,7 @@ pub fn function(name: &str) -> &'static Function {
     found.unwrap_or_else(|| panic!("{name} is no function"))
 }
 
-/// The values of an enum of C, if the type is one.
+/// Returns the values of an enum of C, if the type is one.
 pub fn values_of(ty: &str) -> Option<&'static [i64]> {
     ENUMS.iter().find(|(name, _)| *name == ty).map(|(_, values)| *values)
 }

@@ -1,18 +1,17 @@
 //! Arguments that are wrong.
 //!
-//! A pointer that the library must follow (a structure, a list, a text, a place for a result) is
-//! NULL or valid: the real library has to follow it too. Everything else is any number: handles,
-//! addresses of data, counts and lengths, values of enums. Counts are small, or so large that no
-//! list is that long.
+//! A pointer that the library must follow (to a structure, a list, a text, a place for a result) is
+//! NULL or valid, because the real library has to follow it, too. Every other argument is any
+//! number: handles, addresses of data, counts and lengths, values of enums. Counts are small, or
+//! larger than any list.
 
 use crate::caller::Caller;
 use crate::functions::{Function, Parameter, Value, values_of};
 use crate::objects::kind_of;
 use crate::plausible;
 
-/// Arguments of no type that are followed all the same: the beginning of the function's name, the
-/// parameter, and why the real library has to follow them too. Here they are NULL, or lead to
-/// memory.
+/// Untyped pointers that are followed: the beginning of the function's name, the parameter, and the
+/// reason why the real library has to follow them, too. Here they are NULL, or lead to memory.
 pub const FOLLOWED: &[(&str, &str, &str)] = &[
     ("HcclAllGatherV", "recvCounts", COUNTS),
     ("HcclAllGatherV", "recvDispls", COUNTS),
@@ -49,7 +48,7 @@ const SHAREABLE: &str = "a structure of the caller, whose size is that of the ha
 const COUNTS: &str = "a list of counts, one for each rank, which the host reads";
 const HOST: &str = "pageable memory of the host is copied and filled as by memcpy and memset";
 
-/// Numbers at which something ends.
+/// Numbers at the limits of types and sizes.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -64,13 +63,13 @@ const NUMBERS: [u64; 16] = [
     0x8000_0000_0000_0000,
     u64::MAX - 1,
     u64::MAX,
-    // A product with 4, 8 or 24 that is small again.
+    // Products of these numbers with 4, 8 or 24 overflow to small numbers.
     0x4000_0000_0000_0001,
     0x2000_0000_0000_0001,
     0x0aaa_aaaa_aaaa_aaab,
 ];
 
-/// A wrong argument.
+/// Returns a wrong argument.
 pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let parameter = &function.parameters[at];
     if is_place(parameter) {
@@ -112,27 +111,27 @@ pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     }
 }
 
-/// Whether C follows the pointer regardless of the other arguments.
+/// Returns whether C follows the pointer whatever the other arguments are.
 fn is_place(parameter: &Parameter) -> bool {
     let is_pointer = parameter.ty.starts_with('*');
     is_pointer && kind_of(parameter.ty).is_none() && parameter.pointee > 0
 }
 
-/// Whether it copies or fills memory of the host: then at most one argument is wrong, since a wrong
-/// length beside a wrong address is followed.
+/// Returns whether a function copies or fills memory of the host. Then at most one argument is
+/// wrong, because a wrong length together with a wrong address would be followed.
 pub fn is_copy(function: &Function) -> bool {
     FOLLOWED.iter().any(|(name, _, why)| *why == HOST && function.name.starts_with(name))
 }
 
-/// The reason why C follows the pointer although its type does not say so.
+/// Returns the reason why C follows the pointer although its type does not show that.
 fn followed(function: &Function, parameter: &Parameter) -> Option<&'static str> {
     let is_of = |of: &str| of == parameter.name || (of.is_empty() && parameter.ty.starts_with('*'));
     let is_it = |(name, of, _): &&(&str, &str, _)| function.name.starts_with(name) && is_of(of);
     FOLLOWED.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
-/// An address that leads to memory, or to none of the program: NULL, memory of a device, within it
-/// or behind it, or freed memory.
+/// Returns an address that leads to memory, or to no memory of the program: NULL, an address in
+/// memory of a device or after it, or freed memory.
 fn somewhere(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let device = caller.memory(false).0;
     match caller.random.u32(..5) {
@@ -145,7 +144,7 @@ fn somewhere(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     }
 }
 
-/// NULL, or a place whose content is plausible, all zeros, or anything.
+/// Returns NULL, or a place whose content is plausible, all zeros, or arbitrary.
 fn place(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let parameter = &function.parameters[at];
     let memory = &caller.run.memory;
@@ -169,7 +168,8 @@ fn place(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     }
 }
 
-/// Whether any bytes may lie there: a structure with pointers, or a list of them, is followed.
+/// Returns whether a place may have any content. The pointers in a structure or a list are
+/// followed.
 fn holds_no_pointer(ty: &str) -> bool {
     const WITH: [&str; 17] = [
         "HcclChannelDesc",
@@ -194,7 +194,7 @@ fn holds_no_pointer(ty: &str) -> bool {
     !WITH.iter().any(|with| pointee.contains(with))
 }
 
-/// NULL, garbage, something that is gone, something of another kind, or an address.
+/// Returns NULL, garbage, a handle of a destroyed object, a handle of another kind, or an address.
 pub fn wrong_handle(caller: &mut Caller<'_>) -> u64 {
     match caller.random.u32(..8) {
         0 | 1 => 0,

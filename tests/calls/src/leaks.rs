@@ -1,13 +1,13 @@
-//! Leaks: the same work is done in several rounds, and the heap, the descriptors and the threads of
-//! the process are counted after each. Things that are kept for reuse are there after a few rounds,
-//! and do not grow any more.
+//! Looks for leaks. The same work is done in several rounds, and the heap, the descriptors and the
+//! threads of the process are counted after each round. Things that are kept for reuse exist after
+//! a few rounds, and do not grow any more.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The number of rounds.
 const ROUNDS: usize = 9;
-/// The rounds that fill what is kept for reuse.
+/// The number of rounds that fill the things that are kept for reuse.
 const FIRST: usize = 3;
 /// The longest wait for things that end after a round.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -39,8 +39,8 @@ impl Held {
         }
     }
 
-    /// Returns the counts as soon as two in a row are the same: threads of the emulator end things
-    /// later.
+    /// Returns the counts as soon as two in a row are the same, because threads of the emulator end
+    /// things later.
     fn at_rest() -> Held {
         let began = Instant::now();
         let mut last = Held::now();
@@ -55,7 +55,7 @@ impl Held {
     }
 }
 
-/// Does the rounds.
+/// Runs the rounds, and compares the counts after them.
 ///
 /// # Errors
 ///

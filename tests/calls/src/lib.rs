@@ -1,6 +1,6 @@
 //! Random calls of every function of the C ABI, with arguments that may succeed and with wrong
-//! ones. The calls come from one thread and from several, before and after everything, after a
-//! fork, and from callbacks.
+//! ones. The calls come from one thread and from several, before the initialisation and after the
+//! end, after a fork, and from callbacks.
 //!
 //! The functions and their parameters come from the table of `ascend-sys`, so a new one is called
 //! as soon as it is there. Each run is a child process with a mode and a seed. A crash, a panic or

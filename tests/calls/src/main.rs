@@ -20,28 +20,29 @@ struct Options {
 enum Command {
     /// Run a mode with many seeds, each in a process of its own
     Many {
-        /// How to call; all ways, if none is given
+        /// The mode; all modes, if none is given
         mode: Option<Mode>,
         /// The first seed
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// How many seeds of a tour and a sweep; a fifteenth for leaks, half for other modes
+        /// The number of seeds of a tour and a sweep; a fifteenth of it for leaks, half of it for
+        /// other modes
         #[arg(long, default_value_t = 90)]
         seeds: u64,
-        /// How many processes beside each other
+        /// The number of processes at a time
         #[arg(long, default_value_t = 4)]
         beside: usize,
-        /// Print the functions that work, and have not succeeded
+        /// Print the functions that work but have not succeeded
         #[arg(long)]
         missing: bool,
     },
     /// Run one seed of a mode
     One {
-        /// How to call
+        /// The mode
         mode: Mode,
-        /// What decides the rest
+        /// The seed, which decides everything else
         seed: u64,
-        /// In this process, for a debugger
+        /// Run it in this process, for a debugger
         #[arg(long)]
         here: bool,
     },
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
             let of = |mode| {
                 let count = match mode {
                     Mode::Tour | Mode::Sweep => seeds,
-                    // Each has nine rounds.
+                    // A seed of this mode has nine rounds.
                     Mode::Leaks => seeds.div_ceil(15),
                     _ => seeds.div_ceil(2),
                 };

@@ -1,13 +1,13 @@
-//! Memory of the program for arguments: each is used once, so that the bytes which a function keeps
+//! Memory for arguments. Each place is used once, so that bytes to which a function keeps a pointer
 //! never change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The bytes for arguments and results of calls.
 const ARGUMENTS: usize = 1 << 30;
-/// Each argument has as much room at least, so that a list of a few items is always there.
+/// The least room of an argument in bytes, so that it always holds a list of a few items.
 const LEAST: usize = 512;
-/// The data that copies read and write on the host. Nobody else looks at it.
+/// The number of bytes of the data that copies read and write on the host. Nothing else uses it.
 pub const DATA: usize = 1 << 20;
 
 /// The memory of a process.
@@ -17,7 +17,7 @@ pub struct Memory {
     data: usize,
 }
 
-/// Addresses around each mapping that no code may touch, so that an access beyond it is caught.
+/// The size of the inaccessible addresses around each mapping. They catch an access beyond it.
 const AROUND: usize = 8 << 30;
 
 fn map(bytes: usize) -> usize {
@@ -34,27 +34,27 @@ fn map(bytes: usize) -> usize {
 }
 
 impl Memory {
-    /// Maps it; it is never given back.
+    /// Maps the memory, which is never unmapped.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When there is no memory.
     pub fn map() -> Memory {
         Memory { arguments: map(ARGUMENTS), used: AtomicUsize::new(0), data: map(DATA) }
     }
 
-    /// The unused rest of the same mappings, so that a process need not map others.
+    /// Returns the unused rest of the same mappings, so that a process need not map more.
     pub fn rest(&self) -> Memory {
         let used = AtomicUsize::new(self.used.load(Ordering::Relaxed));
         Memory { arguments: self.arguments, used, data: self.data }
     }
 
-    /// Counts as used what the [rest](Self::rest) has used.
+    /// Marks the part as used that the [rest](Self::rest) has used.
     pub fn goes_on_behind(&self, rest: &Memory) {
         self.used.store(rest.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Room for an argument, all zeros.
+    /// Returns room for an argument, filled with zeros.
     pub fn room(&self, bytes: usize) -> u64 {
         let bytes = bytes.max(LEAST).next_multiple_of(64);
         let offset = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -62,43 +62,43 @@ impl Memory {
         (self.arguments + offset) as u64
     }
 
-    /// A copy of these bytes, with zeros behind.
+    /// Copies these bytes, followed by zeros, and returns the address.
     pub fn put(&self, bytes: &[u8]) -> u64 {
         let at = self.room(bytes.len() + 1);
-        // SAFETY: so much room is there, and nobody else has it.
+        // SAFETY: the room is large enough, and nothing else uses it.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len());
         }
         at
     }
 
-    /// A copy of plain data of C.
+    /// Copies plain data of C, and returns the address.
     pub fn put_value<T: Copy>(&self, value: &T) -> u64 {
-        // SAFETY: the bytes of a value, which is copied as a whole, padding and all.
+        // SAFETY: these are the bytes of a value, which is copied as a whole, with its padding.
         self.put(unsafe {
             std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>())
         })
     }
 
-    /// The same for a list.
+    /// Does the same for a list.
     pub fn put_list<T: Copy>(&self, list: &[T]) -> u64 {
-        // SAFETY: the bytes of the values.
+        // SAFETY: these are the bytes of the values.
         self.put(unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) })
     }
 
-    /// The word at a place that was given out.
+    /// Returns the word at a place that was given out.
     pub fn word(&self, at: u64) -> u64 {
         assert!((self.arguments as u64..(self.arguments + ARGUMENTS) as u64).contains(&at));
-        // SAFETY: in the mapping, which holds any bytes.
+        // SAFETY: the place is in the mapping, which may hold any bytes.
         unsafe { (at as *const u64).read_unaligned() }
     }
 
-    /// Whether it is a place that was given out.
+    /// Returns whether an address is a place that was given out.
     pub fn holds(&self, at: u64) -> bool {
         (self.arguments as u64..(self.arguments + ARGUMENTS) as u64 - 8).contains(&at)
     }
 
-    /// The data of copies.
+    /// Returns the address of the data for copies.
     pub fn data(&self) -> u64 {
         self.data as u64
     }

@@ -19,29 +19,30 @@ use crate::world::{self, Files};
 /// A way to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Each function of a part of the table, until it succeeds.
+    /// Calls each function of a part of the table until it succeeds.
     Tour,
-    /// Each function of a part of the table, with one argument wrong after the other.
+    /// Calls each function of a part of the table with one wrong argument, for each argument in
+    /// turn.
     Sweep,
-    /// Random calls, one after the other.
+    /// Makes random calls, one after the other.
     Chain,
-    /// Random calls on three threads that share their objects.
+    /// Makes random calls on three threads that share their objects.
     Threads,
-    /// Before anything is initialised, and after the end of everything.
+    /// Calls functions before anything is initialised, and after everything has ended.
     Bare,
-    /// In a process that was forked.
+    /// Calls functions in a process that was forked.
     Forked,
-    /// In a callback of a stream.
+    /// Calls functions in a callback of a stream.
     Callback,
-    /// The same random calls in several rounds, each on new devices; no round may leave anything
-    /// behind.
+    /// Makes the same random calls in several rounds, each on new devices; no round may leave
+    /// anything behind.
     Leaks,
-    /// A call, and then a mistake of this program itself: a crash, a panic, a hang or a leak.
+    /// Makes a call, and then a mistake of this program itself: a crash, a panic, a hang or a leak.
     #[value(hide = true)]
     Planted,
 }
 
-/// All of them.
+/// All modes that a user can choose.
 pub const MODES: [Mode; 8] = [
     Mode::Tour,
     Mode::Sweep,
@@ -64,16 +65,16 @@ const OWN: &[(&str, &str)] = &[
     ("opArgs", "HcclKfcFreeOpArgs"),
 ];
 
-/// Parts of the names of functions whose effect outlasts the devices and is in no list of this
-/// program: settings, callbacks and registered memory.
+/// Parts of the names of functions whose effect outlasts the devices and is not recorded in
+/// [`Objects`](crate::objects::Objects): settings, callbacks and registered memory.
 const LASTS: [&str; 5] = ["Register", "Subscribe", "SetTsDevice", "aclInit", "HcommMemReg"];
 
-/// The parts into which the table is divided for a tour or a sweep.
+/// The number of parts into which the table is divided for a tour or a sweep.
 pub const PARTS: usize = 30;
-/// The products, the one first that has most.
+/// The products. The first one has the most functions.
 const PRODUCTS: [u32; 3] = [3, 950, 2];
 
-/// How often a tour tries a function.
+/// The number of tries of a function in a tour.
 const ATTEMPTS: usize = 48;
 
 /// Calls that have to be made before a function can succeed.
@@ -218,7 +219,7 @@ const BEFORE: &[(&str, &[&str])] = &[
     ("HcclRecv", &["HcclSend"]),
 ];
 
-/// Whether the page of functions says that it works.
+/// Returns whether the page of functions lists a function as working.
 pub fn works(index: usize) -> bool {
     let name = FUNCTIONS[index].name;
     let there = (FUNCTIONS[index].is_there)(ascend_emulator_testing::common::table());
@@ -272,7 +273,7 @@ pub fn run(mode: Mode, seed: u64, run: &Run) {
             planted(run, seed);
         }
     }
-    // The devices go, even if the calls have left objects behind.
+    // This ends the devices, even if the calls have left objects behind.
     if let Some(world) = run.world.get() {
         let _ = call!(ascendExtBlockDestroy(world.block));
     }
@@ -282,7 +283,7 @@ fn planted(run: &Run, seed: u64) {
     let place = Value::new(run.memory.room(8));
     Caller::new(run, 0, seed).call_with(index_of("aclrtGetDeviceCount"), &[place]);
     match seed {
-        // SAFETY: nothing is there, which ends this process.
+        // SAFETY: nothing is mapped at this address, so the read ends this process.
         0 => drop(unsafe { std::ptr::with_exposed_provenance::<u8>(4096).read_volatile() }),
         1 => panic!("as asked for"),
         3 => leaves_nothing(|| std::mem::forget(std::hint::black_box(vec![0_u8; 100]))),
@@ -292,7 +293,7 @@ fn planted(run: &Run, seed: u64) {
     }
 }
 
-/// Ends this process when each round leaves something behind.
+/// Ends this process if each round leaves something behind.
 fn leaves_nothing(round: impl FnMut()) {
     if let Err(report) = leaks::look(round) {
         println!("{report}");
@@ -300,7 +301,7 @@ fn leaves_nothing(round: impl FnMut()) {
     }
 }
 
-/// One round of [`Mode::Leaks`].
+/// Runs one round of [`Mode::Leaks`].
 fn on_new_devices(run: &Run, seed: u64, product: u32, files: &Files) {
     run.has_world.store(false, Ordering::Relaxed);
     let world = world::build(product, &run.objects, &run.memory, files);
@@ -332,7 +333,7 @@ fn on_new_devices(run: &Run, seed: u64, product: u32, files: &Files) {
     ok!(ascendExtBlockDestroy(block));
 }
 
-/// The functions of the part that a seed is about.
+/// Returns the functions of the part that a seed chooses.
 fn part(seed: u64) -> impl Iterator<Item = usize> {
     let part = (seed / PRODUCTS.len() as u64) as usize % PARTS;
     (0..FUNCTIONS.len()).filter(move |index| index % PARTS == part)
@@ -350,10 +351,11 @@ fn tour(run: &Run, index: usize, seed: u64) {
     let mut caller = Caller::new(run, 0, seed ^ index as u64);
     let mut text = String::new();
     let before = BEFORE.iter().find(|(name, _)| *name == FUNCTIONS[index].name);
-    // Of a call that waits for ever the others of the part would not be reached.
+    // A function that may wait for ever gets fewer tries, because a wait ends the child before the
+    // remaining functions of the part.
     let attempts = if may_wait(FUNCTIONS[index].name) { ATTEMPTS / 4 } else { ATTEMPTS };
     for attempt in 0..attempts {
-        // First with objects that belong together, then with any.
+        // The first tries use objects that belong together, the later ones any objects.
         caller.focus = (attempt < ATTEMPTS / 4).then_some(attempt);
         let device = Value::new(caller.device() as u64);
         caller.call_with(index_of("aclrtSetDevice"), &[device]);
@@ -377,11 +379,11 @@ fn tour(run: &Run, index: usize, seed: u64) {
             text.push('\n');
         }
     }
-    // Seen where the process is not a child: `one tour SEED --here`.
+    // This is visible only if the process is no child: `one tour SEED --here`.
     println!("{} has not succeeded: {text}", FUNCTIONS[index].name);
 }
 
-/// Records the notifies of all channels, so that nobody waits for them.
+/// Records the notifies of all channels, so that no thread waits for them.
 fn record_all(caller: &mut Caller<'_>) {
     let channels = caller.run.objects.lists().live.get("ChannelHandle").cloned();
     for channel in channels.unwrap_or_default() {
@@ -397,7 +399,7 @@ fn settle(caller: &mut Caller<'_>, name: &str) {
     let streams = caller.run.objects.lists().live.get("aclrtStream").cloned().unwrap_or_default();
     for stream in streams {
         let mut graph = std::ptr::null_mut();
-        // Most of them are not being captured, and are idle.
+        // Most of these streams are not being captured, and are idle.
         let _ = call!(aclmdlRICaptureEnd(stream as aclrtStream, &mut graph));
         if name.contains("Wait") || name.contains("Stop") {
             let _ = call!(aclrtStreamAbort(stream as aclrtStream));
@@ -420,12 +422,12 @@ fn sweep(run: &Run, index: usize, seed: u64) {
     }
 }
 
-/// Random calls.
+/// Makes random calls.
 fn chain(caller: &mut Caller<'_>, calls: usize) {
     for _ in 0..calls {
         let index = choose(&mut caller.random);
         if caller.chance(4) {
-            // A row about the same objects.
+            // The following calls use the same objects.
             caller.focus = Some(caller.random.usize(..8));
         } else if caller.chance(3) {
             caller.focus = None;
@@ -442,7 +444,7 @@ fn chain(caller: &mut Caller<'_>, calls: usize) {
     }
 }
 
-/// Whether a function ends objects that others need.
+/// Returns whether a function ends objects that other functions need.
 fn ends(index: usize) -> bool {
     const ENDS: [&str; 12] = [
         "ResetDevice",
@@ -461,7 +463,7 @@ fn ends(index: usize) -> bool {
     ENDS.iter().any(|word| FUNCTIONS[index].name.contains(word))
 }
 
-/// A function, seldom one that ends things.
+/// Chooses a function, seldom one that ends things.
 fn choose(random: &mut Rng) -> usize {
     loop {
         let index = random.usize(..FUNCTIONS.len());
@@ -491,7 +493,7 @@ fn bare(run: &Run, seed: u64, build: impl Fn()) {
     let mut caller = Caller::new(run, 0, seed);
     chain(&mut caller, 100);
     while call!(HcclGroupEnd()).0 == 0 {}
-    // Whether somebody has done so already does not matter.
+    // The library may be initialised already, so the result does not matter.
     let _ = call!(aclInit(null()));
     build();
     while call!(aclFinalize()) == 0 {}
@@ -499,7 +501,8 @@ fn bare(run: &Run, seed: u64, build: impl Fn()) {
 }
 
 fn forked(run: &Run, seed: u64) {
-    // SAFETY: this process has one thread that calls, and the child goes on with that one.
+    // SAFETY: only one thread of this process makes calls, and the child continues with that
+    // thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
         chain(&mut Caller::new(run, 1, seed), 150);
@@ -510,7 +513,7 @@ fn forked(run: &Run, seed: u64) {
     // SAFETY: waits for the child made above.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0, "the forked process has ended so");
-    // Nothing has happened to the parent.
+    // The fork has not changed the parent.
     ok!(aclrtSynchronizeDevice());
     chain(&mut Caller::new(run, 0, seed), 30);
 }

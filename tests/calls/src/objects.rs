@@ -36,7 +36,8 @@ pub const HANDLES: [&str; 29] = [
     "ThreadHandle",
 ];
 
-/// The kind of handle that an argument of this type is, or that a pointer to an opaque type is.
+/// Returns the kind of handle of an argument of this type. A pointer to an opaque type has one,
+/// too.
 pub fn kind_of(ty: &str) -> Option<&'static str> {
     let opaque = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
     let is_pointer = opaque.len() < ty.len();
@@ -46,7 +47,7 @@ pub fn kind_of(ty: &str) -> Option<&'static str> {
     })
 }
 
-/// The kind of handle that a function writes to a place of this type.
+/// Returns the kind of handle that a function writes to a place of this type.
 pub fn made_at(ty: &str) -> Option<&'static str> {
     kind_of(ty.strip_prefix("*mut ")?)
 }
@@ -78,12 +79,12 @@ pub struct Lists {
 }
 
 impl Objects {
-    /// All of it, for as long as the guard is there.
+    /// Locks the lists, for as long as the guard exists.
     pub fn lists(&self) -> MutexGuard<'_, Lists> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a handle.
+    /// Records a handle.
     pub fn add(&self, kind: &'static str, handle: u64) {
         if handle != 0 {
             let mut lists = self.lists();
@@ -94,7 +95,7 @@ impl Objects {
         }
     }
 
-    /// Notes that a handle is no more.
+    /// Records that a handle has become invalid.
     pub fn remove(&self, kind: &str, handle: u64) {
         let mut lists = self.lists();
         if let Some(list) = lists.live.get_mut(kind)
@@ -105,14 +106,14 @@ impl Objects {
         }
     }
 
-    /// Notes memory.
+    /// Records memory.
     pub fn add_memory(&self, at: u64, bytes: u64, pinned: bool) {
         if at != 0 {
             self.lists().memory.push(Piece { at, bytes, pinned });
         }
     }
 
-    /// Notes that memory was freed.
+    /// Records that memory was freed.
     pub fn remove_memory(&self, at: u64) {
         let mut lists = self.lists();
         if let Some(index) = lists.memory.iter().position(|piece| piece.at == at) {

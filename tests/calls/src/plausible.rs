@@ -1,5 +1,5 @@
-//! Arguments with which a call may succeed: by the type of the parameter and its name, and where
-//! that says too little, by the function.
+//! Arguments with which a call may succeed. The type and the name of the parameter decide them, and
+//! where these say too little, the function.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,7 @@ use crate::objects::kind_of;
 use crate::structures;
 use crate::world::{PIECE, UNIT};
 
-/// An argument that may be right.
+/// Returns an argument that may be right.
 pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let parameter = &function.parameters[at];
     if let Some(value) = by_function(caller, function.name, parameter) {
@@ -46,7 +46,8 @@ pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     }
 }
 
-/// An argument that the function takes, and others of its name and type do not.
+/// Returns an argument that only this function takes, although others have parameters of the same
+/// name and type.
 fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -> Option<Value> {
     let world = caller.run.world.get()?;
     let memory = &caller.run.memory;
@@ -303,7 +304,7 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
     Some(Value::new(number))
 }
 
-/// A value of an enum, most often one that is common.
+/// Returns a value of an enum, most often a common one.
 fn enumerated(caller: &mut Caller<'_>, ty: &str, values: &[i64]) -> i64 {
     if ty == "CommEngine" {
         return caller.one(&[2, 0, 1, 4, 3]);
@@ -373,7 +374,7 @@ fn reserved(caller: &mut Caller<'_>) -> u64 {
     found.map_or(0, |piece| piece.at)
 }
 
-/// The kernel's three arguments, in memory of the device.
+/// Puts the kernel's three arguments into memory of the device, and returns their address.
 fn arguments_on_device(caller: &mut Caller<'_>) -> u64 {
     let (at, _) = caller.memory(false);
     let words = [at, 0, at + 4096];
@@ -382,7 +383,7 @@ fn arguments_on_device(caller: &mut Caller<'_>) -> u64 {
         (caller.run.memory.put_list(&words), place, 24),
         (caller.run.memory.put(&tiling()), at + 4096, 128),
     ] {
-        // Whether it is copied does not matter: else the launch fails.
+        // If the copy fails, only the launch fails, too.
         let _ = ascend_emulator_testing::call!(aclrtMemcpy(
             to as *mut c_void,
             bytes,
@@ -415,12 +416,12 @@ fn arguments_in_array(caller: &mut Caller<'_>) -> u64 {
     memory.put_list(&values)
 }
 
-/// A communicator's configuration.
+/// Returns a communicator's configuration.
 pub fn comm_config(caller: &mut Caller<'_>) -> HcclCommConfig {
     config(&format!("calls{}", caller.random.u32(..1000)))
 }
 
-/// The protocol of the product.
+/// Returns the protocol of the product.
 pub fn protocol(caller: &Caller<'_>) -> CommProtocol {
     protocol_of(caller.run.world.get().map_or(3, |world| world.product))
 }

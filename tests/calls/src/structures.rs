@@ -10,8 +10,8 @@ use crate::caller::Caller;
 use crate::plausible;
 use crate::world::{channel_between, channel_to, team};
 
-/// The place of a structure of the type that a pointer points to; `None` for types that need
-/// nothing in particular.
+/// Returns the address of a structure of the type that a pointer points to, or `None` for types
+/// that need nothing in particular.
 pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
     let pointee = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
     if pointee.len() == ty.len() {
@@ -37,7 +37,7 @@ pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
         "HcclCommConfig" => memory.put_value(&plausible::comm_config(caller)),
         "HcclRootInfo" => {
             let mut info = HcclRootInfo::default();
-            // If it cannot be had, it is one that names nothing.
+            // If this call fails, the root info names no root.
             let _ = ascend_emulator_testing::call!(HcclGetRootInfo(&mut info));
             memory.put_value(&info)
         }
@@ -98,7 +98,7 @@ pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
         "aclmdlRITaskParams" => {
             let params = memory.room(size_of::<aclmdlRITaskParams>());
             let task = world.task as aclmdlRITask;
-            // If they cannot be had, they are zeros.
+            // If this call fails, the parameters are zeros.
             let _ = ascend_emulator_testing::call!(aclmdlRITaskGetParams(task, params as *mut _));
             params
         }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::functions::FUNCTIONS;
 
-/// The calls that are kept; of more the last ones.
+/// The number of calls that are kept: the last ones.
 const KEPT: usize = 2048;
-/// The bytes of the text of a call.
+/// The number of bytes for the text of a call.
 const TEXT: usize = 480;
-/// More functions than there are.
+/// A number larger than the number of functions.
 const MOST_FUNCTIONS: usize = 1024;
 
 const RUNS: u32 = 1;
@@ -33,7 +33,8 @@ struct Shared {
     begun: AtomicU64,
     /// The calls that came back.
     ended: AtomicU64,
-    /// Calls of each function, and those that have succeeded.
+    /// For each function the number of calls; `reached` has the number of those that have
+    /// succeeded.
     called: [AtomicU32; MOST_FUNCTIONS],
     reached: [AtomicU32; MOST_FUNCTIONS],
     calls: [Call; KEPT],
@@ -57,7 +58,7 @@ pub struct Pending {
 }
 
 impl Trace {
-    /// Fresh memory, which the children of this process see too. It is never given back.
+    /// Maps memory that the children of this process share. It is never unmapped.
     ///
     /// # Panics
     ///
@@ -71,11 +72,12 @@ impl Trace {
             libc::mmap(std::ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0)
         };
         assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-        // SAFETY: mapped for ever, page-aligned, and all zeros are a value of atomics.
+        // SAFETY: the memory is never unmapped and page-aligned, and all zeros are valid for
+        // atomics.
         Trace(unsafe { &*at.cast::<Shared>() })
     }
 
-    /// Forgets the calls of the child before; which functions it reached stays.
+    /// Removes the calls of the child before, but keeps the counts of the functions.
     pub fn clear(&self) {
         for call in &self.0.calls {
             call.state.store(0, Ordering::Relaxed);
@@ -84,7 +86,7 @@ impl Trace {
         self.0.ended.store(0, Ordering::Relaxed);
     }
 
-    /// Notes a call before it is made.
+    /// Records a call before it is made.
     pub fn begin(&self, thread: u32, function: usize, text: &str) -> Begun {
         let number = self.0.begun.fetch_add(1, Ordering::Relaxed);
         let call = &self.0.calls[number as usize % KEPT];
@@ -101,7 +103,7 @@ impl Trace {
         Begun(number)
     }
 
-    /// Notes that the call came back, and whether it has succeeded.
+    /// Records that the call came back, and whether it has succeeded.
     pub fn end(&self, begun: Begun, function: usize, code: i64, success: bool) {
         let call = &self.0.calls[begun.0 as usize % KEPT];
         call.code.store(code, Ordering::Relaxed);
@@ -112,23 +114,23 @@ impl Trace {
         self.0.ended.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A number that changes whenever a call begins or comes back.
+    /// Returns a number that changes whenever a call begins or comes back.
     pub fn activity(&self) -> u64 {
         self.0.begun.load(Ordering::Relaxed) + self.0.ended.load(Ordering::Relaxed)
     }
 
-    /// The calls that have begun.
+    /// Returns the number of calls that have begun.
     pub fn begun(&self) -> u64 {
         self.0.begun.load(Ordering::Relaxed)
     }
 
-    /// How often a function was called, and how often it has succeeded, in all children.
+    /// Returns how often a function was called, and how often it has succeeded, in all children.
     pub fn of(&self, function: usize) -> (u32, u32) {
         let load = |count: &AtomicU32| count.load(Ordering::Relaxed);
         (load(&self.0.called[function]), load(&self.0.reached[function]))
     }
 
-    /// The calls that have not come back.
+    /// Returns the calls that have not come back.
     pub fn pending(&self) -> Vec<Pending> {
         let running = |call: &&Call| call.state.load(Ordering::Acquire) == RUNS;
         let pending = self.0.calls.iter().filter(running).map(|call| Pending {
@@ -139,7 +141,7 @@ impl Trace {
         pending.collect()
     }
 
-    /// The last calls, a line each, oldest first.
+    /// Returns the last calls as text, a line each, oldest first.
     pub fn report(&self, most: usize) -> String {
         let begun = self.begun();
         let first = begun.saturating_sub(most.min(KEPT) as u64);

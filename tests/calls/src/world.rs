@@ -1,5 +1,5 @@
-//! A world to call functions in: two devices of a product, and something of every kind on the first
-//! of them.
+//! A world in which functions are called: two devices of a product, and an object of every kind on
+//! the first of them.
 
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ use crate::objects::Objects;
 pub const PIECE: u64 = 64 << 10;
 /// The unit of virtual memory.
 pub const UNIT: u64 = 2 << 20;
-/// How long ranks of the world wait for one another, in milliseconds.
+/// The time that ranks of the world wait for one another, in milliseconds.
 const PATIENCE: u32 = 1000;
 
 /// The resources that calls can use, apart from handles.
 pub struct World {
-    /// 2, 3 or 950.
+    /// The number of the product: 2, 3 or 950.
     pub product: u32,
     /// The number of the first device; the second one is the next.
     pub first: i32,
@@ -37,7 +37,7 @@ pub struct World {
     pub kernel: Vec<u8>,
     /// Its tiling struct for the communicator of one rank.
     pub tiling: Vec<u8>,
-    /// Texts that mean something: names of communicators, keys of exports, a path.
+    /// Texts that have a meaning: names of communicators, keys of exports, a path.
     pub texts: Texts,
     /// The endpoints of both devices.
     pub endpoints: [EndpointDesc; 2],
@@ -71,11 +71,12 @@ pub struct Texts {
     pub kernel: String,
 }
 
-/// A directory for the files of a run, which goes with it. It is the current one.
+/// A directory for the files of a run, which is removed together with this value. It is the current
+/// directory.
 pub struct Files(pub PathBuf);
 
 impl Files {
-    /// Makes it.
+    /// Makes the directory, and enters it.
     ///
     /// # Panics
     ///
@@ -83,7 +84,7 @@ impl Files {
     pub fn make() -> Files {
         let path = files_of(std::process::id());
         std::fs::create_dir_all(&path).expect("a directory for files");
-        // A wrong path is a name of a file there.
+        // So a wrong path is the name of a file in this directory.
         std::env::set_current_dir(&path).expect("it is there");
         Files(path)
     }
@@ -99,12 +100,12 @@ impl Drop for Files {
     }
 }
 
-/// The directory for the files of a process.
+/// Returns the directory for the files of a process.
 pub fn files_of(process: u32) -> PathBuf {
     std::env::temp_dir().join(format!("abi-calls-{process}"))
 }
 
-/// A kernel that writes the number of its blocks.
+/// Makes a kernel that writes the number of its blocks.
 fn kernel() -> Vec<u8> {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.groups = 0;
@@ -132,7 +133,7 @@ fn endpoint_of(device: i32, protocol: CommProtocol) -> EndpointDesc {
     *all.iter().find(|one| one.protocol == protocol).expect("there is one of the protocol")
 }
 
-/// A description of a channel to the other rank.
+/// Returns the description of a channel to the other rank.
 pub fn channel_to(remote: u32, product: u32) -> HcclChannelDesc {
     let mut desc = HcclChannelDesc::unset();
     desc.remoteRank = remote;
@@ -141,7 +142,7 @@ pub fn channel_to(remote: u32, product: u32) -> HcclChannelDesc {
     desc
 }
 
-/// A description of a channel to the other device.
+/// Returns the description of a channel to the other device.
 pub fn channel_between(remote: EndpointDesc) -> HcommChannelDesc {
     let mut desc = HcommChannelDesc::unset();
     desc.remoteEndpoint = remote;
@@ -149,7 +150,7 @@ pub fn channel_between(remote: EndpointDesc) -> HcommChannelDesc {
     desc
 }
 
-/// A description of a team, as `HcclTeamCreateDescInit` makes it.
+/// Returns the description of a team, as `HcclTeamCreateDescInit` makes it.
 pub fn team(ranks: *const u32, count: u32) -> HcclTeamCreateDesc {
     HcclTeamCreateDesc {
         header: CommAbiHeader { version: 1, magicWord: 0x0fcf_0f14, size: 88, reserved: 0 },
@@ -163,7 +164,7 @@ pub fn team(ranks: *const u32, count: u32) -> HcclTeamCreateDesc {
     }
 }
 
-/// A pointer to a handle, as the number that it is.
+/// Calls a function that makes an object, and returns the handle as a number.
 macro_rules! made {
     ($name:ident($to:ident $(, $argument:expr)*)) => {{
         let mut made = null_mut();
@@ -285,7 +286,7 @@ fn text(key: &[std::ffi::c_char]) -> String {
     String::from_utf8(bytes).expect("keys are ASCII")
 }
 
-/// One of one rank, and one of two, with threads and channels.
+/// Makes a communicator of one rank, and one of two ranks with threads and channels.
 fn communicators(world: &mut World, objects: &Objects) {
     let mut alone = null_mut();
     let info = root_info();
@@ -341,7 +342,7 @@ fn communicators(world: &mut World, objects: &Objects) {
     objects.add("HcommTeamHandle", team_handle as u64);
 }
 
-/// An endpoint of each device, and a channel between them.
+/// Makes an endpoint of each device, and a channel between them.
 fn connect_endpoints(world: &mut World, objects: &Objects) {
     let mut sides = [(null_mut(), 0); 2];
     for (side, (own, other)) in sides.iter_mut().zip([(0, 1), (1, 0)]) {
@@ -353,7 +354,7 @@ fn connect_endpoints(world: &mut World, objects: &Objects) {
     }
     ok!(aclrtSetDevice(world.first));
     let mut status = -1;
-    // It is connected after a few questions; if it is not, calls that use it fail.
+    // The channel is connected after a few queries. If it is not, calls that use it fail.
     for _ in 0..1000 {
         issue!(HcommChannelGetStatus(&sides[0].1, 1, &mut status));
         let _ = call!(HcommChannelGetStatus(&sides[1].1, 1, &mut status));
@@ -373,12 +374,12 @@ fn connect_endpoints(world: &mut World, objects: &Objects) {
     objects.add("HcommMemHandle", handle as u64);
     let (mut bytes, mut length) = (null_mut(), 0);
     issue!(HcommMemExport(sides[0].0, handle, &mut bytes, &mut length));
-    // SAFETY: the function has returned this length of the bytes there.
+    // SAFETY: the function has returned this number of bytes at this address.
     world.export =
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec();
 }
 
-/// A graph with a group of tasks, and one that can be edited.
+/// Makes a graph with a group of tasks, and a graph that can be edited.
 fn graph(world: &mut World, objects: &Objects) {
     let (stream, at) = (common::stream(), malloc(64));
     let (mut graph, mut group) = (null_mut(), null_mut());

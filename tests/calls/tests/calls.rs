@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// Functions that work, and that no call here brings to success.
+/// Functions that work but that no call here makes succeed, each with the reason.
 const UNREACHED: &[(&str, &str)] = &[
     ("aclrtMemImportFromShareableHandle", OTHER_PROCESS),
     ("aclrtMemImportFromShareableHandleV2", OTHER_PROCESS),
@@ -17,7 +17,7 @@ const UNREACHED: &[(&str, &str)] = &[
 const OTHER_PROCESS: &str = "another process imports; `tests/tests/processes/ipc` does";
 const ONE_SERVER: &str = "answers 207000 to what is right: the machine is one server";
 
-/// Seeds of each mode.
+/// Returns the number of seeds of each mode.
 fn seeds() -> u64 {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| value == "1");
     match (set("HCCL_TEST_FULL"), set("HCCL_TEST_SLOW")) {
@@ -27,7 +27,7 @@ fn seeds() -> u64 {
     }
 }
 
-/// The number in an environment variable, if that is set.
+/// Returns the number in an environment variable, if the variable is set.
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value}: a number is expected")))
@@ -43,7 +43,7 @@ fn calls(arguments: &[&str]) -> (bool, String) {
 #[test]
 fn no_call_crashes_panics_or_hangs_and_every_function_that_works_succeeds() {
     let (seed, rounds) = (number("HCCL_TEST_SEED"), number("HCCL_TEST_ROUNDS"));
-    // A seed alone is tried alone.
+    // If a seed is given, only that seed is tried.
     let count = rounds.unwrap_or(if seed.is_some() { 1 } else { seeds() });
     let (first, seeds) = (seed.unwrap_or(0).to_string(), count.to_string());
     let (passed, said) = calls(&["many", "--first", &first, "--seeds", &seeds, "--missing"]);
@@ -52,7 +52,7 @@ fn no_call_crashes_panics_or_hangs_and_every_function_that_works_succeeds() {
     if seed.is_some() || rounds.is_some() {
         return;
     }
-    // After the summary a line for each.
+    // After the summary there is a line for each missing function.
     let missing = said.lines().filter_map(|line| line.strip_suffix(" calls)"));
     let mut missing: Vec<&str> = missing.filter_map(|line| line.split(' ').next()).collect();
     missing.sort_unstable();

@@ -1,21 +1,21 @@
-//! The system's allocator, counting. A test program that uses this crate has it as its global
+//! The system's allocator with counters. A test program that uses this crate has it as its global
 //! allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// How often this thread has allocated.
+/// Returns the number of allocations of this thread.
 pub fn on_this_thread() -> u64 {
     OF_THREAD.get()
 }
 
-/// How often all threads together have allocated.
+/// Returns the number of allocations of all threads together.
 pub fn in_process() -> u64 {
     OF_PROCESS.load(Ordering::Relaxed)
 }
 
-/// How many allocations of the process have not been given back.
+/// Returns the number of allocations of the process that were not freed.
 pub fn live() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }

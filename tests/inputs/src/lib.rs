@@ -1,9 +1,10 @@
-//! Inputs for code that reads bytes of others.
+//! Inputs for code that reads bytes of other programs.
 //!
 //! A *target* is a function that takes bytes and panics when the code does something wrong. The
 //! directory `fuzz/seeds` has *seeds* for each target: inputs that come far into the code, and each
-//! input that has found a defect. [`check`] tries the seeds and changed seeds, the same every time,
-//! so it is an ordinary test; the programs in `fuzz` try others, guided by coverage.
+//! input that has found a defect. [`check`] tries the seeds and changed seeds. They are the same
+//! every time, so `check` is for an ordinary test. The programs in `fuzz` try other inputs, guided
+//! by coverage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-/// The time that one input may take. Far more than any takes, on a slow machine too.
+/// The time limit of one input, which is far more than any input takes, also on a slow machine.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The longest input.
+/// The longest input, in bytes.
 const LONGEST: usize = 16 << 10;
 
 /// Tries all seeds of a target, and a number of changed ones; twenty times as many with
@@ -23,8 +24,9 @@ const LONGEST: usize = 16 << 10;
 ///
 /// # Panics
 ///
-/// When the target panics, and when there are no seeds. The input is in a file then, whose name is
-/// on standard error. The process ends when an input takes two minutes.
+/// When the target panics, and when there are no seeds. Before a panic of the target its input is
+/// written to a file, whose name is printed to standard error. The process ends when an input takes
+/// two minutes.
 pub fn check(target: &str, changed: usize, run: impl Fn(&[u8])) {
     if let Ok(file) = std::env::var("HCCL_TEST_INPUT") {
         let input = fs::read(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -45,7 +47,7 @@ pub fn check(target: &str, changed: usize, run: impl Fn(&[u8])) {
     }
 }
 
-/// The seeds of a target, in the order of their names.
+/// Returns the seeds of a target, in the order of their names.
 fn seeds_of(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let entries = fs::read_dir(&directory);
@@ -56,7 +58,7 @@ fn seeds_of(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Looks after the inputs of a target while they are tried.
+/// A watch over the inputs of a target while they are tried.
 struct Tried {
     target: String,
     /// Each input, and `None` when it is done.
@@ -101,7 +103,7 @@ impl Tried {
     }
 }
 
-/// Leaves an input in a file, from where it can go to the seeds.
+/// Writes an input to a file, from which it can be copied to the seeds.
 fn keep(target: &str, input: &[u8], why: &str) {
     let file = std::env::temp_dir().join(format!("hccl-{target}-{}", std::process::id()));
     let written =
@@ -110,7 +112,7 @@ fn keep(target: &str, input: &[u8], why: &str) {
     eprintln!("{}", input.escape_ascii());
 }
 
-/// Numbers at which something ends.
+/// Numbers at the limits of types.
 const NUMBERS: [u64; 14] = [
     0,
     1,
@@ -151,7 +153,7 @@ pub fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Rng) {
             input.drain(from..to);
         }
         4 => input.truncate(place(random, input)),
-        // A number, as bytes.
+        // Overwrites bytes with a number.
         5 => {
             let at = place(random, input);
             let number = NUMBERS[random.usize(..NUMBERS.len())].to_le_bytes();
@@ -159,7 +161,7 @@ pub fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Rng) {
             let number = number[..end - at].to_vec();
             input.splice(at..end, number);
         }
-        // A number, as text.
+        // Replaces a number in a text.
         6 => {
             let mut runs = Vec::new();
             let mut at = 0;
@@ -175,13 +177,13 @@ pub fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Rng) {
                 input.splice(run, number.into_bytes());
             }
         }
-        // The beginning of one seed and the end of another.
+        // Joins the beginning of one seed and the end of another.
         7 => {
             let other = &seeds[random.usize(..seeds.len())];
             input.truncate(place(random, input));
             input.extend_from_slice(&other[place(random, other)..]);
         }
-        // A part of it once more.
+        // Repeats a part of the input.
         8 => {
             let from = place(random, input);
             let to = (from + random.usize(1..64)).min(input.len());
@@ -189,7 +191,7 @@ pub fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Rng) {
             let at = place(random, input);
             input.splice(at..at, again);
         }
-        // Lines in another order, one missing or one twice.
+        // Exchanges, removes or repeats lines.
         _ => {
             let mut lines: Vec<&[u8]> = input.split_inclusive(|byte| *byte == b'\n').collect();
             if lines.len() > 1 {

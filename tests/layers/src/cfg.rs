@@ -14,7 +14,7 @@ pub enum Cfg {
 }
 
 impl Cfg {
-    /// The conditions of an item's attributes.
+    /// Returns the conditions of an item's attributes.
     pub fn of(attributes: &[Attribute]) -> Vec<Cfg> {
         let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
         conditions

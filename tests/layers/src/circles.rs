@@ -69,11 +69,12 @@ pub fn inner(graph: &Graph, circle: &BTreeSet<usize>) -> Graph {
     graph.iter().filter(|((f, t), _)| inside(f) && inside(t)).map(|(a, cost)| (*a, *cost)).collect()
 }
 
-/// Returns arrows whose removal leaves no circle of more than `most` nodes, each with the size of
-/// the largest circle that it and those before it leave. The next is always the one that leaves the
-/// smallest. The set is small, but not always the smallest.
+/// Returns arrows whose removal leaves no circle of more than `most` nodes. Each has the size of
+/// the largest circle that is left after it and those before it are removed. The next arrow is
+/// always the one whose removal leaves the smallest number. The set is small, but not always the
+/// smallest.
 pub fn cuts(graph: &Graph, most: usize) -> Vec<((usize, usize), usize)> {
-    // One cut, if one is enough.
+    // One cut may be enough.
     let alone = graph.iter().filter_map(|(arrow, cost)| {
         let mut rest = graph.clone();
         rest.remove(arrow);
@@ -88,7 +89,8 @@ pub fn cuts(graph: &Graph, most: usize) -> Vec<((usize, usize), usize)> {
     let without = |cut: &BTreeSet<(usize, usize)>| -> Graph {
         graph.iter().filter(|(arrow, _)| !cut.contains(arrow)).map(|(a, c)| (*a, *c)).collect()
     };
-    // Small circles may stay: arrows return as long as none becomes too large, dear ones first.
+    // Small circles may stay. So arrows are put back, the most expensive ones first, as long as no
+    // circle becomes too large.
     let mut dear: Vec<_> = cut.iter().copied().collect();
     dear.sort_by_key(|arrow| std::cmp::Reverse(graph[arrow]));
     for arrow in dear {
@@ -114,8 +116,8 @@ pub fn cuts(graph: &Graph, most: usize) -> Vec<((usize, usize), usize)> {
     sequence
 }
 
-/// Places the nodes so that arrows that go back cost little. Nodes with more cost out than in come
-/// first; then each moves to its best place as long as that helps.
+/// Places the nodes so that arrows that go back cost little. Nodes with a higher cost out than in
+/// come first. Then each node moves to its best place as long as that lowers the cost.
 fn order(graph: &Graph) -> BTreeMap<usize, usize> {
     let nodes: BTreeSet<usize> = graph.keys().flat_map(|(from, to)| [*from, *to]).collect();
     let mut left = nodes.clone();
@@ -146,7 +148,7 @@ fn order(graph: &Graph) -> BTreeMap<usize, usize> {
         for node in &nodes {
             let at = first.iter().position(|other| other == node).unwrap_or(0);
             first.remove(at);
-            // The cost of the arrows of the node that go back, for every place.
+            // For every place, the cost of the arrows of the node that go back.
             let cost = |from: usize, to: usize| graph.get(&(from, to)).copied().unwrap_or(0) as i64;
             let mut now: i64 = first.iter().map(|other| cost(*other, *node)).sum();
             let mut costs = vec![now];

@@ -1,8 +1,8 @@
 //! Finds circles in the import graph of the workspace's files, and type names that stand for two
 //! things in one crate.
 //!
-//! Every path of a file is an arrow to the file that defines the item, re-exports followed. Left
-//! out are tests, paths to other crates, and methods, which no path names.
+//! Every path in a file is an arrow to the file that defines the item, and re-exports are followed.
+//! Tests are left out, and so are paths to other crates, and methods, which no path names.
 
 mod cfg;
 mod circles;
@@ -126,7 +126,7 @@ fn file(all: &Crate, id: usize) -> std::path::Display<'_> {
     all.files[id].display()
 }
 
-/// One arrow: the files, then the items with their lines.
+/// Returns one arrow as text: the files, then the items with their lines.
 fn arrow(all: &Crate, arrows: &Arrows, (from, to): (usize, usize)) -> String {
     let items = &arrows[&(from, to)];
     let items: Vec<_> = items.iter().map(|(name, line)| format!("{name} (line {line})")).collect();
@@ -149,7 +149,7 @@ fn too_large(name: &str, all: &Crate, arrows: &Arrows, circle: &BTreeSet<usize>)
     text + "\n"
 }
 
-/// The circles of one crate, with all their arrows.
+/// Returns the circles of one crate as text, with all their arrows.
 fn inside(name: &str, all: &Crate, arrows: &Arrows) -> String {
     let graph = graph(arrows);
     let mut text = String::new();
@@ -190,7 +190,7 @@ fn doubled(name: &str, all: &Crate) -> String {
 mod tests {
     use super::*;
 
-    /// A crate whose files a0, a1, .. each use the next, and the last the first.
+    /// Makes a crate whose files a0, a1, .. each use the next one. The last one uses the first.
     fn ring(files: usize) -> (String, Crate) {
         let name = |at: usize| format!("a{}.rs", at % files);
         let modules: String = (0..files).map(|at| format!("mod a{at};\n")).collect();

@@ -6,7 +6,7 @@ use crate::cfg;
 use crate::read::TypeName;
 use crate::tree::Crate;
 
-/// Names that may stand for several things: the crate, the name, how many things, and the reason.
+/// Names that may have several meanings: the crate, the name, the number of things, and the reason.
 pub const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("hccl", "Mistake", 2, "public in `kernel` and in `operator`"),
     ("hccl", "Open", 2, "public: the state of a stream, and of a task of a kernel"),
@@ -16,7 +16,8 @@ pub const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("hccl", "Result", 2, "public: of the crate, and of recording a kernel"),
 ];
 
-/// Returns the types whose name another type has, by name. Types that never exist together are one.
+/// Returns the types that have their name in common with another type, by name. Types that never
+/// exist together count as one.
 pub fn doubled(all: &Crate) -> BTreeMap<&str, Vec<&TypeName>> {
     let mut names: BTreeMap<&str, Vec<&TypeName>> = BTreeMap::new();
     for one in &all.types {

@@ -258,7 +258,7 @@ impl Reader {
         }
     }
 
-    /// Defines the items that stand in the tokens of a macro, as those of `thread_local!` do.
+    /// Defines the items in the tokens of a macro, as those of `thread_local!` do.
     fn items_of_tokens(&mut self, tokens: TokenStream) {
         let mut before = [const { None }; 2];
         for token in tokens {

@@ -18,7 +18,7 @@ enum Target {
     Elsewhere,
 }
 
-/// The arrows of a crate.
+/// Returns the arrows of a crate.
 pub fn arrows(all: &Crate) -> Arrows {
     let mut resolver = Resolver { all, known: HashMap::new() };
     let mut arrows = Arrows::new();
@@ -33,7 +33,7 @@ pub fn arrows(all: &Crate) -> Arrows {
         for import in scope.names.values().flatten() {
             let Name::Import(import) = import else { continue };
             let found = resolver.path(id, &import.path, &mut Vec::new());
-            // A module that comes in is no arrow: the paths that begin with it are.
+            // The import of a module is no arrow. The paths that begin with the module are.
             if found.iter().any(|target| matches!(target, Target::Module(_))) {
                 continue;
             }
@@ -46,7 +46,7 @@ pub fn arrows(all: &Crate) -> Arrows {
     }
     for (id, scope) in all.scopes.iter().enumerate() {
         for glob in &scope.globs {
-            // Of a module only the names that are used count, of an enum the enum.
+            // For a glob of a module only the used names count, for a glob of an enum the enum.
             for target in resolver.path(id, &glob.path, &mut Vec::new()) {
                 if let Target::Item(name, definition) = target {
                     add(scope.file, definition.file, &name, glob.line);
@@ -88,8 +88,8 @@ impl Resolver<'_> {
         scope
     }
 
-    /// Resolves a path that stands in `scope`. A path that begins with an unknown name is of
-    /// another crate.
+    /// Resolves a path in `scope`. A path that begins with an unknown name belongs to another
+    /// crate.
     fn path(&mut self, scope: ScopeId, path: &[String], asked: &mut Asked) -> Vec<Target> {
         let Some((first, rest)) = path.split_first() else { return Vec::new() };
         let mut found = match first.as_str() {
@@ -118,7 +118,8 @@ impl Resolver<'_> {
                         let inner = self.inside(module, name, asked);
                         if inner.is_empty() { self.unknown(module, name, asked) } else { inner }
                     }
-                    // Of an enum its variant, of other types an associated item.
+                    // The rest of the path is a variant of an enum, or an associated item of
+                    // another type.
                     Target::Item(_, definition) if definition.kind == Kind::Type => vec![target],
                     Target::Item(..) => Vec::new(),
                     Target::Elsewhere => vec![target],
@@ -134,8 +135,8 @@ impl Resolver<'_> {
         found
     }
 
-    /// A name that a module does not define: it comes from another crate by a glob, or a macro
-    /// makes it there.
+    /// Resolves a name that a module does not define: it comes from another crate by a glob, or a
+    /// macro defines it there.
     fn unknown(&mut self, module: ScopeId, name: &str, asked: &mut Asked) -> Vec<Target> {
         let all = self.all;
         let key = (module, "*".to_owned());
@@ -166,7 +167,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Finds a macro, which is also in sight in all modules within that of its definition.
+    /// Finds a macro, which is also visible in all modules within that of its definition.
     fn macro_in_sight(&mut self, scope: ScopeId, name: &str) -> Vec<Target> {
         let mut at = Some(scope);
         while let Some(scope) = at {
@@ -239,7 +240,7 @@ impl Resolver<'_> {
 mod tests {
     use crate::tree::tests::read;
 
-    /// The arrows as texts: `from to: items`, without `src/` and `.rs`.
+    /// Returns the arrows as texts: `from to: items`, without `src/` and `.rs`.
     fn arrows(files: &[(&str, &str)]) -> Vec<String> {
         let all = read(files);
         let short = |id: usize| {

@@ -28,7 +28,7 @@ impl Files for Disk {
     }
 }
 
-/// A file to be read: its text, where the files of its modules are, and its own declaration.
+/// A file to be read: its text, the directory of its modules' files, and its own declaration.
 struct Found {
     file: PathBuf,
     text: String,

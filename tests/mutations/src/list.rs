@@ -12,7 +12,7 @@ pub struct Mutation {
     after: String,
 }
 
-/// All of them, in the order of the list; the error describes the mistake in the list.
+/// Reads all mutations, in the order of the list. The error describes a mistake in the list.
 pub fn read(list: &str) -> Result<Vec<Mutation>, String> {
     let mut all = Vec::new();
     let mut lines = list.lines().enumerate();
@@ -36,7 +36,7 @@ pub fn read(list: &str) -> Result<Vec<Mutation>, String> {
 }
 
 impl Mutation {
-    /// The file as it is changed.
+    /// Returns the text of the file with the change.
     pub fn apply(&self, root: &Path) -> Result<String, String> {
         let text = std::fs::read_to_string(root.join(&self.file))
             .map_err(|error| format!("{}: {error}", self.file))?;

@@ -1,9 +1,9 @@
-//! Changes the code in ways that the tests must notice, one at a time, and says which of them no
-//! test has noticed.
+//! Changes the code in ways that the tests must notice, one at a time, and lists the changes that
+//! no test has noticed.
 //!
 //! It works on a copy of the repository below `target/mutations`. For each change of `list.txt` it
-//! runs the tests that are nearest to it first, and stops as soon as one has failed. A change that
-//! does not compile is a mistake of the list.
+//! runs the tests that are nearest to the change first, and stops as soon as one has failed. A
+//! change that does not compile is a mistake in the list.
 
 mod list;
 
@@ -33,7 +33,7 @@ struct Suite {
     flags: Option<&'static str>,
 }
 
-/// The packages always together, so that cargo chooses the same features each time.
+/// The packages are always built together, so that cargo chooses the same features each time.
 const PACKAGES: &[&str] =
     &["-p", "ascend-sync", "-p", "ascend-emulator", "-p", "hccl", "-p", "hccl-tests"];
 const LOOM: &[&str] = &["-p", "ascend-sync", "-p", "ascend-emulator", "-p", "hccl"];
@@ -57,11 +57,11 @@ const SUITES: [Suite; 3] = [
     Suite { name: "models", arguments: &["--release", "--lib", "loom"], flags: Some("--cfg loom") },
 ];
 
-/// No suite takes half as long when all is well.
+/// The time limit of a suite, in seconds. Without a failure no suite takes half of it.
 const LIMIT: &str = "600";
 
 enum Outcome {
-    /// Noticed by this test, or by the other event that has ended the suite.
+    /// A test has failed, or another event has ended the suite.
     Noticed(String),
     Survived,
     Broken(String),
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all were noticed.
+/// Runs the mutations that the arguments choose. Returns whether the tests noticed all of them.
 fn run(words: &[String]) -> Result<bool, String> {
     let all = list::read(include_str!("../list.txt"))?;
     let (options, words): (Vec<&String>, Vec<&String>) =
@@ -161,7 +161,7 @@ fn mirror(root: &Path, copy: &Path) -> Result<(), String> {
     let mut kept = BTreeSet::new();
     for file in listed.map(|file| String::from_utf8_lossy(file)) {
         let (from, to) = (root.join(&*file), copy.join(&*file));
-        // One that is deleted is listed until that is committed.
+        // git lists a deleted file until the deletion is committed.
         let Ok(wanted) = fs::read(&from) else { continue };
         kept.insert(to.clone());
         if fs::read(&to).is_ok_and(|there| there == wanted) {
@@ -213,12 +213,13 @@ fn test(copy: &Path) -> Result<Outcome, String> {
     Ok(Outcome::Survived)
 }
 
-/// The test that this line of output says has failed.
+/// Returns the failed test, if this line of output names one.
 fn failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// Builds the tests, or runs them until one has failed. Whether all went well, and the output.
+/// Builds the tests, or runs them until one has failed. Returns whether all succeeded, and the
+/// output.
 fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String), String> {
     let Suite { arguments, flags, .. } = suite;
     let mut command = Command::new("timeout");
@@ -261,7 +262,7 @@ fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String),
     }
 }
 
-/// Ends `timeout` and all that it has started, which it does when it is told to end itself.
+/// Ends `timeout`, which then ends all that it has started.
 fn end(child: &mut Child) -> Result<(), String> {
     let told = Command::new("kill").arg(child.id().to_string()).status();
     told.and_then(|_| child.wait()).map(drop).map_err(|error| format!("kill: {error}"))

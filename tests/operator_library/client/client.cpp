@@ -47,7 +47,7 @@ public:
 
     uint64_t Run()
     {
-        // More than the communication buffer holds at once, if that is small.
+        // The largest count does not fit the communication buffer at once, if that is small.
         for (uint64_t count : {1UL, 3UL, 1000UL, 300001UL}) {
             AllReduce<int32_t>(count, HCCL_DATA_TYPE_INT32, HCCL_REDUCE_SUM, false);
             AllReduce<float>(count, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, true);
@@ -63,7 +63,7 @@ public:
     }
 
 private:
-    // The value of a rank at an index: small enough that every sum is exact.
+    // Returns the value of a rank at an index: small enough that every sum is exact.
     template <typename T>
     static T Value(uint32_t rank, uint64_t index)
     {
@@ -118,7 +118,7 @@ private:
     {
         void *send = Upload(Values<T>(count));
         void *recv = inPlace ? send : Upload(std::vector<T>(count));
-        // Another stream than the call before.
+        // Each call uses another stream than the call before.
         aclrtStream stream = streams_[calls_++ % 2];
         CHECK(OwnAllReduce(send, recv, count, type, op, comm_, stream));
         CHECK(aclrtSynchronizeStream(stream));
@@ -151,8 +151,7 @@ private:
         CHECK(aclrtFree(recv));
     }
 
-    // Several calls in a stream, and work of the runtime between them, before anything is waited
-    // for.
+    // Makes several calls in a stream, with work of the runtime between them, before it waits.
     void Overlapping()
     {
         const uint64_t count = 5000;
@@ -235,7 +234,7 @@ int RunProcess(const std::string &path)
     HcclRootInfo root;
     if (rank == 0) {
         CHECK(HcclGetRootInfo(&root));
-        // The whole file gets its name at once.
+        // The file gets its name when it is complete.
         std::ofstream(path + ".part", std::ios::binary).write(root.internal, sizeof root.internal);
         if (std::rename((path + ".part").c_str(), path.c_str()) != 0) {
             std::perror(path.c_str());

@@ -57,7 +57,7 @@ HcclResult ElementBytes(HcclDataType dataType, uint32_t &bytes)
     }
 }
 
-// The kernel, for the device of the calling thread. The descriptor lies beside this library.
+// Finds the kernel for the device of the calling thread. The descriptor is beside this library.
 HcclResult Kernel(aclrtFuncHandle &kernel)
 {
     thread_local std::map<int32_t, aclrtFuncHandle> known;
@@ -88,8 +88,8 @@ HcclResult Kernel(aclrtFuncHandle &kernel)
     return HCCL_SUCCESS;
 }
 
-// A channel to each other rank. On A2 and A3 rank and protocol say which; on Ascend 950 the ends of
-// a link.
+// Describes a channel to another rank. On A2 and A3 the rank and the protocol select the channel,
+// on Ascend 950 the ends of a link.
 HcclResult Describe(HcclComm comm, uint32_t rank, uint32_t peer, HcclChannelDesc &desc)
 {
     RETURN_IF_FAILED(HcclChannelDescInit(&desc, 1));
@@ -152,8 +152,8 @@ HcclResult Acquire(HcclComm comm, own::Resources &it)
     return HCCL_SUCCESS;
 }
 
-// The rank's resources as the kernel finds them, and the main thread as the host calls it. Both are
-// made in the first call of a communicator, and kept by it.
+// Finds the rank's resources in the form for the kernel, and the main thread in the form for the
+// host. Both are made in the first call of a communicator, which keeps them.
 HcclResult Find(HcclComm comm, own::Call &call, ThreadHandle &mainOnHost, uint32_t &start)
 {
     void *context = nullptr;

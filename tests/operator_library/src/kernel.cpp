@@ -8,7 +8,7 @@
 
 namespace {
 
-// The first primitive that fails ends the kernel.
+// Ends the kernel if a primitive fails.
 #define RETURN_IF_FAILED(call)                                                                     \
     do {                                                                                           \
         const int32_t code = (call);                                                               \
@@ -25,13 +25,13 @@ public:
     int32_t Scatter();
 
 private:
-    // Other thread `at` serves the peer that comes `at + 1` places behind this rank.
+    // The thread with number `at` serves the peer that is `at + 1` places after this rank.
     uint32_t Others() const { return it_.ranks - 1; }
     uint32_t Peer(uint32_t at) const { return (it_.rank + at + 1) % it_.ranks; }
     ThreadHandle Main() const { return it_.threads[0]; }
     ThreadHandle Other(uint32_t at) const { return it_.threads[at + 1]; }
 
-    // The other threads begin behind what the main thread has done so far.
+    // Starts the other threads after the tasks that the main thread has so far.
     int32_t StartOthers()
     {
         for (uint32_t at = 0; at < Others(); ++at) {
@@ -41,7 +41,7 @@ private:
         return 0;
     }
 
-    // The main thread goes on behind what the others have done.
+    // Makes the main thread wait for the tasks of the other threads.
     int32_t AwaitOthers()
     {
         for (uint32_t at = 0; at < Others(); ++at) {
@@ -51,7 +51,7 @@ private:
         return 0;
     }
 
-    // Tells a peer something, and is told the same.
+    // Signals a peer, and waits for the same signal of the peer.
     int32_t Meet(ThreadHandle thread, uint32_t peer, uint32_t notify)
     {
         const ChannelHandle channel = it_.channels[peer];
@@ -71,8 +71,8 @@ private:
     const own::Resources &it_;
 };
 
-// In slices of a half of the communication buffer: the inputs lie in the first half, the results in
-// the second one.
+// Works in slices of half of the communication buffer. The inputs are in the first half, the
+// results in the second half.
 int32_t Orchestrator::AllReduce()
 {
     const uint64_t results = it_.bufferBytes / 2 / 64 * 64;
@@ -83,8 +83,8 @@ int32_t Orchestrator::AllReduce()
     return 0;
 }
 
-// Each rank reduces its own part of the slice, and takes the other parts from where they were
-// reduced.
+// Each rank reduces its own part of the slice, and takes the other parts from the ranks that have
+// reduced them.
 int32_t Orchestrator::ReduceSlice(uint64_t first, uint64_t count, uint64_t results)
 {
     const uint64_t size = call_.elementBytes;
@@ -119,7 +119,7 @@ int32_t Orchestrator::ReduceSlice(uint64_t first, uint64_t count, uint64_t resul
         RETURN_IF_FAILED(HcommReadOnThread(
             Other(at), it_.channels[peer], recv + theirs, Theirs(peer, results + theirs),
             length(peer) * size));
-        // Nobody overwrites before all have read.
+        // No rank may overwrite its buffer before all ranks have read it.
         RETURN_IF_FAILED(Meet(Other(at), peer, own::FIN));
     }
     RETURN_IF_FAILED(HcommLocalCopyOnThread(Main(), recv + from, part, length(it_.rank) * size));
@@ -175,7 +175,7 @@ int32_t Orchestrate(const own::Call &call, const own::Resources &it)
 
 } // namespace
 
-// 0 when all is in the queues, else 1.
+// Returns 0 if all tasks are in the queues, else 1.
 extern "C" uint32_t OwnCollectivesKernel(void *arguments)
 {
     const own::Call &call = *static_cast<const own::Call *>(arguments);

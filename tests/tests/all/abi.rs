@@ -19,8 +19,8 @@ use ascend_sys::{
 use data::{Abi, Field, Record};
 use rust::{Source, rust_name, rust_type};
 
-/// Functions that the data does not hold: two that CANN exports without a public header, and the
-/// optional entries of our own.
+/// Functions that are not in the data: two that CANN exports without a public header, and our own
+/// optional entries.
 const MORE_FUNCTIONS: [&str; 26] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
@@ -74,7 +74,7 @@ impl Differences {
         }
     }
 
-    /// Compares names in both directions, leaving out those of our own.
+    /// Compares names in both directions, without our own names.
     fn names<'a>(
         &mut self,
         what: &str,
@@ -127,7 +127,7 @@ fn symbols_have_their_library_release_and_header() {
         };
         let library = match function.lib.as_deref() {
             Some("libacl_rt.so") => Library::AclRt,
-            // On the host this one has a stub, among the other functions for resources.
+            // The host has a stub of this function, among the other functions for resources.
             Some("libhcomm.so" | "libccl_kernel.so") => Library::Hcomm,
             Some("libhccl.so") => Library::Hccl,
             Some("libmsprofiler.so") => Library::MsProfiler,
@@ -215,8 +215,8 @@ fn structures_have_cann_s_fields_sizes_and_offsets() {
     differences.expect_none();
 }
 
-/// Compares a structure or union; `base` is its offset in the outermost one, from which the data
-/// counts.
+/// Compares a structure or union. `base` is its offset in the outermost structure, from which the
+/// offsets in the data count.
 fn compare_record(
     differences: &mut Differences,
     source: &Source,
@@ -262,7 +262,7 @@ fn compare_record(
     }
 }
 
-/// The offsets that bindgen does not assert, since these fields have no name in C.
+/// Returns the offset of a field without a name in C, for which bindgen makes no assertion.
 fn unnamed_offset(path: &str) -> Option<u64> {
     let offset = match path {
         "CommAddr::anon_1" => offset_of!(CommAddr, anon_1),

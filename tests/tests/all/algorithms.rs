@@ -1,5 +1,5 @@
-//! The algorithms of the field: the checker proves each, each has the cost of its formula and takes
-//! the resources of its plan, and each runs.
+//! The known algorithms: the checker proves each of them, each has the cost of its formula and
+//! takes the resources of its plan, and each runs.
 //!
 //! `cargo test` takes a sample of counts and of runs; with `HCCL_TEST_FULL=1` it is the
 //! whole matrix.
@@ -13,7 +13,7 @@ use catalogue::{Case, catalogue, even, with_a_matrix};
 use hccl::operator::{Model, Recorded};
 use hccl_tests::full;
 
-/// The checker has no finding, and knows the origin of all elements.
+/// Asserts that the checker has no error. It has then traced all elements to their origin.
 fn is_good(recorded: &Recorded, case: &Case, what: &str) {
     let report = recorded.check();
     let (algorithm, collective) = (case.algorithm, case.collective);
@@ -43,7 +43,7 @@ fn no_algorithm_has_a_finding() {
 fn data_larger_than_the_buffer_goes_in_rounds() {
     for ranks in (1..=17).filter(|ranks| full() || [1, 2, 3, 5, 8].contains(ranks)) {
         for case in catalogue(ranks, ranks - 1, even(ranks)) {
-            // Room for two elements for each rank and for their sums.
+            // The buffer has room for two elements of each rank and for their sums.
             let setting = case.operator.on(ranks).buffer_bytes(4 * 4 * u64::from(ranks));
             let recorded = setting.count(4 * ranks as usize + 1).record().unwrap();
             is_good(&recorded, &case, &format!("{ranks} ranks, rounds"));
@@ -56,7 +56,7 @@ fn a_buffer_without_room_for_a_round_is_refused() {
     for case in catalogue(4, 0, even(4)) {
         let refused = case.operator.on(4).buffer_bytes(0).count(1).record().unwrap_err();
         assert!(refused.to_string().contains("give the communicator a larger one"), "{refused}");
-        // Nothing goes through it.
+        // A run without elements needs no buffer.
         case.operator.on(4).buffer_bytes(0).record().unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! The CANN path: libraries with CANN's names are opened by `dlopen` and the table is filled from
-//! their symbols, as on a server. Behind the symbols is the emulator.
+//! The CANN path: `dlopen` opens libraries with CANN's names, and their symbols fill the table, as
+//! on a server. The emulator is behind the symbols.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn as_child(test: &str, path: &Path) -> (bool, String) {
     as_child_with(test, path, None)
 }
 
-/// The same, with one of CANN's variables.
+/// Does the same as [`as_child`], with one of CANN's variables.
 fn as_child_with(test: &str, path: &Path, home: Option<(&str, &Path)>) -> (bool, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("cann_path::{test}"), "--exact", "--nocapture"])
@@ -57,7 +57,7 @@ fn cann_and_auto_find_the_libraries_on_the_loader_s_path() {
         as_child("cann_and_auto_find_the_libraries_on_the_loader_s_path", installed_emulator());
     assert!(passed, "{text}");
     assert_eq!(text.matches("ran on Cann").count(), 2, "{text}");
-    // Only `auto` chooses.
+    // Only `Runtime::auto` reports its choice.
     let told =
         "backend: CANN, since its libraries were found: libacl_rt.so, libhcomm.so, libhccl.so";
     assert_eq!(text.matches(told).count(), 1, "{text}");
@@ -93,7 +93,7 @@ fn a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator() {
             assert!(text.contains(piece), "{piece}: {text}");
         }
     }
-    // Also when it is somewhere else.
+    // The result is the same if the variable names another place.
     for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
         let (passed, text) = as_child_with(test, installed_emulator(), Some((name, nowhere)));
         assert!(passed, "{text}");
@@ -102,7 +102,7 @@ fn a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator() {
             assert!(text.contains(piece), "{piece}: {text}");
         }
     }
-    // Unset, or empty, there is nothing that could be wrong.
+    // A variable that is unset or empty cannot be wrong.
     let empty = Some(("ASCEND_HOME_PATH", Path::new("")));
     let (passed, text) =
         as_child_with("auto_takes_the_emulator_where_nobody_names_a_place", nowhere, empty);
@@ -149,7 +149,8 @@ fn libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out() {
     }
 }
 
-/// A small program: some operations, one of them captured and one of its own making, on four ranks.
+/// Runs a small program on four ranks: some operations, one captured operation, and one custom
+/// operator.
 fn run_the_program(runtime: &Runtime) {
     assert_eq!(runtime.backend(), Backend::Cann);
     let operator = Operator::other("from_the_left", 8, 8, from_the_left);

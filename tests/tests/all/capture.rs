@@ -1,5 +1,5 @@
-//! Streams that record, and graphs: with the optional entries of the table, without, and in checked
-//! mode, which finds nothing.
+//! Streams that record, and graphs. The tests run with the optional entries of the table, without
+//! them, and in checked mode, which must find nothing.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn everywhere(test: impl Fn(&Runtime)) {
 /// Keeps a stream busy until it is dropped.
 fn hold(stream: &Stream) -> mpsc::Sender<()> {
     let (open, gate) = mpsc::channel();
-    // Ends when the other end is dropped.
+    // The function ends when the sender is dropped.
     stream.host_fn(move || assert!(gate.recv().is_err())).unwrap();
     open
 }
@@ -43,7 +43,7 @@ fn nothing_runs_before_a_replay_and_everything_at_each() {
         assert_eq!(y.to_vec(&stream).wait().unwrap(), [0; 4]);
         graph.replay(&stream).unwrap().wait().unwrap();
         assert_eq!(y.to_vec(&stream).wait().unwrap(), [1, 2, 3, 4]);
-        // On another stream, which is ordered behind the upload on the first.
+        // The replay is on another stream, and is ordered after the upload on the first one.
         x.upload(&[5, 6, 7, 8], &stream).unwrap();
         let other = device.stream().unwrap();
         graph.replay(&other).unwrap();
@@ -86,8 +86,8 @@ fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
 
         let open = hold(&busy);
         let work = graph.replay(&busy).unwrap();
-        // Operations on memory that the graph does not touch go on. Memory that it reads is not
-        // overwritten before it has run.
+        // Operations on memory that the graph does not touch continue. Memory that the graph reads
+        // is not overwritten before the graph has run.
         assert_eq!(z.to_vec(&free).wait().unwrap(), [9; 8]);
         let later = x.upload(&vec![3u8; 100_000], &free).unwrap();
         assert!(!later.is_done() && !work.is_done());
@@ -138,7 +138,7 @@ fn a_replay_and_another_thread_are_ordered() {
 
 #[test]
 fn memory_stays_as_long_as_a_graph_may_use_it() {
-    // Devices of its own: it counts their memory.
+    // The test needs devices of its own, because it counts their memory.
     let runtime = runtime_with(1);
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
@@ -193,7 +193,7 @@ fn forget_in_flight() {
         std::mem::forget(graph);
         drop(x);
         assert_eq!(y.to_vec(&stream).wait().unwrap(), [4; 1000]);
-        // A capture that is forgotten keeps its stream, and nothing else.
+        // A capture that is forgotten keeps only its stream in use.
         let forgotten = device.begin_capture().unwrap();
         y.fill_zero(&forgotten).unwrap();
         std::mem::forget(forgotten);
@@ -213,7 +213,7 @@ fn an_abandoned_capture_runs_nothing() {
             drop(capture);
         }
         assert_eq!(x.to_vec(&stream).wait().unwrap(), [1; 8]);
-        // Also by a thread other than the one that began it.
+        // A thread other than the one that began the capture can drop it, too.
         let capture = device.begin_capture().unwrap();
         x.fill_zero(&capture).unwrap();
         std::thread::spawn(move || drop(capture)).join().unwrap();
@@ -273,8 +273,8 @@ fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
         for ((x, all), refused) in sums.unwrap() {
             assert_eq!(x, vec![64; 50_000]);
             assert_eq!(all, [2, 2]);
-            // Four collectives a replay, six replays, and three calls: a connect before, the next
-            // one is number 29.
+            // There are four collectives in each of six replays, three calls, and a connect before
+            // them. So the next operation has number 29.
             assert!(refused.contains("#29"), "{refused}");
         }
     });
@@ -304,7 +304,7 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
             };
             assert_eq!(messages(&comm), [1, 1], "nothing but the connect has been sent");
             graph.replay(&stream)?.wait()?;
-            // Rank 1 gets back from rank 0 the elements that it had sent.
+            // Rank 1 receives from rank 0 the elements that it had sent.
             let first = (theirs.to_vec(&stream).wait()?, mine.to_vec(&stream).wait()?);
             mine.upload(&[me as i64 + 10], &stream)?;
             for _ in 0..2 {
@@ -342,7 +342,7 @@ fn a_graph_keeps_its_communicators() {
             let mut graph = capture.end()?;
             graph.replay(&stream)?;
             drop(comm);
-            // A new stream makes the runtime look after dropped handles.
+            // Making a stream causes the runtime to check dropped handles.
             drop(device.stream()?);
             graph.replay(&stream)?;
             drop(graph);

@@ -1,12 +1,12 @@
 //! Safe programs never race: checked mode finds nothing in them, and their results are those of one
 //! step after the other.
 //!
-//! Programs are made at random: copies, fills, collectives and messages over slices, on several
-//! streams, from several threads. Works are dropped, forgotten, waited for and awaited. Graphs are
-//! captured, replayed, dropped and forgotten meanwhile. Buffers, streams and communicators go while
-//! they are in use, and memory of the host takes part. `cargo test` runs twelve thousand steps,
-//! `HCCL_TEST_FULL=1` half a million. Both run once more on devices that are not checked, where
-//! `hccl` learns of completion in another way.
+//! The programs are random: copies, fills, collectives and messages over slices, on several streams
+//! and from several threads. Works are dropped, forgotten, waited for and awaited. At the same time
+//! graphs are captured, replayed, dropped and forgotten. Buffers, streams and communicators are
+//! dropped while they are in use, and host memory takes part, too. `cargo test` runs twelve
+//! thousand steps, `HCCL_TEST_FULL=1` half a million. Both run once more on devices without checks,
+//! where `hccl` detects completion in another way.
 //!
 //! A failure names its seed and the fewest steps that fail:
 //! `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.
@@ -24,8 +24,8 @@ use hccl_tests::{full, own_devices, runtime_with};
 use program::Program;
 use reference::State;
 
-/// Runs the first steps of a program in checked mode, and then without it; in the latter, the
-/// backend counts completed tasks for `hccl`. Fails with the first problem.
+/// Runs the first steps of a program in checked mode, and then without it. Without it, the backend
+/// counts completed tasks for `hccl`. Fails with the first problem.
 fn attempt(program: &Program, steps: usize) -> Result<(), String> {
     let expected = reference::reference(program, steps);
     [true, false].into_iter().try_for_each(|checked| {
@@ -103,8 +103,8 @@ fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
         let (one, two) = (device.stream()?, device.stream()?);
         let mut x = device.zeros::<f32>(1024, &one)?;
         one.synchronize()?;
-        // SAFETY: not really: the same memory as `x`, and nothing keeps the two apart. The emulator
-        // stays within bounds.
+        // SAFETY: the contract is broken on purpose. This is the same memory as `x`, and nothing
+        // keeps the two apart. But the emulator stays within bounds.
         let mut again = unsafe { DeviceBuffer::<f32>::from_raw(device, x.as_ptr(), 1024) }?;
         x.fill_zero(&one)?.wait()?;
         let work = x.fill_zero(&one)?;
@@ -117,7 +117,7 @@ fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
     assert!(text.starts_with("race: bytes 0..4096 of allocation #"), "{text}");
     assert!(text.contains("\n  1 write: fill of 4096 bytes"), "{text}");
     assert!(text.contains("on thread \"rank 0\"\n  2 write: fill of 4096 bytes"), "{text}");
-    assert!(text.contains("\n  help: record an event behind 1"), "{text}");
+    assert!(text.contains("\n  help: record an event after 1"), "{text}");
     let findings = runtime.findings();
     assert_eq!(findings.len(), 1);
     assert!(findings[0].svg().starts_with("<svg "));
@@ -131,7 +131,7 @@ fn a_runtime_that_is_not_checked_finds_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Pinned memory of the one is freed, and the other one gets the address.
+/// Pinned memory of one runtime is freed, and the other runtime gets its address.
 #[test]
 fn two_checked_runtimes_share_the_addresses_of_the_host_and_find_nothing() -> Result<()> {
     // Larger than the memory that a runtime keeps for the next allocation.
@@ -140,7 +140,7 @@ fn two_checked_runtimes_share_the_addresses_of_the_host_and_find_nothing() -> Re
     for runtime in [&one, &two, &one] {
         drop(runtime.host_buffer::<u8>(BYTES)?);
         let stream = runtime.device(0)?.stream()?;
-        // Dropped memory goes back at the end of a stream that was dropped in flight.
+        // Dropped memory is returned when the stream that was dropped in flight ends.
         stream.host_fn(|| std::thread::sleep(Duration::from_millis(20)))?;
         drop(stream);
         std::thread::sleep(Duration::from_millis(200));

@@ -26,7 +26,7 @@ macro_rules! for_each {
     ($tester:ident.$method:ident; $op:ident: $($t:ty)*) => { $($tester.$method::<$t, $op>()?;)* };
 }
 
-/// A test of a reduction with all that compiles, as far as the product takes it.
+/// Makes a test of a reduction with all types that compile, as far as the product supports them.
 macro_rules! reduction {
     ($name:ident, $method:ident) => {
         fn $name(runtime: &Runtime, ranks: u32) {
@@ -53,7 +53,7 @@ reduction!(all_reduce_matches, all_reduce);
 reduction!(reduce_matches, reduce);
 reduction!(reduce_scatter_matches, reduce_scatter);
 
-/// The products take less of these.
+/// Tests `reduce_scatter_v`, for which the products support fewer reductions.
 fn reduce_scatter_v_matches(runtime: &Runtime, ranks: u32) {
     let product = runtime.product();
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
@@ -72,7 +72,7 @@ fn reduce_scatter_v_matches(runtime: &Runtime, ranks: u32) {
     outcome.unwrap();
 }
 
-/// A test of movement with all types.
+/// Makes a test of a movement with all types.
 macro_rules! movement {
     ($name:ident, $method:ident) => {
         fn $name(runtime: &Runtime, ranks: u32) {
@@ -95,7 +95,7 @@ movement!(all_to_all_v_matches, all_to_all_v);
 movement!(messages_match, messages);
 movement!(batch_matches, batch);
 
-/// Nobody leaves a barrier before all have entered it.
+/// Asserts that no rank leaves a barrier before all ranks have entered it.
 fn barrier_holds(runtime: &Runtime, ranks: u32) {
     let entered = AtomicU32::new(0);
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
@@ -112,22 +112,22 @@ fn barrier_holds(runtime: &Runtime, ranks: u32) {
 
 fn on_each_product(test: fn(&Runtime, u32)) {
     for product in products() {
-        // The types of the 950 and few numbers of ranks tell the products apart.
+        // The types of the 950, and few numbers of ranks, are enough to distinguish the products.
         let ranks = match (product, full()) {
             (Product::A3, _) => RANKS,
             (_, true) => &[3, 8],
             (_, false) => &[3],
         };
         for &ranks in ranks {
-            // Little memory each: there are many tests at once, and a sanitizer leaves few
-            // addresses.
+            // Each device has little memory, because there are many tests at once and a sanitizer
+            // leaves few addresses.
             let devices = Devices::new(ranks as usize).memory(1 << 30).product(product);
             test(&devices.runtime(), ranks);
         }
     }
 }
 
-/// Every operation; the tests of this file, by name.
+/// Makes a test of each operation, by name, and a function that runs all of them.
 macro_rules! operations {
     ($($test:ident: $function:ident;)*) => {
         $(#[test]
@@ -181,7 +181,7 @@ fn an_empty_part_lies_wherever_it_is_said_to() {
             assert_eq!(y.to_vec(&stream).wait()?, [2; 4]);
             comm.reduce_scatter_v(&x, y.slice_mut(..own)?, Sum, &parts, &stream)?.wait()?;
             assert_eq!(y.to_vec(&stream).wait()?, [2 + me as i32; 4]);
-            // Each sends to the other, and nothing to itself.
+            // Each rank sends to the other one, and nothing to itself.
             let (counts, places) = if me == 0 { ([0, 4], [FAR, 0]) } else { ([4, 0], [0, FAR]) };
             let parts = Partition::with_displacements(counts, places)?;
             comm.all_to_all_v(&x, &mut y, &parts, &parts, &stream)?.wait()?;
@@ -192,21 +192,21 @@ fn an_empty_part_lies_wherever_it_is_said_to() {
     }
 }
 
-/// The numbers of ranks for the tests below, which differ from those above only in the way to the
-/// functions. The sample tries several numbers of ranks with one length each, the full matrix all
-/// lengths with one number.
+/// Returns the numbers of ranks for the tests below. They differ from the tests above only in the
+/// way to the functions. The sample tries several numbers of ranks with one length each, and the
+/// full matrix tries all lengths with one number of ranks.
 fn some_ranks() -> &'static [u32] {
     if full() { &[3] } else { &[1, 2, 3, 8] }
 }
 
-/// The same on a table that has nothing but CANN's own functions: eight devices, no help with
-/// completion.
+/// Runs the same tests on a table that has only CANN's own functions: eight devices, and completion
+/// without counts of tasks.
 #[test]
 fn without_optional_entries() {
     everything_on(&without_extensions(), some_ranks());
 }
 
-/// The same on the symbols of shared libraries with CANN's names.
+/// Runs the same tests on the symbols of shared libraries with CANN's names.
 #[test]
 fn over_dlopened_libraries() {
     let runtime = Runtime::load_from(installed_emulator()).unwrap();

@@ -15,7 +15,7 @@ fn drop_communicator_in_flight() {
         let sums = runtime.run_ranks(2, |rank| {
             let stream = rank.device().stream()?;
             let mut comm = rank.communicator()?;
-            // Links are built, so that the next call returns before the peer has made its own.
+            // The links exist, so the next call returns before the peer has made its own call.
             comm.barrier(&stream)?.wait()?;
             let mut x = rank.device().upload(&vec![1i32; 50_000], &stream)?;
             if rank.index() == 1 {
@@ -50,8 +50,8 @@ fn forget_communicator_in_flight() {
     });
 }
 
-/// Nothing but the communicator connects the operations, which are long and short in turn and on
-/// two streams.
+/// Only the communicator connects the operations, which are long and short in turn and on two
+/// streams.
 #[test]
 fn operations_on_two_streams_are_ordered() {
     both_backends(|runtime| {
@@ -152,7 +152,7 @@ fn abort_ends_an_operation_in_flight() {
             comm.barrier(&stream)?.wait()?;
             gate.wait();
             if rank.index() == 1 {
-                // It never issues its half.
+                // This rank never issues its half of the operation.
                 gate.wait();
                 return Ok(());
             }
@@ -160,7 +160,7 @@ fn abort_ends_an_operation_in_flight() {
             let aborted = comm.abort_handle().abort();
             let outcome = work.wait_timeout(Duration::from_secs(20));
             let later = comm.barrier(&stream);
-            // Only now, so that a failure does not leave the other one waiting.
+            // The gate opens only now, so that a failure does not leave the other rank waiting.
             gate.wait();
             aborted?;
             assert!(outcome.is_err_and(|error| !error.is_timeout()));
@@ -192,7 +192,7 @@ fn communicators_are_send_and_sync() {
     both::<Rank>();
 }
 
-/// The future of two operations is run on another thread than the one that made it.
+/// The future of two operations runs on another thread than the one that made it.
 #[test]
 fn a_future_that_holds_a_communicator_goes_to_another_thread() {
     async fn two(mut comm: Communicator, stream: &Stream) -> hccl::Result<()> {
@@ -211,7 +211,8 @@ fn a_future_that_holds_a_communicator_goes_to_another_thread() {
         .unwrap();
 }
 
-/// One rank with a second device and a second runtime, and the text of its mistake.
+/// Runs a mistake on one rank with a second device and a second runtime, and returns the text of
+/// the error.
 fn refused(
     mistake: impl Fn(&mut Communicator, &Device, &Stream) -> Option<hccl::Error> + Sync,
 ) -> String {
@@ -342,14 +343,14 @@ fn a_communicator_of_somebody_else_is_used_and_left_alone() {
             theirs.barrier(&stream)?.wait()?;
             let mut x = rank.device().upload(&[1i32], &stream)?;
             for _ in 0..2 {
-                // SAFETY: `theirs` lives on, and issues nothing until the operations here are
+                // SAFETY: `theirs` lives longer, and issues nothing until the operations here are
                 // complete.
                 let mut comm = unsafe { Communicator::from_raw(rank.device(), theirs.as_raw())? };
                 assert_eq!((comm.rank(), comm.world_size()), (rank.index(), 2));
                 assert_eq!(comm.name(), theirs.name());
                 comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
             }
-            // This call would destroy the dropped communicators.
+            // This call would destroy dropped communicators.
             rank.device().memory_info()?;
             theirs.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
             x.to_vec(&stream).wait()
@@ -383,7 +384,7 @@ fn init_all_makes_one_communicator_for_each_device() {
 
 #[test]
 fn a_suspended_communicator_goes_on_after_it_has_resumed() {
-    // The A3 confirms with a code that means success, the A2 with success itself.
+    // The A3 confirms with a code that means success, and the A2 with the code 0.
     for product in products().into_iter().filter(|&it| it != Product::Ascend950) {
         let runtime = Devices::new(2).product(product).runtime();
         let sums = runtime.run_ranks(2, |rank| {
@@ -429,8 +430,8 @@ fn a_communicator_that_does_not_resume_stays_suspended() {
     assert_eq!(still.world_size(), 1);
 }
 
-/// The emulator remembers the last 64 failures of a stream: older ones have lost their details, and
-/// none has become a success.
+/// The emulator keeps the details of the last 64 failures of a stream. Older failures have lost
+/// their details, but none counts as a success.
 #[test]
 fn more_failures_than_the_backend_remembers_are_failures_all_the_same() {
     const MANY: usize = 100;
@@ -444,20 +445,20 @@ fn more_failures_than_the_backend_remembers_are_failures_all_the_same() {
             well.wait()?;
             gate.wait();
             if rank.index() == 1 {
-                // It never issues its half.
+                // This rank never issues its half of the operation.
                 gate.wait();
                 return Ok(());
             }
             let issued: hccl::Result<Vec<Work>> =
                 (0..MANY).map(|_| comm.barrier(&stream)).collect();
             let aborted = comm.abort_handle().abort();
-            // Before that a wait may end because of the abort alone.
+            // Before the last work is complete, a wait may end because of the abort alone.
             let last = issued.as_ref().ok().and_then(|works| works.last());
             while last.is_some_and(|work| !work.is_done()) {
                 std::thread::yield_now();
             }
             let synchronised = stream.synchronize();
-            // Only now, so that a failure does not leave the other one waiting.
+            // The gate opens only now, so that a failure does not leave the other rank waiting.
             gate.wait();
             let works = issued?;
             aborted?;
@@ -471,7 +472,7 @@ fn more_failures_than_the_backend_remembers_are_failures_all_the_same() {
                 }
             }
             well.wait()?;
-            // The stream goes on without the communicator.
+            // The stream continues without the communicator.
             while stream.synchronize().is_err() {}
             rank.device().zeros::<u8>(1, &stream)?.fill_zero(&stream)?.wait()
         })

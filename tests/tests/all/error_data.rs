@@ -15,7 +15,8 @@ use hccl::prelude::*;
 use hccl::{Error, ErrorKind, Result};
 use hccl_tests::{own_devices, runtime_with};
 
-/// How each of three ranks comes out of a closure that gets a communicator on which all have met.
+/// Runs a closure on three ranks with a communicator on which all have met, and returns the
+/// results.
 fn outcomes(
     body: impl Fn(&mut Communicator, &Stream, &Barrier) -> Result<()> + Sync,
 ) -> Vec<Result<()>> {
@@ -25,15 +26,15 @@ fn outcomes(
         let mut comm = rank.communicator()?;
         comm.barrier(&stream)?.wait()?;
         let outcome = body(&mut comm, &stream, &together);
-        // A rank that returns is gone for the others.
+        // A rank that returns counts as gone, so the ranks return together.
         together.wait();
         Ok(outcome)
     });
     ranks.unwrap()
 }
 
-/// The error of a wait that ends by its time limit, once only the ranks `late` are missing: the
-/// others may still be on their way.
+/// Waits until a wait ends by its time limit and only the ranks `late` are missing, and returns the
+/// error. The other ranks may arrive later than the first tries.
 fn timed_out(work: &hccl::Work, late: &[u32]) -> Error {
     let error = || work.wait_timeout(Duration::from_millis(100)).unwrap_err();
     let mut errors = std::iter::repeat_with(error).take(600);
@@ -60,7 +61,7 @@ fn a_mismatch_has_what_each_rank_has_called() {
         assert_eq!((peers.cause, peers.sequence), (Some(CommCause::Mismatch), 2));
         let claims = error.claims();
         assert_eq!(claims.len(), 2, "{claims:?}");
-        // It is found as soon as one of them and rank 2 are there.
+        // The error comes as soon as rank 2 and one of the ranks 0 and 1 have arrived.
         let mut sums = [&claims[0].ranks[..], &error.missing_ranks()].concat();
         sums.sort_unstable();
         assert_eq!(sums, [0, 1], "{error}");
@@ -166,8 +167,8 @@ fn a_mistake_leaves_the_communicator_as_it_was() {
     }
 }
 
-/// Rank 0 of three exchanges messages with ranks 1 and 2, and rank 2 does not make its call: before
-/// there are links, and after.
+/// Rank 0 of three exchanges messages with ranks 1 and 2, and rank 2 does not make its call. The
+/// test runs without links and with links.
 #[test]
 fn a_message_that_waits_too_long_has_the_rank_whose_side_is_missing() {
     let outcomes = outcomes(|comm, stream, together| {
@@ -182,7 +183,7 @@ fn a_message_that_waits_too_long_has_the_rank_whose_side_is_missing() {
                 assert_eq!(error.kind(), ErrorKind::Timeout, "linked {linked}: {error}");
                 let text = error.to_string();
                 assert!(text.contains("arrived: 0    missing: 2"), "{text}");
-                // No name of an entry that neither CANN nor this crate has.
+                // The text has no name of an entry that is neither CANN's nor this crate's.
                 assert!(!text.contains("ascendExt"), "{text}");
                 let ranks = &error.peers().unwrap().ranks;
                 assert_eq!(ranks[1].presence, Presence::Apart);
@@ -284,7 +285,7 @@ fn a_rank_that_is_missing_is_told_with_how_long_it_has_been_quiet() {
     }
 }
 
-/// The ranks may have issued collectives before.
+/// The test covers ranks that have issued collectives before, too.
 #[test]
 fn a_message_to_a_rank_that_is_gone_has_that_rank() {
     let runtime = runtime_with(2);
@@ -323,12 +324,12 @@ fn a_first_message_that_fails_by_a_time_limit_names_its_peer_alone() {
     assert_eq!(error.missing_ranks(), [2], "{error}");
 }
 
-/// The claims of an error: ranks with the text of their call.
+/// Returns the claims of an error: ranks with the text of their call.
 fn said(error: &Error) -> Vec<(Vec<u32>, String)> {
     error.claims().into_iter().map(|claim| (claim.ranks, claim.call.to_string())).collect()
 }
 
-/// Mismatches of operations that are no collectives, and of tables of counts.
+/// The mismatches are those of operations other than collectives, and of tables of counts.
 #[test]
 fn a_mismatch_of_anything_has_what_each_side_has_said() {
     let outcomes = |body: &(dyn Fn(&mut Communicator, &Stream) -> Result<()> + Sync)| {
@@ -344,13 +345,13 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
         }
     });
     let counts = outcomes(&|comm, stream| {
-        // Rank 1 believes that rank 0 has less.
+        // Rank 1 has a smaller count for rank 0.
         let counts = [if comm.rank() == 1 { 3 } else { 4 }, 2, 2];
         let x = comm.device().zeros::<f32>(counts[comm.rank() as usize], stream)?;
         let mut all = comm.device().zeros::<f32>(counts.iter().sum(), stream)?;
         comm.all_gather_v(&x, &mut all, &Partition::packed(counts)?, stream)?.wait()
     });
-    // Without links.
+    // Here the ranks have no links yet.
     let first_contact = Mutex::new(Vec::new());
     let failed = runtime_with(2).run_ranks(2, |rank| {
         let stream = rank.device().stream()?;
@@ -372,7 +373,7 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     ] {
         assert!(errors.len() >= 2, "{errors:?}");
         for error in errors {
-            // A rank that has a claim has come.
+            // A rank with a claim is not missing.
             let missing = error.missing_ranks();
             let has_come = |rank: &u32| !missing.contains(rank);
             let claims = error.claims();
@@ -388,8 +389,8 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     }
 }
 
-/// An error names the call as data too: one that was issued, one that was refused, and one without
-/// a number.
+/// The data of an error also names the call: one that was issued, one that was refused, and one
+/// without a number.
 #[test]
 fn an_error_says_what_was_called() {
     let runtime = runtime_with(2);

@@ -42,14 +42,14 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-/// The names that public modules show with `pub use`.
+/// Returns the names that public modules export with `pub use`.
 fn shown(files: &[SourceFile]) -> HashSet<&str> {
     let public = files.iter().filter(|file| file.is_public);
     let uses = public.flat_map(|file| file.text.split("\npub use ").skip(1));
     uses.filter_map(|text| text.split_once(';')).flat_map(|(names, _)| words(names)).collect()
 }
 
-/// The types that a line declares, or takes from another package of ours.
+/// Returns the types that a line declares, or re-exports from another package of ours.
 fn types(line: &str) -> Vec<&str> {
     // Macros indent by 8; a module within a file, `sealed`, by 4.
     let indent = line.len() - line.trim_start().len();

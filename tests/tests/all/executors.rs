@@ -1,7 +1,7 @@
-//! Ranks as tasks: nothing that is awaited holds the thread of its executor.
+//! Ranks as tasks: an awaited operation never holds the thread of its executor.
 //!
-//! Where a call blocked, the peers that it waits for would have no thread, and the test would end
-//! at a time limit.
+//! If a call blocked, the peers for which it waits would have no thread, and the test would end at
+//! a time limit.
 
 mod lives;
 
@@ -18,7 +18,7 @@ use hccl_examples::kernels::vadd;
 use hccl_tests::{Devices, both_with, from_the_left, own_devices, runtime_with};
 
 const RANKS: u32 = 8;
-/// Long enough for everything that ends by itself.
+/// A limit that is long enough for everything that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
 /// The time limit for a completion that cannot come yet.
 const SHORT: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ fn both(test: impl Fn(&Runtime)) {
 
 fn making(runtime: &Runtime, rank: u32, ranks: u32, root: &RootInfo) -> Pending<Communicator> {
     let builder = Communicator::builder().runtime(runtime).rank(rank);
-    // Devices have little memory here.
+    // The devices of these tests have little memory.
     let config = CommConfig::builder().buffer_mib(1).build();
     builder.world_size(ranks).root_info(root).config(config).build()
 }
@@ -38,8 +38,8 @@ fn root(runtime: &Runtime) -> RootInfo {
     RootInfo::new(&runtime.device(0).unwrap()).unwrap()
 }
 
-/// Waits for `future` on a thread that has nothing else to do; `None` when it was not ready after
-/// [`SHORT`].
+/// Waits for `future` on a thread that has nothing else to do. Returns `None` if it is not ready
+/// after [`SHORT`].
 fn within<T>(future: impl Future<Output = T>) -> Option<T> {
     within_limit(SHORT, future)
 }
@@ -47,8 +47,8 @@ fn within<T>(future: impl Future<Output = T>) -> Option<T> {
 fn within_limit<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut future = std::pin::pin!(future);
-    // A limit fires late when the thread is in a poll meanwhile. A poll that blocks does so each
-    // time, but one that another program takes the core from does not.
+    // A limit fires late if the thread is in a poll at that time. A poll that blocks delays it in
+    // every try, but a poll during which another program takes the core does not.
     for _ in 0..20 {
         let (since, mut polls) = (Instant::now(), Duration::ZERO);
         let measured = std::future::poll_fn(|context| {
@@ -65,12 +65,12 @@ fn within_limit<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T
     panic!("its polls take the whole time, again and again");
 }
 
-/// Something that one rank begins, and the other one later.
+/// An operation that one rank begins at once and the other rank later.
 type Begin<'a> = &'a dyn Fn(&mut Communicator, &Stream) -> BoxFuture<'static, hccl::Result<()>>;
 
 #[test]
 fn time_limits_fire_whatever_is_awaited() {
-    // Not `subset`, for which CANN waits for nobody.
+    // `subset` is missing, because CANN waits for no other rank in it.
     let begin: [(&str, Begin); 5] = [
         ("split", &|comm, _| comm.split(Some(0), 0).map_ok(drop).boxed()),
         ("connect_to", &|comm, _| comm.connect_to(&[1 - comm.rank()]).boxed()),
@@ -153,7 +153,7 @@ fn an_operation_that_nobody_awaits_any_more_goes_on() {
     });
 }
 
-/// Two ranks of which the second one issues when it is told.
+/// Makes two ranks, of which the second one issues only when the test does so.
 fn late(runtime: &Runtime, test: impl FnOnce([Communicator; 2], [Stream; 2])) {
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let comms = Communicator::init_all(&devices).wait().unwrap();
@@ -171,7 +171,7 @@ fn what_is_behind_a_first_operation_on_its_stream_waits_for_it_and_nothing_else_
             let mut copy = device.zeros::<i32>(1, &stream).unwrap();
             let behind = copy.copy_from(&x, &stream).unwrap();
             let second = zero.all_reduce_in_place(&mut copy, Sum, &stream).unwrap();
-            // Another stream of the device goes on.
+            // Another stream of the device continues.
             let aside = device.stream().unwrap();
             let y = device.upload(&[7], &aside).unwrap();
             assert_eq!(y.to_vec(&aside).wait().unwrap(), [7]);
@@ -200,7 +200,7 @@ fn a_replay_follows_first_operations_in_the_order_of_the_program() {
                 let capture = device.begin_capture()?;
                 comm.broadcast(&mut word, 2, &capture)?;
                 let mut graph = capture.end()?;
-                // Two that have no links, one behind the other, and the replay behind them.
+                // Two operations without links follow each other, and the replay follows them.
                 let x = device.upload(&[me], &stream)?;
                 let (mut y, mut z) = (device.zeros::<u32>(1, &stream)?, device.zeros(1, &stream)?);
                 comm.batch().send(&x, (me + 1) % 4).recv(&mut y, (me + 3) % 4).submit(&stream)?;
@@ -280,7 +280,7 @@ fn what_is_wrong_with_a_first_operation_comes_with_its_work() {
                 }
             }
         });
-        // A buffer that was given by value comes back.
+        // A buffer that was passed by value is returned.
         late(runtime, |[mut zero, mut one], [stream, other]| {
             let x = zero.device().upload(&[1.0f32; 4], &stream).unwrap();
             let room = zero.device().alloc::<f32>(8).unwrap();
@@ -291,7 +291,7 @@ fn what_is_wrong_with_a_first_operation_comes_with_its_work() {
             all.upload(&[3.0; 8], &stream).unwrap();
             assert_eq!(all.to_vec(&stream).wait().unwrap(), [3.0; 8]);
         });
-        // Nobody has the work: then the next call of the stream says it.
+        // If the work was dropped, the next call of the stream returns the error.
         late(runtime, |[mut zero, mut one], [stream, other]| {
             let mut x = zero.device().upload(&[1.0f32; 4], &stream).unwrap();
             drop(zero.all_reduce_in_place(&mut x, Sum, &stream).unwrap());
@@ -327,7 +327,8 @@ fn a_call_that_fails_leaves_the_order_of_its_stream() {
 
 #[test]
 fn what_a_first_operation_has_held_is_free_when_it_is_complete() {
-    // It counts the memory of devices, and without optional entries all tests have the same ones.
+    // The test counts the memory of devices, and without optional entries all tests use the same
+    // devices.
     alone!(beside);
     both(|runtime| {
         let device = runtime.device(0).unwrap();
@@ -428,7 +429,7 @@ fn communicators_in_another_order_on_another_device_are_made_before_the_time_lim
 
 #[test]
 fn a_communicator_that_nobody_awaits_any_more_is_made_and_dropped_and_its_peers_are_told() {
-    // Without the optional entries nobody can be told.
+    // Without the optional entries the peers get no report.
     let told = |runtime: &Runtime, comm: &mut Communicator| {
         if runtime.backend() == Backend::Emulator {
             let stream = comm.device().stream().unwrap();
@@ -462,14 +463,15 @@ fn a_rank_that_fails_ends_what_another_rank_awaits() {
             let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
                 let mut comm = rank.communicator()?;
                 if rank.index() == 1 {
-                    // When the other one waits already. No communicator goes, which would end the
-                    // wait too.
+                    // The other rank waits by then. The communicator is forgotten, because dropping
+                    // it would end the wait, too.
                     std::thread::sleep(SHORT);
                     std::mem::forget(comm);
                     return Err(Error::Invalid { operation: "test", problem: "as asked".into() });
                 }
                 let half = comm.split(Some(0), 0);
-                // On a worker of an executor as well.
+                // With `on_worker`, the future runs on another thread, as on a worker of an
+                // executor.
                 let half = match on_worker {
                     false => within_limit(LONG, half),
                     true => std::thread::spawn(|| within_limit(LONG, half)).join().unwrap(),
@@ -484,7 +486,8 @@ fn a_rank_that_fails_ends_what_another_rank_awaits() {
     });
 }
 
-/// The thread that awaits is not that of the rank, and nobody tells that a rank is gone.
+/// The thread that awaits is not that of the rank, and no dropped communicator reports that a rank
+/// is gone.
 #[test]
 fn a_rank_that_fails_ends_what_the_workers_of_another_rank_await() {
     type Await = fn(Communicator, Rank) -> BoxFuture<'static, hccl::Result<()>>;
@@ -510,7 +513,7 @@ fn a_rank_that_fails_ends_what_the_workers_of_another_rank_await() {
                 comm.connect().wait()?;
                 if rank.index() == 1 {
                     std::thread::sleep(SHORT);
-                    // Its end would be told.
+                    // Dropping the communicator would report the end of the rank.
                     std::mem::forget(comm);
                     return Err(Error::Invalid { operation: "test", problem: "as asked".into() });
                 }
@@ -539,7 +542,7 @@ fn a_kernel_that_talks_to_nobody_does_not_wait_for_first_operations() {
         let device = zero.device().clone();
         let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
         let mut sum = device.upload(&[1], &stream).unwrap();
-        // Rank 1 has not come.
+        // Rank 1 has not called the operation yet.
         let work = zero.all_reduce_in_place(&mut sum, Sum, &stream).unwrap();
         let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
         let tiling = vadd::VaddTiling { total: 32, tile: 16 };
@@ -558,7 +561,7 @@ fn a_kernel_that_talks_to_nobody_does_not_wait_for_first_operations() {
 
 #[test]
 fn communicators_that_nobody_awaits_any_more_leave_nothing_behind() {
-    // As above.
+    // The test counts the memory of devices, as the one above.
     alone!(beside);
     both(|runtime| {
         let devices = [0, 1].map(|index| runtime.device(index).unwrap());
@@ -575,7 +578,7 @@ fn communicators_that_nobody_awaits_any_more_leave_nothing_behind() {
         for _ in 0..3 {
             drop(Communicator::init_all(&devices));
         }
-        // It comes behind them, and dropped memory is freed on the way.
+        // These operations come after the dropped communicators, whose memory is freed in between.
         meet(Communicator::init_all(&devices).wait().unwrap());
         let since = Instant::now();
         while free() != before {

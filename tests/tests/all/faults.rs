@@ -1,5 +1,5 @@
-//! Emulated devices that are told to fail: which error the program sees on each side, and that all
-//! of it can be given back.
+//! Emulated devices with injected faults: the error that the program gets on each side, and the
+//! release of all resources afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ const RANKS: u32 = 3;
 /// The limit for failures that only a time limit reports.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// How long ranks wait for one another, for an operation on the device, and at all.
+/// Time limits of ranks: for connecting, for an operation on the device, and for a wait of the
+/// host.
 struct Limits {
     connect: Duration,
     exec: Duration,
@@ -27,8 +28,8 @@ const PATIENT: Limits = Limits {
     deadline: Duration::from_secs(120),
 };
 
-/// Runs three ranks with a fault; gives how each ended. Nobody is told when another one fails, so
-/// that each sees for itself.
+/// Runs three ranks with a fault, and returns how each ended. No rank gets a report of the failure
+/// of another one, so each must detect the fault itself.
 fn outcomes(
     fault: Fault,
     run: impl Fn(&Device, &mut Communicator) -> hccl::Result<()> + Sync,
@@ -85,11 +86,11 @@ fn outcomes_within(
         }
     }
     drop(runtime);
-    // In this process nobody else takes devices of these numbers.
+    // No other test of this process uses devices with these numbers.
     let set_device = ascend_emulator::table().aclrtSetDevice.unwrap();
     let since = Instant::now();
     for id in ids {
-        // SAFETY: takes a number.
+        // SAFETY: the call takes a number only.
         while unsafe { set_device(id) } == 0 {
             assert!(since.elapsed() < Duration::from_secs(20), "device {id} is not given back");
             std::thread::sleep(Duration::from_millis(5));
@@ -98,7 +99,7 @@ fn outcomes_within(
     outcomes
 }
 
-/// Sums, waits, and sums again: a fault at 2 hits the second.
+/// Sums, waits, and sums again. A fault at 2 hits the second sum.
 fn two_sums(device: &Device, comm: &mut Communicator) -> hccl::Result<()> {
     let stream = device.stream()?;
     let mut x = device.upload(&[1.0f32; 100], &stream)?;
@@ -108,8 +109,8 @@ fn two_sums(device: &Device, comm: &mut Communicator) -> hccl::Result<()> {
     Ok(())
 }
 
-/// The failure of an issued operation, with CANN's text. A rank that comes when the others know
-/// already gets the failure from the call.
+/// Asserts that an issued operation has failed, with CANN's text. A rank that comes after the
+/// failure gets it from the call.
 fn failed(outcome: &hccl::Result<()>, pieces: &[&str]) {
     let error = outcome.as_ref().unwrap_err();
     assert!(matches!(error, Error::Failed { .. } | Error::Call { .. }), "{error:?}");
@@ -137,7 +138,7 @@ fn a_delayed_rank_is_waited_for() {
 #[test]
 fn a_stopped_rank_times_out_on_both_sides() {
     alone!(beside);
-    // The rank itself waits until its deadline, with any tool.
+    // The faulty rank itself waits until its deadline, whatever it waits with.
     let deadline = Duration::from_secs(if slow() { 20 } else { 8 });
     let limits = Limits { exec: LIMIT, deadline, ..PATIENT };
     let outcomes = outcomes_within(limits, Fault::stop(2).at(2), two_sums);

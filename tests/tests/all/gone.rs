@@ -1,4 +1,4 @@
-//! The others learn at once that a rank goes, for each way to make a communicator.
+//! When a rank is gone, the other ranks get an error at once, for each way to make a communicator.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -8,11 +8,11 @@ use hccl::ErrorKind;
 use hccl::prelude::*;
 use hccl_tests::Devices;
 
-/// Far beyond a moment; a rank that does not learn of it would wait for longer.
+/// A limit far above the time of a report. A rank without a report would wait for longer.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The communicators of two ranks, made in each way; those in the second list are parts of those in
-/// the first.
+/// The communicators of two ranks, made in each way. Those in the second list are parts of those in
+/// the first one.
 type Pair = Vec<Communicator>;
 
 fn small() -> Runtime {
@@ -46,8 +46,8 @@ fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {
     ]
 }
 
-/// Rank 1 waits, and returns the error that it gets when rank 0 has gone in this way. Before the
-/// first contact, and after it.
+/// Makes rank 0 leave in this way, and asserts the error that the waiting rank 1 gets. Runs without
+/// links, and then with links.
 fn told(go: impl Fn(Communicator), says: &[&str]) {
     for linked in [false, true] {
         let runtime = small();
@@ -65,7 +65,7 @@ fn told(go: impl Fn(Communicator), says: &[&str]) {
             for piece in says {
                 assert!(text.contains(piece), "{way}, linked {linked}: {piece}: {text}");
             }
-            // It is a part that has gone: the whole goes on.
+            // Only the part is gone: the whole communicator still works.
             let mut whole = wholes.into_iter();
             if let (Some(mut zero), Some(mut one)) = (whole.next(), whole.next()) {
                 let other = zero.device().stream().unwrap();
@@ -89,7 +89,7 @@ fn a_rank_of_a_run_that_drops_its_communicator_is_gone_for_the_others() {
         comm.barrier(&stream)?.wait()?;
         if rank.index() == 0 {
             drop(comm);
-            // Its closure goes on until the other one knows.
+            // The closure runs until the other rank has got the error.
             let _ = told.lock().unwrap().recv_timeout(LONG);
             return Ok(String::new());
         }
@@ -102,7 +102,7 @@ fn a_rank_of_a_run_that_drops_its_communicator_is_gone_for_the_others() {
     assert!(text.contains("rank 0 is gone (it has dropped its communicator)"), "{text}");
 }
 
-/// Its values may be dropped in any order: the stream frees values that were dropped before it.
+/// The values may be dropped in any order: the stream frees values that were dropped before it.
 #[test]
 fn a_rank_of_a_run_that_fails_is_gone_for_the_others_with_its_reason() {
     let runtime = small();
@@ -123,7 +123,7 @@ fn a_rank_of_a_run_that_fails_is_gone_for_the_others_with_its_reason() {
                     return Ok(());
                 }
                 if !at_once {
-                    // The other one waits by then.
+                    // The other rank waits by then.
                     thread::sleep(Duration::from_millis(50));
                 }
                 if panics {
@@ -169,7 +169,7 @@ fn a_rank_that_panics_is_gone_for_the_others() {
     told(go, &["is gone", "its task or thread has panicked"]);
 }
 
-/// Its peers learn it after another thread has issued the operations that it had begun.
+/// The peers get the error after another thread has issued the operations that the rank had begun.
 #[test]
 fn a_rank_that_panics_behind_its_first_operation_is_gone_with_its_reason() {
     let runtime = small();
@@ -224,12 +224,13 @@ fn an_abort_says_who_has_aborted_what() {
     );
 }
 
-/// Communicators of somebody else, and each as this program has it.
+/// Makes communicators that belong to another owner, and a handle of this program for each.
 fn foreign(runtime: &Runtime) -> (Pair, [Communicator; 2]) {
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let owners = Communicator::init_all(&devices).wait().unwrap();
     let ours = [0, 1].map(|rank| {
-        // SAFETY: the owners issue nothing meanwhile, and no operation is in flight when they go.
+        // SAFETY: the owners issue nothing while the handles exist, and no operation is in flight
+        // when the owners are dropped.
         unsafe { Communicator::from_raw(&devices[rank], owners[rank].as_raw()) }.unwrap()
     });
     (owners, ours)
@@ -242,7 +243,7 @@ fn a_communicator_of_somebody_else_is_gone_when_its_owner_ends_it() {
     let (mut owners, [goes, mut stays]) = foreign(&runtime);
     let stream = stays.device().stream().unwrap();
     let work = stays.barrier(&stream).unwrap();
-    // Its owner may go on, and make another one of it.
+    // The owner still exists, and could make another handle.
     drop(goes);
     assert!(work.wait_timeout(Duration::from_millis(50)).unwrap_err().is_timeout());
     drop(owners.remove(0));
@@ -325,8 +326,7 @@ fn an_abort_of_the_whole_ends_its_parts_and_says_so() {
     }
 }
 
-/// The one that has captured it last is the one that leaves: a graph, or a capture that nobody
-/// ends.
+/// The rank leaves when the last of its owners is gone: a graph, or a capture that was never ended.
 #[test]
 fn a_graph_that_goes_after_its_communicator_takes_its_rank_along() {
     for is_ended in [true, false] {
@@ -342,7 +342,7 @@ fn a_graph_that_goes_after_its_communicator_takes_its_rank_along() {
                 let stream = stays.device().stream().unwrap();
                 let work = stays.barrier(&stream).unwrap();
                 drop(goes);
-                // Its graph could still bring it.
+                // The graph could still issue the operation.
                 let error = work.wait_timeout(Duration::from_millis(50)).unwrap_err();
                 assert!(error.is_timeout(), "{way}: {error}");
                 let dies = AssertUnwindSafe(move || {

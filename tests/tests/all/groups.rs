@@ -12,7 +12,7 @@ use hccl::prelude::*;
 use hccl::{Error, Result};
 use hccl_tests::{Devices, both_backends, products, runtime_with};
 
-/// All ranks, in the hands of one thread.
+/// All ranks, which one thread drives.
 struct World {
     devices: Vec<Device>,
     comms: Vec<Communicator>,
@@ -27,7 +27,7 @@ impl World {
         World { devices, comms, streams }
     }
 
-    /// A buffer for each rank.
+    /// Makes a buffer for each rank.
     fn upload(&self, data: impl Fn(i32) -> Vec<i32>) -> Vec<DeviceBuffer<i32>> {
         let ranks = self.devices.iter().zip(&self.streams).enumerate();
         ranks
@@ -41,7 +41,7 @@ impl World {
     }
 }
 
-/// The shares of the ranks.
+/// The parts, and the tables of counts, of the ranks.
 struct Shares {
     parts: Partition,
     to: [Partition; 2],
@@ -58,7 +58,7 @@ type Act = for<'env> fn(
 ) -> Result<()>;
 
 /// Every collective on two ranks, which send 0 to 7 and 10 to 17, with the elements that they
-/// receive; elements behind these stay unwritten.
+/// receive. Elements after these stay unwritten.
 const COLLECTIVES: &[(Act, [&[i32]; 2])] = &[
     (
         |on, _, send, recv, _| {
@@ -168,8 +168,8 @@ fn each_collective_from_one_thread() {
     });
 }
 
-/// Several operations of a communicator, which may be issued in another order; they are numbered in
-/// the order in which they were recorded.
+/// A communicator has several operations, which may be issued in another order. They are numbered
+/// in the order in which they were recorded.
 #[test]
 fn several_operations_of_each_rank() {
     both_backends(|runtime| {
@@ -196,7 +196,7 @@ fn several_operations_of_each_rank() {
     });
 }
 
-/// Messages, whichever comes first.
+/// The messages may be recorded in any order.
 #[test]
 fn messages_from_one_thread() {
     for product in products() {
@@ -222,8 +222,8 @@ fn messages_from_one_thread() {
     }
 }
 
-/// A panic, an error of the closure and a refused operation: nothing is called, and no number is
-/// taken.
+/// A panic, an error of the closure and a refused operation: no call is made, and no number is
+/// used.
 #[test]
 fn what_does_not_end_well_issues_nothing() {
     both_backends(|runtime| {
@@ -265,7 +265,7 @@ fn what_does_not_end_well_issues_nothing() {
     });
 }
 
-/// The group waits on the device for other streams' work with its buffers.
+/// The group waits on the device for the work of other streams with its buffers.
 #[test]
 fn a_group_comes_after_what_its_buffers_wait_for() {
     both_backends(|runtime| {
@@ -295,7 +295,7 @@ fn a_group_comes_after_what_its_buffers_wait_for() {
     });
 }
 
-/// CANN does not report failures at the end; the emulator does.
+/// CANN does not report failures at the end of a group, but the emulator does.
 #[test]
 fn a_failure_at_the_end_is_told() {
     let runtime = runtime_with(2);

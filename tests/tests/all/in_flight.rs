@@ -1,5 +1,5 @@
-//! Dropped, forgotten or left behind by a panic while the device works with it: every operation of
-//! a communicator.
+//! Values that are dropped, forgotten or left behind by a panic while the device uses them, for
+//! every operation of a communicator.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -63,7 +63,8 @@ const OPERATIONS: &[(&str, Act)] = &[
     }),
 ];
 
-/// Each rank reads the elements that the other one exposes, on a thread beside the stream.
+/// Makes an operator in which each rank reads the elements that the other one exposes, on a thread
+/// beside the stream.
 fn mesh_all_gather() -> Operator {
     Operator::all_gather("mesh_all_gather", |op, main| {
         let (n, peer) = (op.count(), 1 - op.rank());
@@ -80,7 +81,7 @@ fn mesh_all_gather() -> Operator {
     })
 }
 
-/// How everything but the destination ends.
+/// The way in which everything except the destination ends.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Dropped,
@@ -113,7 +114,7 @@ fn in_flight(rank: &Rank, act: Act, fate: Fate) -> Result<(Vec<i32>, Vec<i32>)> 
     let (device, me) = (rank.device(), rank.index());
     let (stream, other) = (device.stream()?, device.stream()?);
     let mut comm = rank.communicator()?;
-    // Once to the end; this builds links too.
+    // The operation runs once to its end, which also makes the links.
     let (x, mut y) = buffers(device, me, &stream)?;
     act(&mut comm, &x, &mut y, &stream)?.wait()?;
     let expected = y.to_vec(&stream).wait()?;

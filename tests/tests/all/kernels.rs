@@ -1,5 +1,5 @@
-//! Recording: the programs that the kernels of the examples become, and the records of every item
-//! of `hccl::kernel`.
+//! Recording: the programs of the examples' kernels, and the records of every item of
+//! `hccl::kernel`.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all kernels::` rewrites the texts.
 

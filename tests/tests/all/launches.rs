@@ -14,7 +14,7 @@ use hccl_tests::{is_loaded, own_devices, runtime_with};
 
 const RANKS: u32 = 4;
 
-/// Devices that look for races, where they can be made.
+/// Returns a runtime whose devices look for races, where such devices can be made.
 fn a3() -> Runtime {
     if is_loaded() {
         return runtime_with(RANKS as usize);
@@ -23,13 +23,13 @@ fn a3() -> Runtime {
     devices.product(Product::A3).checked(true).build().unwrap()
 }
 
-/// Safe programs have no findings.
+/// Asserts that there are no findings, because safe programs have none.
 fn nothing_found(runtime: &Runtime) {
     let findings: Vec<String> = runtime.findings().iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// A tiling struct with its communication filled in.
+/// Returns a tiling struct with its communication filled in.
 fn filled<T: Tiling>(mut tiling: T, operation: CmdType, group: &str) -> T {
     let config = Mc2CcTilingConfig::builder().group_name(group).op_type(operation);
     let config = config.source_type(DataType::F16);
@@ -68,7 +68,7 @@ fn run<T: Tiling + symbol::TilingArgument + Copy>(
             let x = rank.device().upload(&input(rank.index()), &stream)?;
             let mut y = rank.device().zeros::<f16>(output, &stream)?;
             let mut loaded = kernel.load(rank.device())?;
-            // Twice, so that the second one has to come after the first.
+            // The kernel is launched twice, and the second launch has to come after the first one.
             for _ in 0..2 {
                 let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
                 launch.input(&x).output(&mut y).submit(&stream)?.wait()?;
@@ -80,7 +80,7 @@ fn run<T: Tiling + symbol::TilingArgument + Copy>(
     results
 }
 
-/// Elements that tell ranks and places apart, as far as halves are exact.
+/// Returns elements that distinguish ranks and places, as far as halves are exact.
 fn numbered(rank: u32, count: u64) -> Vec<f16> {
     halves((0..count).map(|n| u64::from(rank) * 512 + n % 512))
 }
@@ -117,7 +117,7 @@ fn a_launch_behind_an_operation_without_links_does_not_block_and_keeps_its_place
         let tiling = filled(tiling, CmdType::AllToAll, comm.name());
         let first = comm.all_reduce_in_place(&mut flag, Sum, &stream).unwrap();
         let works = [0, 1].map(|_| {
-            // Dropped while its launch is to come.
+            // The kernel is dropped while its launch is still to come.
             let mut loaded = kernel.load(&device).unwrap();
             let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
             launch.input(&x).output(&mut blocks).submit(&stream).unwrap()
@@ -152,7 +152,7 @@ fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
         let mut loaded = kernel.load(&device).unwrap();
         one.all_reduce_in_place(&mut flag, Sum, &stream).unwrap();
         let mut works = Vec::new();
-        // The first one waits in line behind the sum, and the second one has another communicator.
+        // The first launch is queued after the sum, and the second one has another communicator.
         for comm in [&mut one, &mut two] {
             let tiling = all_to_all::AllToAllTiling { data_count: 128, ..Tiling::zeroed() };
             let tiling = filled(tiling, CmdType::AllToAll, comm.name());
@@ -161,7 +161,7 @@ fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
         }
         ranks.push((one, two, stream, blocks, works));
         if rank == 0 {
-            // Longer than a helper waits before it lets others pass.
+            // This is longer than a helper waits before it lets other operations pass.
             std::thread::sleep(std::time::Duration::from_millis(1200));
         }
     }
@@ -171,7 +171,8 @@ fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
     }
 }
 
-/// Links are made for each way in which kernels communicate, when all ranks have called for them.
+/// The links for each way in which kernels communicate are made when all ranks have called for
+/// them.
 #[test]
 fn the_first_launch_on_a_communicator_does_not_wait_for_the_other_ranks() {
     let kernel = all_to_all::all_to_all_custom::record().unwrap();
@@ -202,7 +203,7 @@ fn the_first_launch_on_a_communicator_does_not_wait_for_the_other_ranks() {
         launch.input(&x).output(&mut sum).submit(stream).unwrap();
         sum
     };
-    // The second one comes when nothing is under way any more.
+    // The second kernel comes when nothing is in flight any more.
     for (launch, expected) in [(transpose, transposed(128)), (sum, summed())] {
         let launched = comms.iter_mut().zip(0..).map(|(comm, rank)| {
             let stream = comm.device().stream().unwrap();
@@ -230,7 +231,7 @@ fn all_to_all_in_rounds_gives_the_same() {
     assert_eq!(found, transposed(356));
 }
 
-/// Each rank's part of the sum.
+/// Returns each rank's part of the sum.
 fn summed() -> Vec<Vec<f16>> {
     let sums = halves((0..1200).map(|n| (0..4).map(|rank| rank + n % 100).sum()));
     sums.chunks(300).map(<[f16]>::to_vec).collect()
@@ -260,7 +261,7 @@ fn reduce_scatter_in_rounds_gives_the_same() {
     assert_eq!(run(&kernel, tiling, CmdType::ReduceScatter, small, 300), summed());
 }
 
-/// The uneven blocks of four ranks from the documents.
+/// The uneven blocks of four ranks are those of the documents.
 #[test]
 fn all_to_all_v_moves_blocks_of_different_lengths() {
     const SEND: [[u64; 4]; 4] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];
@@ -399,7 +400,7 @@ fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
     nothing_found(&runtime);
 }
 
-/// Kernels are dropped at once, with launches in flight too.
+/// Kernels are dropped at once, also with launches in flight.
 #[test]
 fn a_kernel_may_be_dropped_while_it_runs() {
     let runtime = runtime_with(1);

@@ -1,4 +1,4 @@
-//! Liveness: a call waits only for the events that it needs, so the rest of the program goes on.
+//! Liveness: a call waits only for the events that it needs, so the rest of the program continues.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use hccl::{Event, Graph, Result};
 use hccl_tests::{both_backends, own_devices, runtime_with};
 
 const MIB: usize = 1 << 20;
-/// Long enough for everything that ends by itself.
+/// A limit that is long enough for everything that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
 
-/// One device with so much memory.
+/// Makes one device with this many bytes of memory.
 fn device_of(bytes: usize) -> Device {
     let builder = own_devices().devices(1).memory(bytes as u64).deadline(LONG);
     builder.build().unwrap().device(0).unwrap()
 }
 
-/// A stream that does nothing until the sender is dropped.
+/// Makes a stream that does nothing until the sender is dropped.
 fn gated(device: &Device) -> (Stream, mpsc::Sender<()>) {
     let stream = device.stream().unwrap();
     let (open, gate) = mpsc::channel::<()>();
@@ -29,7 +29,7 @@ fn gated(device: &Device) -> (Stream, mpsc::Sender<()>) {
 fn threads_that_allocate_beside_each_other_wait_for_what_was_dropped() {
     for threads in [2, 3, 8] {
         let device = device_of(64 * MIB);
-        // As much as three quarters of the memory is ever alive.
+        // At most three quarters of the memory are in use at a time.
         let bytes = 48 * MIB / threads;
         std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -51,7 +51,7 @@ fn memory_that_is_complete_is_found_beside_memory_that_is_in_use() {
         let device = device_of(64 * MIB);
         let (blocked, gate) = gated(&device);
         let stream = device.stream().unwrap();
-        // Whichever is dropped first.
+        // The order of the drops does not matter.
         let mut held = Some(device.zeros::<u8>(20 * MIB, &blocked).unwrap());
         let mut free = Some(device.zeros::<u8>(20 * MIB, &stream).unwrap());
         stream.host_fn(|| std::thread::sleep(Duration::from_millis(100))).unwrap();
@@ -94,7 +94,7 @@ fn memory_that_cannot_come_is_refused_at_once() {
     assert!(matches!(error, hccl::Error::OutOfMemory { .. }), "{error}");
     assert!(began.elapsed() < LONG / 2, "nothing was dropped");
     drop(kept);
-    // In use until the deadline.
+    // The memory is in use until the deadline.
     device.runtime().set_deadline(Duration::from_millis(200));
     let (stream, gate) = gated(&device);
     drop(device.zeros::<u8>(40 * MIB, &stream).unwrap());
@@ -154,7 +154,7 @@ fn readers(linked: bool) {
                 }
                 let mut x = device.zeros::<i32>(10, &stream)?;
                 if rank.index() == 1 {
-                    // The other rank must have read before this one comes.
+                    // The other rank must have read before this one issues its collective.
                     may_come.lock().unwrap().recv_timeout(LONG).unwrap();
                     return comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait();
                 }
@@ -164,7 +164,7 @@ fn readers(linked: bool) {
                 let work = y.upload(&[7; 100], &stream)?;
                 let event = stream.record()?;
                 let contact = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
-                // Its readers do not wait for a later event.
+                // The readers of the work do not wait for a later event.
                 stream.record()?;
                 read(device, &y, &event, &work)?;
                 assert!(!contact.is_done(), "the other rank has not come");
@@ -240,7 +240,7 @@ fn what_lies_before_a_first_contact_does_not_wait_for_one_of_another_stream() {
             first.all_reduce_in_place(&mut x, Sum, &other)?;
             stream.host_fn(|| std::thread::sleep(Duration::from_millis(20)))?;
             y.upload(&[7; 10], &stream)?;
-            // Behind the one on the other stream.
+            // This operation follows the one on the other stream.
             let contact = second.all_reduce_in_place(&mut x, Sum, &stream)?;
             assert_eq!(y.to_vec(&device.stream()?).wait()?, [7; 10]);
             if rank.index() == 0 {
@@ -253,7 +253,7 @@ fn what_lies_before_a_first_contact_does_not_wait_for_one_of_another_stream() {
     });
 }
 
-/// A graph that doubles a sum over both ranks, its stream and its memory.
+/// Makes a graph that doubles a sum over both ranks, with its stream and its memory.
 fn graph_of(rank: &Rank) -> Result<(Graph, Stream, DeviceBuffer<f32>)> {
     let (device, stream) = (rank.device(), rank.device().stream()?);
     let mut comm = rank.communicator()?;
@@ -272,7 +272,7 @@ fn a_graph_that_leaves_its_run_replays() {
                 if !split {
                     return graph_of(&rank);
                 }
-                // Of a part, whose whole is gone too.
+                // The graph uses a part of a communicator whose whole is dropped, too.
                 let (device, stream) = (rank.device(), rank.device().stream()?);
                 let mut whole = rank.communicator()?;
                 let mut part = whole.split(Some(0), 0).wait()?.unwrap();

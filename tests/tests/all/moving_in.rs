@@ -1,5 +1,5 @@
-//! The chapters for users of other libraries: hccl has the functions that their tables list, and
-//! each way to divide a model has the cost that its page gives.
+//! Tests the chapters for users of other libraries: hccl has the functions that their tables list,
+//! and each way to divide a model has the cost on its page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -22,12 +22,12 @@ fn page(path: &str) -> String {
     fs::read_to_string(repository().join("docs/src").join(path)).expect("the page is there")
 }
 
-/// The texts between backticks.
+/// Returns the texts between backticks.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The cells below the heads for which `is_wanted` says so, of all tables of a page.
+/// Returns the cells below the headings for which `is_wanted` is true, of all tables of a page.
 fn cells(page: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<&str> {
     let (mut found, mut wanted) = (Vec::new(), None::<Vec<usize>>);
     for line in page.lines() {
@@ -59,7 +59,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-/// Whether a source has a public item of this name.
+/// Returns whether a source has a public item of this name.
 fn declares(source: &str, name: &str) -> bool {
     let kinds = ["fn", "struct", "enum", "trait", "type", "mod", "unsafe"];
     source.lines().filter(|line| line.contains(name)).map(str::trim_start).any(|line| {
@@ -69,7 +69,7 @@ fn declares(source: &str, name: &str) -> bool {
     })
 }
 
-/// Whether it is a path such as `Type::method`, `module::function` or `Type` that exists.
+/// Returns whether a path such as `Type::method`, `module::function` or `Type` exists.
 fn exists(path: &str, sources: &[String]) -> bool {
     let path = path.split("::<").next().expect("a first part");
     match path.rsplit_once("::") {
@@ -82,20 +82,20 @@ fn exists(path: &str, sources: &[String]) -> bool {
     }
 }
 
-/// Code in the columns of hccl that is not the name of an item there.
+/// Code in the columns of hccl that is not the name of an item of hccl.
 const OTHERS: [&str; 14] = [
-    // Made by macros.
+    // Items that macros make.
     "Sum",
     "Prod",
     "Max",
     "Min",
-    // Rust and its crates.
+    // Names of Rust and its crates.
     "None",
     "join_all",
     "select",
     "std::time::Instant",
     "tracing",
-    // Other libraries.
+    // Names of other libraries.
     "Comm",
     "MPI_Ssend",
     "MPI_UNDEFINED",
@@ -141,7 +141,7 @@ fn each_chapter_has_every_collective() {
     }
 }
 
-/// The operations that ranks report to `tracing` when they issue them: name and elements.
+/// A subscriber that collects the operations that ranks report to `tracing`: names and elements.
 #[derive(Default)]
 struct Issued(Mutex<BTreeMap<String, u64>>);
 
@@ -175,7 +175,7 @@ impl<S: Subscriber> Layer<S> for &'static Issued {
     }
 }
 
-/// Runs a step on two ranks, and gives the elements of each kind of operation that rank 1 has
+/// Runs a step on two ranks, and returns the elements of each kind of operation that rank 1 has
 /// issued.
 fn issued(
     step: impl Fn(&mut Communicator, &Stream) -> hccl_train::Result<()> + Sync,
@@ -196,8 +196,8 @@ fn counts<const N: usize>(of: [(&str, u64); N]) -> BTreeMap<String, u64> {
     of.map(|(name, count)| (name.to_owned(), count)).into()
 }
 
-/// The page's table, with two ranks and a model of 100 parameters: a count is that of a rank's
-/// part.
+/// The values are those of the page's table, for two ranks and a model of 100 parameters. A count
+/// is that of a rank's part.
 #[test]
 fn each_way_to_divide_a_model_moves_what_the_page_says() {
     const LAYERS: [usize; 4] = [40, 20, 10, 30];
@@ -233,7 +233,7 @@ fn each_way_to_divide_a_model_moves_what_the_page_says() {
         }
         Ok(())
     });
-    // 100 forward, and backward all but the last two layers, in two parts.
+    // Forward there are 100 parameters, and backward all but the last two layers, in two parts.
     assert_eq!(layers, counts([("reduce_scatter", 50), ("all_gather", (100 + 60) / 2)]));
 
     let tensor = issued(|comm, stream| {
@@ -256,11 +256,12 @@ fn each_way_to_divide_a_model_moves_what_the_page_says() {
         let mut pipeline = Pipeline::<f32>::new(24, comm, stream)?;
         pipeline.step(3, comm, stream, |_| 24, |_, _| Ok::<_, Error>(vec![1.0; 24]))
     });
-    // The last of two stages: three come forward, three go back, in batches of one message or two.
+    // This is the last of two stages. Three messages come forward and three go back, in batches of
+    // one or two messages.
     assert_eq!(pipeline, counts([("batch", 2 * 3)]));
 }
 
-/// How much less device memory is free after `make`, on one of two ranks.
+/// Returns how much less device memory is free after `make`, on one of two ranks.
 fn taken<T>(make: impl Fn(&mut Communicator, &Stream) -> hccl_train::Result<T> + Sync) -> usize {
     let runtime = hccl_tests::runtime_with(2);
     let taken = runtime.run_ranks(2, |rank| -> hccl_train::Result<usize> {
@@ -282,7 +283,7 @@ fn the_buffers_of_hccl_train_take_what_the_page_says() {
     const L: usize = 1 << 18;
     let (p, n) = (2 * L, 2);
     let lengths = [L, L];
-    // An allocation is rounded up, by less than this.
+    // An allocation is rounded up by less than this.
     let is_about = |taken: usize, expected: usize| {
         assert!((expected..expected + (1 << 14)).contains(&taken), "{taken}, not {expected}");
     };

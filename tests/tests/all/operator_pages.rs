@@ -13,14 +13,14 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
 }
 
-/// The page has this block, of this language.
+/// Asserts that the page has this block, in this language.
 #[track_caller]
 fn has(page: &str, language: &str, block: &str) {
     let fenced = format!("```{language}\n{}\n```", block.trim_end());
     assert!(page.contains(&fenced), "the page lacks this block:\n{fenced}");
 }
 
-/// A function of an example with its comment, as it stands there.
+/// Returns a function of an example with its comment, as the source has it.
 fn function(source: &str, name: &str) -> String {
     let lines: Vec<&str> = source.lines().collect();
     let at = lines.iter().position(|line| line.starts_with(&format!("pub fn {name}(")));
@@ -106,7 +106,7 @@ fn one_notify_for_all_slices_is_found_as_the_page_says() {
     );
     let nothing = Operator::other("middle", 0, 0, |_, main| middle(main));
     let report = nothing.record::<f32>(1, 0).unwrap().check();
-    // The page has the lines of its own block, the test those of this file.
+    // The page has the lines of its own block, and the report has those of this file.
     let text = report
         .to_string()
         .lines()

@@ -1,4 +1,4 @@
-//! Communication operators of one's own, run on the emulator.
+//! Custom communication operators, run on the emulator.
 
 pub mod algorithms;
 mod data;

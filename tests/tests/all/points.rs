@@ -1,6 +1,6 @@
-//! Random programs of events. They record, await and forget points in streams, while communicators
-//! are made, connected, divided, aborted and dropped in flight, and streams come and go. Every rank
-//! has a model of its buffers' contents.
+//! Random programs of events. They record, await and forget points in streams. In the meantime
+//! communicators are made, connected, divided, aborted and dropped in flight, and streams are made
+//! and dropped. Every rank has a model of its buffers' contents.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times
 //! as much, and `HCCL_TEST_SEED=n` repeats the program with that number.
@@ -20,8 +20,8 @@ const LEN: usize = 3000;
 const BUFFERS: usize = 3;
 const STEPS: usize = 30;
 
-/// An event, whether its stream has reached it, and the `Work` of the operation before it, if it is
-/// kept.
+/// An event, whether its stream has reached it, and the `Work` of the operation before it, if that
+/// is kept.
 struct Point {
     event: Event,
     reached: Arc<AtomicBool>,
@@ -31,12 +31,12 @@ struct Point {
 /// One rank.
 struct Player<'a> {
     rank: &'a Rank,
-    /// Whether the backend tells the others of an abort. Where it does not, they wait for its time
-    /// limits.
+    /// Whether the backend reports an abort to the other ranks. If it does not, they wait until its
+    /// time limits.
     tells: bool,
-    /// Draws the actions, the same on all ranks.
+    /// Chooses the actions, which are the same on all ranks.
     all: Rng,
-    /// Draws choices that do not change the contents of buffers.
+    /// Chooses everything that does not change the contents of buffers.
     own: Rng,
     /// The model: the contents of each buffer of each rank.
     world: Vec<[i32; BUFFERS]>,
@@ -58,7 +58,7 @@ impl<'a> Player<'a> {
         Ok(Player { rank, tells, all, own, world, streams, buffers, comms, points: Vec::new() })
     }
 
-    /// The next step of all ranks.
+    /// Runs the next step of all ranks.
     fn step(&mut self) -> Result<()> {
         let Player { rank, tells, all, own, world, streams, buffers, comms, .. } = self;
         let (device, index) = (rank.device(), rank.index() as usize);
@@ -81,7 +81,7 @@ impl<'a> Player<'a> {
                 second.copy_from(&*first, stream)?
             }
             8..10 => {
-                // The old one goes in flight.
+                // The old communicator is dropped in flight.
                 *comm = rank.communicator()?;
                 return Ok(());
             }
@@ -113,7 +113,7 @@ impl<'a> Player<'a> {
                 return abort(rank, aborts, linked, own);
             }
             _ => {
-                // Replaces a stream; the work of the dropped one goes on.
+                // This replaces a stream. The work of the dropped one continues.
                 let new = device.stream()?;
                 let at = own.usize(0..streams.len());
                 drop(std::mem::replace(&mut streams[at], new));
@@ -131,8 +131,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// An action that changes no buffer: it sets points, or waits for them on the host or on other
-    /// streams.
+    /// Does something that changes no buffer: sets points, or waits for them on the host or on
+    /// other streams.
     fn point(&mut self) -> Result<()> {
         let Player { rank, own, world, streams, buffers, points, .. } = self;
         let stream = &streams[own.usize(0..streams.len())];
@@ -188,7 +188,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// One rank aborts a communicator that all use, on streams that nothing else is on.
+/// Aborts a communicator on one rank while all ranks use it, on streams that nothing else uses.
 fn abort(rank: &Rank, aborts: bool, linked: bool, own: &mut Rng) -> Result<()> {
     let device = rank.device();
     let [stream, other] = [device.stream()?, device.stream()?];
@@ -200,12 +200,12 @@ fn abort(rank: &Rank, aborts: bool, linked: bool, own: &mut Rng) -> Result<()> {
     let y = device.upload(&[5; LEN], &stream)?;
     let event = stream.record()?;
     if aborts {
-        // Before its own part, or behind it.
+        // The abort comes before or after the rank's own part of the operation.
         let work = own.bool().then(|| comm.all_reduce_in_place(&mut x, Sum, &stream));
         comm.abort()?;
         drop(work);
     } else {
-        // The other may have aborted it already.
+        // The other rank may have aborted the communicator already.
         if let Ok(work) = comm.all_reduce_in_place(&mut x, Sum, &stream) {
             // Earlier operations are not affected by its outcome.
             other.wait_event(&event)?;

@@ -1,6 +1,6 @@
-//! Random programs on devices with little memory: buffers, communicators and graphs come and go
-//! while operations are in flight, also after the run. Every rank has a model of the buffers of all
-//! ranks, and compares each download with it.
+//! Random programs on devices with little memory. Buffers, communicators and graphs are made and
+//! dropped while operations are in flight, also after the run. Every rank has a model of the
+//! buffers of all ranks, and compares each download with it.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is a hundred times
 //! as much, and `HCCL_TEST_SEED=n` repeats the program with that number.
@@ -13,13 +13,13 @@ use hccl::prelude::*;
 use hccl::{Download, Graph, Result};
 use hccl_tests::{full, own_devices, without_extensions};
 
-/// Buffers are all of one size, a MiB, so that memory does not fall to pieces.
+/// All buffers have the same size, a MiB, so that memory is not fragmented.
 const LEN: usize = 1 << 18;
 /// A buffer is a few runs of equal numbers.
 type Values = [i32; 4];
 const BUFFERS: usize = 5;
-/// Never more than six buffers are alive on a device, one of them for a moment, and a few bytes go
-/// with each.
+/// The memory of a device in bytes. At most six buffers exist at a time, one of them for a moment,
+/// and each needs a few more bytes.
 const MEMORY: u64 = (7 << 20) + 4096;
 const STEPS: usize = 40;
 
@@ -48,15 +48,15 @@ fn data(values: Values) -> Vec<i32> {
 /// One rank.
 struct Player {
     index: usize,
-    /// Draws the actions, the same on all ranks.
+    /// Chooses the actions, which are the same on all ranks.
     all: Rng,
-    /// Draws choices that do not change the contents of buffers.
+    /// Chooses everything that does not change the contents of buffers.
     own: Rng,
     world: World,
     streams: Vec<Stream>,
     buffers: Vec<DeviceBuffer<i32>>,
     comms: Vec<Communicator>,
-    /// Each sums up a buffer, and copies it to a second one.
+    /// Each graph sums up a buffer, and copies it to a second one.
     graphs: [Option<(Graph, [usize; 2])>; 2],
     downloads: Vec<(Download<i32>, Values)>,
 }
@@ -75,7 +75,7 @@ impl Player {
         Ok(Player { index, all, own, world, streams, buffers, comms, graphs, downloads })
     }
 
-    /// The next step of all ranks. `rank` is there in the run only, after which they replay.
+    /// Runs the next step of all ranks. After the run `rank` is `None`, and the ranks only replay.
     fn step(&mut self, rank: Option<&Rank>) -> Result<()> {
         let Player { index, all, own, world, streams, buffers, comms, graphs, .. } = self;
         let stream = &streams[own.usize(0..streams.len())];
@@ -93,7 +93,7 @@ impl Player {
                 let ranks = world.iter_mut().enumerate();
                 ranks.for_each(|(rank, buffers)| buffers[place] = renewed(value, rank));
                 let new = stream.device().upload(&data(world[*index][place]), stream)?;
-                // The memory goes before the graphs that use it, or behind them.
+                // The memory is dropped before or after the graphs that use it.
                 let old = std::mem::replace(first, new);
                 let _old = own.bool().then_some(old);
                 for graph in graphs {
@@ -114,7 +114,7 @@ impl Player {
                 comm.all_reduce_in_place(first, Sum, stream)?
             }
             (10..12, Some((rank, comm))) => {
-                // Its first operation makes the links.
+                // The first operation of the new communicator makes the links.
                 *comm = rank.communicator()?;
                 return Ok(());
             }
@@ -140,7 +140,7 @@ impl Player {
         }
     }
 
-    /// Reads a buffer on any stream, and takes memory for a moment.
+    /// Reads a buffer on any stream, and allocates memory for a moment.
     fn look(&mut self) -> Result<()> {
         let Player { own, streams, buffers, .. } = self;
         let [stream, other] = [(); 2].map(|()| &streams[own.usize(0..streams.len())]);
@@ -159,7 +159,7 @@ impl Player {
         Ok(())
     }
 
-    /// Ends a rank after the run: it replays, and drops its handles in an order of its own.
+    /// Ends a rank after the run: it replays graphs, and drops its handles in an order of its own.
     fn end(mut self) -> Result<()> {
         for _ in 0..STEPS / 4 {
             self.step(None)?;
@@ -193,7 +193,7 @@ fn program(runtime: &Runtime, seed: u64) -> Result<()> {
             player.step(Some(&rank))?;
             player.look()?;
         }
-        // Graphs do not need them.
+        // The graphs do not need the communicators.
         player.comms.truncate(player.own.usize(0..3));
         Ok(player)
     })?;

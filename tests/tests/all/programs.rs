@@ -1,7 +1,7 @@
-//! Compares random programs with a sequential interpreter. They have every operation of
-//! communicators of random ranks in random orders, with buffers that are parts of larger ones, on
-//! several streams, awaited or not. At the end each bit of every buffer of every rank is compared,
-//! also bits that no operation should have touched.
+//! Compares random programs with a sequential interpreter. The programs contain every operation of
+//! communicators of random ranks in random orders. Their buffers are parts of larger ones. They run
+//! on several streams, awaited or not. At the end each bit of every buffer of every rank is
+//! compared, also bits that no operation should have touched.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is five thousand
 //! programs. A program that fails is shrunk and printed; `HCCL_TEST_SEED=n` repeats the one with
@@ -28,10 +28,10 @@ use shrink::{Failure, attempt, shrink};
 const PRODUCTS: [Product; 3] = [Product::A2, Product::A3, Product::Ascend950];
 const MOST_RANKS: usize = 17;
 
-/// Devices for any program of a product.
+/// Returns devices for any program of a product.
 fn devices(product: Product) -> Runtime {
-    // Nothing here takes long, unless something hangs, or much memory: a sanitizer leaves few
-    // addresses.
+    // Nothing here takes long, unless something hangs. The memory is small, because a sanitizer
+    // leaves few addresses.
     let limit = Duration::from_secs(30);
     let options = own_devices().devices(MOST_RANKS).memory(1 << 30).product(product);
     let options = options.connect_timeout(limit).exec_timeout(limit).deadline(limit);
@@ -64,7 +64,7 @@ fn programs_do_what_the_interpreter_does() {
     }
 }
 
-/// A few of them on eight devices of another backend.
+/// Runs a few programs on eight devices of another backend.
 fn on_backend(fresh: impl Fn() -> Runtime) {
     let runtime = fresh();
     let product = runtime.product().expect("a product");

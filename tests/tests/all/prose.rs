@@ -1,12 +1,13 @@
-//! Checks how comments and Markdown are written, as far as a program can.
+//! Checks the style of comments and Markdown, as far as a program can.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const COLUMNS: usize = 100;
 
-/// Sources of kernels, because tests compare their lines and comments with printed texts; and
-/// programs that must not compile, because they begin with the messages of the compiler.
+/// Paths that are not checked: sources of kernels, because tests compare their lines and comments
+/// with printed texts, and programs that must not compile, because they begin with the messages of
+/// the compiler.
 const LEFT_OUT: [&str; 4] = [
     "program/testing/src/kernels",
     "program/testing/src/kernels.rs",
@@ -14,11 +15,11 @@ const LEFT_OUT: [&str; 4] = [
     "tests/ui",
 ];
 
-/// A line of prose, and where it is.
+/// A line of prose, and its place.
 struct ProseLine {
     file: PathBuf,
     number: usize,
-    /// Its characters, with indentation and the marker of the comment.
+    /// The number of its characters, with indentation and the marker of the comment.
     length: usize,
     text: String,
 }
@@ -48,7 +49,7 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of prose of all files: no code, no tables.
+/// Returns the lines of prose of all files, without code and tables.
 fn prose() -> Vec<ProseLine> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = Vec::new();
@@ -68,7 +69,7 @@ fn prose() -> Vec<ProseLine> {
                 }
                 _ => line,
             };
-            // Indented code.
+            // This is indented code.
             let is_indented = is_rust && text.starts_with("     ");
             let text = text.trim();
             if text.starts_with("```") {
@@ -90,7 +91,7 @@ fn list<'a>(lines: impl Iterator<Item = &'a ProseLine>) -> String {
 #[test]
 fn comments_and_pages_wrap_at_100_columns() {
     let lines = prose();
-    // A link cannot be wrapped, nor a line that is one command.
+    // A link cannot be wrapped, and neither can a line that is one command.
     let is_link = |it: &ProseLine| it.text.contains("](") || it.text.contains("://");
     let is_command = |it: &ProseLine| {
         let text = it.text.trim_end_matches(['.', ':', ';', ',']);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hccl::prelude::*;
 use hccl_tests::{both_backends, own_devices};
 
-/// A file that goes with it.
+/// A file that is removed together with this value.
 struct TableFile(PathBuf);
 
 impl Drop for TableFile {
@@ -15,11 +15,12 @@ impl Drop for TableFile {
     }
 }
 
-/// A table of one server with `ranks` devices.
+/// Makes a table of one server with `ranks` devices.
 fn table(name: &str, ranks: u32) -> TableFile {
     let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
     let devices: Vec<_> = (0..ranks).map(device).collect();
-    // Tables that say the same meet, also those of another process that runs these tests.
+    // Ranks with equal tables meet, also those of another process that runs these tests. So the
+    // name is unique.
     let text = format!(
         "{{\"version\": \"1.0\", \"status\": \"completed\", \"server_count\": \"1\", \
          \"server_list\": [{{\"server_id\": \"{name}-{}\", \"device\": [{}]}}]}}",
@@ -59,8 +60,8 @@ fn ranks_of_a_table_compute_together_and_meet_again() {
             });
             assert_eq!(sums.unwrap(), [(3, 1), (3, 1)]);
         }
-        // The first operation of a communicator is called by a helper thread, which may be behind
-        // with its own last steps when the operation is complete.
+        // A helper thread calls the first operation of a communicator. Its own last steps may still
+        // run when the operation is complete.
         let again_and_again = runtime.run_ranks(2, |rank| {
             let (stream, index) = (rank.device().stream()?, rank.index());
             for _ in 0..200 {

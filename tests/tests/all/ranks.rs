@@ -1,4 +1,4 @@
-//! Runs of several ranks: their results, and that no rank waits for one that has gone.
+//! Runs of several ranks: their results, and that no rank waits for a rank that is gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl_tests::{both_backends, runtime_with, without_extensions};
 
-/// Far below every time limit of the emulator and of `hccl`, and far above the time that a busy
-/// machine needs.
+/// A time far below every time limit of the emulator and of `hccl`, and far above the time that a
+/// busy machine needs.
 const SOON: Duration = Duration::from_secs(100);
 
 /// Runs ranks of which one fails. Returns the rank that the error names, and its text.
@@ -42,7 +42,7 @@ fn an_abort_of_another_rank_gives_way_to_its_error() {
             return comm.barrier(&stream)?.wait();
         }
         comm.abort()?;
-        // The other one ends first.
+        // The other rank ends first.
         std::thread::sleep(Duration::from_millis(200));
         problem("bad data")
     });
@@ -55,11 +55,11 @@ fn an_error_about_another_rank_gives_way_to_the_error_of_that_rank() {
     let told = Barrier::new(2);
     let (rank, text) = first_failure(&runtime, 3, |rank| -> hccl::Result<()> {
         match rank.index() {
-            // It sees rank 1 go before anybody knows why.
+            // This rank sees that rank 1 is gone before the reason is known.
             0 => Err(hccl::Error::RankGone { rank: 1, reason: "it is not there".into() }),
             1 => {
                 let stream = rank.device().stream()?;
-                // Fails, since rank 0 has been recorded as the first by now.
+                // This fails, because the error of rank 0 has been recorded as the first by now.
                 let failed = rank.communicator().and_then(|mut comm| comm.barrier(&stream)?.wait());
                 assert!(failed.is_err());
                 told.wait();
@@ -97,7 +97,7 @@ fn a_rank_may_return_any_error() {
     assert_eq!(outcome.unwrap_err().to_string(), "rank 0: no such file");
 }
 
-/// A caller that prints an error and its sources, one after the other, prints nothing twice.
+/// An error and its sources, printed one after the other, contain no text twice.
 #[test]
 fn a_chain_of_errors_says_everything_once() {
     let runtime = runtime_with(1);
@@ -176,7 +176,7 @@ fn a_late_error_while_the_others_build_the_communicator() {
     let runtime = runtime_with(3);
     let (rank, _) = first_failure(&runtime, 3, |rank| {
         if rank.index() == 1 {
-            // Late enough that the others are inside the call.
+            // The other ranks are inside the call by then.
             std::thread::sleep(Duration::from_millis(100));
             return problem("late");
         }
@@ -199,7 +199,8 @@ fn a_panic_between_communicator_and_first_operation() {
     assert_eq!((rank, text.as_str()), (1, "panicked: before links are built"));
 }
 
-/// Links exist, so the others wait on their streams and not in a call.
+/// Makes a rank fail in the middle of a collective. Links exist, so the other ranks wait on their
+/// streams and not in a call.
 fn fails_in_mid_collective(runtime: &Runtime, panics: bool) {
     let (rank, _) = first_failure(runtime, 3, |rank| {
         let mut comm = rank.communicator()?;
@@ -286,8 +287,9 @@ fn several_communicators_of_one_run() {
         .unwrap();
 }
 
-/// Each device has two threads with a communicator each, and the first operations come in opposite
-/// orders. Each waits for its peer inside the call, so strict turns would never end.
+/// Each device has two threads with a communicator each. The first operations come in opposite
+/// orders, and each waits for its peer inside the call. If the threads took strict turns, this
+/// would never end.
 #[test]
 fn opposite_orders_on_two_devices_do_not_lock_up() {
     let runtime = runtime_with(2);
@@ -325,7 +327,7 @@ fn a_communicator_that_was_refused_may_be_asked_for_again() {
             if rank.index() == 1 {
                 return Ok(());
             }
-            // Until the other one has left, the call waits for it inside, and is refused then.
+            // The call waits inside until the other rank has left, and then it is refused.
             for _ in 0..3 {
                 assert!(rank.communicator().is_err());
             }
@@ -361,7 +363,7 @@ fn several_threads_of_one_rank_make_communicators() {
     }
 }
 
-/// Panics when it is dropped.
+/// A value that panics when it is dropped.
 struct Trap;
 
 impl Drop for Trap {
@@ -408,7 +410,9 @@ fn an_error_whose_text_panics() {
     let Err(hccl::Error::Rank(error)) = outcome else { panic!("a failure was lost") };
     assert_eq!(error.rank(), 1);
     assert!(error.cause().is::<Mute>());
-    assert!(error.to_string().ends_with("an error whose text is not available: panicked: no words"));
+    assert!(
+        error.to_string().ends_with("an error whose text is not available: panicked: no words")
+    );
 }
 
 struct Stubborn;
@@ -440,7 +444,7 @@ fn a_rank_that_returns_has_issued_what_it_has_begun() {
             let mut comm = rank.communicator()?;
             let mut x = rank.device().upload(&[1], &stream)?;
             if rank.index() == 1 {
-                // Its peer has returned from the closure, if it ever does so too early.
+                // By then the peer would have returned from the closure, if it returned too early.
                 std::thread::sleep(Duration::from_millis(50));
             }
             comm.all_reduce_in_place(&mut x, Sum, &stream)?;

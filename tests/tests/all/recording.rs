@@ -1,11 +1,11 @@
-//! Recording communication operators: the tasks that the function of one rank becomes, and mistakes
-//! of that function alone.
+//! Recording of communication operators: the tasks that the function records for one rank, and the
+//! mistakes that one rank alone shows.
 
 use ascend_operator::{Memory, Signal, Task};
 use hccl::operator::*;
 use hccl::prelude::*;
 
-/// The mistakes of an operator on `ranks` ranks, as text.
+/// Returns the mistakes of an operator on `ranks` ranks, as text.
 fn refused(operator: &Operator, ranks: u32) -> String {
     operator.record::<f32>(ranks, 8).expect_err("it must be refused").to_string()
 }
@@ -168,7 +168,7 @@ fn a_range_outside_of_a_buffer_is_refused_with_its_line() {
     let line = line!() + 1;
     let operator = gather(|op, main| main.copy(op.input().slice(4..9), op.output().slice(..5)));
     let text = refused(&operator, 4);
-    assert!(text.contains("elements 4..9 are asked for, and the buffer has 8"), "{text}");
+    assert!(text.contains("elements 4..9 do not lie in a buffer of length 8"), "{text}");
     assert!(text.contains(&format!("recording.rs:{line}:")), "{text}");
     assert!(text.contains("on rank 0 and 3 more"), "{text}");
 }
@@ -177,7 +177,7 @@ fn a_range_outside_of_a_buffer_is_refused_with_its_line() {
 fn lengths_that_differ_are_refused() {
     let operator = gather(|op, main| main.copy(op.input(), op.output()));
     let text = refused(&operator, 2);
-    assert!(text.contains("8 elements go to where there are 16: slice one of the two"), "{text}");
+    assert!(text.contains("the source has 8 elements, but the destination has 16"), "{text}");
 }
 
 #[test]
@@ -204,20 +204,20 @@ fn a_half_that_comes_twice_is_refused() {
         main.reclaim(exposed);
     });
     let text = refused(&operator, 2);
-    assert!(text.contains("the buffer is exposed to rank 1, which has it since"), "{text}");
+    assert!(text.contains("the buffer was already exposed to rank 1 at"), "{text}");
     let operator = gather(|op, main| {
         _ = main.enter(op.channel(op.peer(1)));
         let access = main.enter(op.channel(op.peer(1)));
         main.leave(access);
     });
     let text = refused(&operator, 2);
-    assert!(text.contains("the buffer of rank 1 is entered, and has been since"), "{text}");
+    assert!(text.contains("the buffer of rank 1 was already entered at"), "{text}");
 }
 
 #[test]
 fn a_peer_s_buffer_is_left_after_every_use() {
-    // Threads of a fork use a buffer that was entered before it; the main thread leaves it after
-    // the fork.
+    // Threads of a fork use a buffer that was entered before the fork. The main thread leaves it
+    // after the fork.
     let right = gather(|op, main| {
         let n = op.count();
         let access = main.enter(op.channel(op.peer(1)));
@@ -230,7 +230,7 @@ fn a_peer_s_buffer_is_left_after_every_use() {
         main.leave(access);
     });
     right.record::<f32>(2, 8).unwrap();
-    // One thread enters, another one uses.
+    // One thread enters the buffer, and another one uses it.
     let early = gather(|op, main| {
         main.fork(2, |threads| {
             let [a, b] = threads.array();
@@ -252,7 +252,7 @@ fn a_peer_s_buffer_is_left_after_every_use() {
         ),
         "{text}"
     );
-    // It is left within the fork in which another one uses it.
+    // The buffer is left within the fork in which another thread uses it.
     let late = gather(|op, main| {
         let access = main.enter(op.channel(op.peer(1)));
         main.fork(2, |threads| {
@@ -290,18 +290,18 @@ fn what_no_memory_has_and_no_rank_is_is_refused() {
     let nothing = |_: &Recorder<'_>, _: &mut MainThread<'_>| {};
     let text =
         Operator::all_gather("", nothing).record::<f64>(2, usize::MAX).unwrap_err().to_string();
-    assert!(text.contains("which no memory has") && text.contains("recording.rs:"), "{text}");
+    assert!(text.contains("beyond any memory") && text.contains("recording.rs:"), "{text}");
     Operator::other("", u64::MAX, 0, nothing).record::<f64>(2, 0).unwrap_err();
     let text = refused(&Operator::broadcast("", 2, nothing), 2);
-    assert!(text.contains("the operator names rank 2, and there are 2"), "{text}");
+    assert!(text.contains("names rank 2, but the number of ranks is 2"), "{text}");
     let counts = CountMatrix::new(2, vec![1; 4]).unwrap();
     let text = refused(&Operator::all_to_all_v("", &counts, nothing), 3);
     assert!(
-        text.contains("the matrix is for 2 ranks, and the operator is recorded for 3"),
+        text.contains("the matrix is for 2 ranks, but the operator is recorded for 3"),
         "{text}"
     );
     let text = refused(&gather(|_, main| main.fork(u32::MAX, |_| {})), 1);
-    assert!(text.contains("a fork of 4294967295 threads: 4096 are the most"), "{text}");
+    assert!(text.contains("4294967295 threads is too large: at most 4096"), "{text}");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_thread_that_the_fork_has_not_is_refused() {
         main.fork(2, |threads| threads.get(2).copy(op.input(), op.output()));
     });
     let text = refused(&operator, 1);
-    assert!(text.contains("thread 2 is asked for, and the fork has 2"), "{text}");
+    assert!(text.contains("thread 2 does not exist"), "{text}");
 }
 
 #[test]

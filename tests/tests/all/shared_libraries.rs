@@ -1,6 +1,6 @@
-//! The emulator as shared libraries with CANN's names: C programs run on it, each library holds the
-//! symbols that CANN's holds, and a Rust program that merely links the emulator exports none of
-//! them.
+//! The emulator as shared libraries with CANN's names. C programs run on it, each library has the
+//! symbols that CANN's library has, and a Rust program that merely links the emulator exports none
+//! of them.
 
 use std::path::Path;
 use std::process::Command;
@@ -54,7 +54,8 @@ fn a_cpp_program_makes_an_operator_of_its_own_as_the_page_does() {
     }
 }
 
-/// Most functions of `hccl_comm.h` are in `libhcomm.so`, which only `libhccl.so` names.
+/// Most functions of `hccl_comm.h` are in `libhcomm.so`, which is a dependency of `libhccl.so`
+/// only.
 #[test]
 fn the_script_sets_what_a_program_needs_that_links_with_two_libraries() {
     let commands = r#"set -eu
@@ -79,7 +80,7 @@ fn the_script_sets_what_a_program_needs_that_links_with_two_libraries() {
 fn every_header_is_installed() {
     let ours = headers(&repository().join("ascend-sys/include"));
     assert!(ours.iter().any(|(name, _)| name == "hccl/hccl.h"));
-    // Others may be left there from before.
+    // The directory may contain other headers from an earlier installation.
     let installed = headers(&emulator_home().join("include"));
     for header in &ours {
         assert!(installed.contains(header), "{}", header.0);
@@ -89,7 +90,7 @@ fn every_header_is_installed() {
 #[test]
 fn each_library_holds_its_own_symbols_and_no_others() {
     let table = ascend_emulator::table();
-    // The libraries of a CANN release, and the functions that each is asked for.
+    // The libraries of a CANN release, each with the functions that it must have.
     for (file, homes) in [
         ("libacl_rt.so", &[Library::AclRt, Library::Extension][..]),
         ("libascendcl.so", &[Library::AclRt, Library::Extension]),
@@ -100,7 +101,7 @@ fn each_library_holds_its_own_symbols_and_no_others() {
         let mut expected: Vec<&str> = SYMBOLS
             .iter()
             .filter(|symbol| {
-                // CANN 9 has this one in both.
+                // In CANN 9 both libraries have this function.
                 let twice = file == "libhcomm.so" && symbol.name == c"HcclBarrier";
                 homes.contains(&symbol.library) || twice
             })
@@ -138,7 +139,7 @@ fn a_shared_library_that_embeds_the_emulator_exports_no_symbol_of_cann() {
     }
 }
 
-/// The names that a library in the installed directory defines for others, sorted.
+/// Returns the names that a library in the installed directory exports, sorted.
 fn exported(file: &str) -> Vec<String> {
     let output = Command::new("nm")
         .args(["-D", "--defined-only", "--format=posix"])
@@ -153,7 +154,7 @@ fn exported(file: &str) -> Vec<String> {
     names
 }
 
-/// The headers below a directory, by their path, with their texts.
+/// Returns the headers below a directory, by their path, with their texts.
 fn headers(directory: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("the directory is there") {

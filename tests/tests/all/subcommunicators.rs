@@ -7,7 +7,7 @@ use hccl::prelude::*;
 use hccl::{Error, Result};
 use hccl_tests::{Devices, both_with, runtime_with};
 
-/// Four ranks, with the optional entries and without.
+/// Runs four ranks, with the optional entries and without.
 fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
     run: impl Fn(Rank) -> Result<T> + Sync,
     expected: &[T],
@@ -17,7 +17,7 @@ fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
     });
 }
 
-/// The ranks of a communicator, as one of its members learns them.
+/// Gathers the ranks of a communicator on one of its members.
 fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Result<Vec<u32>> {
     let x = comm.device().upload(&[own], stream)?;
     let all = comm.device().alloc(comm.world_size() as usize)?;
@@ -32,7 +32,7 @@ fn a_subset_is_made_by_its_members_alone() {
         let mut world = rank.communicator()?;
         let me = world.rank();
         if me == 1 {
-            // Never calls.
+            // This rank never calls `subset`.
             return Ok(vec![]);
         }
         let Some(mut part) = world.subset(&[3, 0], 7).wait()? else { return Ok(vec![me]) };
@@ -49,12 +49,12 @@ fn a_split_orders_by_key_and_then_by_rank() {
         let stream = rank.device().stream()?;
         let mut world = rank.communicator()?;
         let me = world.rank();
-        // Ranks 0 and 2 with equal keys, 1 and 3 the other way round.
+        // Ranks 0 and 2 have equal keys, and 1 and 3 have them in reverse order.
         let mut part =
             world.split(Some(10 * (me % 2)), if me == 1 { 5 } else { 2 }).wait()?.unwrap();
         assert_eq!(part.name(), format!("{}_split1_{}", world.name(), me % 2));
         let first = members(&mut part, me, &stream)?;
-        // Again, and some without a color.
+        // The second split has some ranks without a color.
         let again = world.split((me < 3).then_some(4), 9 - me).wait()?;
         let second = match again {
             Some(mut part) => members(&mut part, me, &stream)?,
@@ -79,7 +79,7 @@ fn the_same_id_serves_again_and_the_whole_may_go_first() {
             let mut part = world.subset(&[0, 1, 2, 3], 1).wait()?.unwrap();
             assert_eq!(members(&mut part, me, &stream)?, [0, 1, 2, 3]);
             drop(part);
-            // Nobody makes the next one before all have dropped this one.
+            // No rank makes the next communicator before all ranks have dropped this one.
             world.barrier(&stream)?.wait()?;
         }
         let mut part = world.subset(&[0, 1, 2, 3], 2).wait()?.unwrap();
@@ -126,10 +126,10 @@ fn what_cann_would_refuse_is_refused() {
     let again = text(part.subset(&[0], 2).wait());
     assert!(again.starts_with("CANN does not divide a communicator that is part"), "{again}");
     assert_eq!(again.replace("subset", "split"), text(part.split(None, 0).wait()));
-    // The name is in use.
+    // The name of this part is in use.
     let error = world.subset(&[0], 1).wait().map(drop).unwrap_err();
     assert!(matches!(error, Error::Call { function: "HcclCreateSubCommConfig", .. }), "{error}");
-    // A rank that is no member asks nobody.
+    // A rank that is no member makes no call.
     assert!(world.subset(&[1], 3).wait().unwrap().is_none());
 }
 
@@ -147,8 +147,8 @@ fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
     assert!(text.contains("rank 1 is gone") || text.contains("rank 1"), "{text}");
 }
 
-/// Only a part's own ranks learn of its abort; the ranks of all parts learn of an abort of the
-/// whole.
+/// Only the ranks of a part get an error after its abort. After an abort of the whole, the ranks of
+/// all parts get one.
 #[test]
 fn an_abort_of_a_part_leaves_the_whole_and_one_of_the_whole_ends_its_parts() {
     let runtime = runtime_with(2);

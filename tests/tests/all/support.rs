@@ -7,7 +7,7 @@ use std::path::Path;
 use ascend_sys::{Library, SYMBOLS};
 use hccl_tests::repository;
 
-/// Each word of the text that names a function of CANN.
+/// Collects each word of the text that is the name of a CANN function.
 fn functions(text: &str, found: &mut BTreeSet<&'static str>) {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     for word in words {
@@ -56,7 +56,7 @@ fn the_book_lists_the_functions_behind_the_calls() {
     assert_eq!(listed, calls);
 }
 
-/// A type that cannot be named has no page.
+/// A type that has no public name has no page.
 #[test]
 fn builders_are_types_that_can_be_named() {
     use hccl::comm::{CommConfig, CommConfigBuilder, CommunicatorBuilder, Retry, RetryBuilder};
@@ -72,7 +72,7 @@ fn builders_are_types_that_can_be_named() {
     let _: Mc2CcTilingConfigBuilder = Mc2CcTilingConfig::builder();
 }
 
-/// The variables of the environment that sources name: literals that are nothing but a name.
+/// Collects the environment variables in the sources: literals that consist of a name only.
 fn variables(directory: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).expect("the sources are there") {
         let path = entry.expect("an entry").path();
@@ -84,7 +84,7 @@ fn variables(directory: &Path, found: &mut BTreeSet<String>) {
         for literal in text.split('"') {
             let is_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
             let is_ours = ["HCCL_", "ASCEND_"].iter().any(|start| literal.starts_with(start));
-            // Results, and variables by which tests call themselves.
+            // These are results, and variables by which tests start themselves again.
             let mut others = ["HCCL_E_", "HCCL_SUCCESS", "HCCL_TEST_"].iter();
             if is_ours
                 && literal.bytes().all(is_name)

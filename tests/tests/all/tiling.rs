@@ -1,9 +1,8 @@
-//! Tiling structs: their bytes, the C++ that is written for them, and the settings of
-//! communication.
+//! Tiling structs: their bytes, their C++ declarations, and the settings of communication.
 //!
-//! Texts that people read are compared with files beside this one. After a change that is meant,
-//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all tiling::` writes them anew, and the
-//! difference is for a person to read.
+//! Texts for readers are compared with files beside this one. After an intended change,
+//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all tiling::` writes them anew, and a person
+//! reads the difference.
 
 mod bytes;
 mod config;

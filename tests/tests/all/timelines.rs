@@ -13,7 +13,7 @@ fn runtime() -> Runtime {
     runtime_with(RANKS as usize)
 }
 
-/// One launch of 3 blocks on each rank.
+/// Launches 3 blocks once on each rank.
 fn launch(runtime: &Runtime) {
     let kernel = reduce_scatter_custom::record().unwrap();
     let run = runtime.run_ranks(RANKS, |rank| {
@@ -37,7 +37,7 @@ fn launch(runtime: &Runtime) {
     run.unwrap();
 }
 
-/// Blocks, turns and transfers in a trace.
+/// Returns the numbers of blocks, turns and transfers in a trace.
 fn counts(timeline: &Timeline) -> [usize; 3] {
     let trace: serde_json::Value = serde_json::from_str(&timeline.trace()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
@@ -86,12 +86,12 @@ fn there_is_one_recording_at_a_time() {
     let beside = other.record_timeline().unwrap();
     launch(&runtime);
     assert_eq!(counts(&beside.finish().unwrap()), [0, 0, 0]);
-    // Dropped, it ends.
+    // Dropping the recording ends it.
     drop(recording);
     let recording = runtime.record_timeline().unwrap();
     launch(&runtime);
     assert_eq!(counts(&recording.finish().unwrap()), [6, 2, 2]);
-    // Forgotten, it goes on until the runtime goes.
+    // A forgotten recording continues for as long as the runtime exists.
     std::mem::forget(runtime.record_timeline().unwrap());
     assert!(runtime.record_timeline().is_err());
 }

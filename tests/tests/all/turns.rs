@@ -1,5 +1,5 @@
-//! The pictures of each turn's moves, in the book and beside the methods of the client, match the
-//! moves of four emulated ranks.
+//! Pictures show the moves of each turn, in the book and beside the methods of the client. They
+//! match the moves of four emulated ranks.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all turns::` draws them anew.
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use draw::{Legend, draw};
 use moves::{AllGather, AllReduce, AllToAll, Blocks, ReduceScatter, Tiles, moved, moved_blocks};
 
-/// The repository's root.
+/// Returns the root of the repository.
 fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
@@ -32,7 +32,7 @@ fn is_in(file: &str, picture: &str) {
     assert!(drawn == picture, "{file} differs; HCCL_TEST_BLESS=1 draws it anew");
 }
 
-/// Two turns of 128 elements and the rest of each block of 300.
+/// Each block of 300 elements has two turns of 128 elements, and the remaining elements.
 const OF_300: Tiles = Tiles { tile: 128, turns: 2, tail: 44, stride: 300 };
 
 /// The legend of an operation whose rest is another task.
@@ -94,7 +94,7 @@ fn all_to_all_v() {
     );
 }
 
-/// Two turns without a stride are refused as one task. As two tasks they show why.
+/// Two turns without a stride are refused as one task. As two tasks they show the reason.
 #[test]
 fn without_a_stride_the_second_turn_overwrites_the_first() {
     let code =

@@ -1,13 +1,13 @@
-//! A failed operation whose `Work` nobody looks at: whoever reads what it should have written gets
-//! its error, and never the wrong bytes.
+//! A failed operation whose `Work` is not checked: every reader of its destination gets its error,
+//! and never the wrong bytes.
 
 use hccl::prelude::*;
 use hccl_tests::both_backends;
 
-/// More than a small operation takes in its first step.
+/// A length above what a small operation does in its first step.
 const LEN: usize = 4000;
 
-/// How the first operation fails.
+/// The way in which the first operation fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fails {
     /// The ranks disagree about the count.
@@ -49,7 +49,7 @@ const READS: [(&str, Read); 10] = [
     }),
     ("behind a wait on the device", |rank, x, [s, t]| {
         t.wait_event(&s.record()?)?;
-        // It uses nothing that the operation has used.
+        // This uses nothing that the operation has used.
         rank.device().zeros::<u8>(8, t)?.to_vec(t).wait()?;
         x.to_vec(t).wait()
     }),
@@ -73,7 +73,7 @@ fn read(rank: &Rank, fails: Fails, connected: bool, keeps: bool, read: Read) -> 
         return Ok(2);
     }
     let work = comm.all_reduce_in_place(&mut x, Sum, &first)?;
-    // One that nobody looks at, whether it is there or not.
+    // The program never checks this work, whether it keeps or drops it.
     let _kept = keeps.then_some(work);
     Ok(read(rank, &mut x, [&first, &second])?[0])
 }
@@ -86,7 +86,8 @@ fn a_read_of_what_a_failed_operation_should_have_written_is_an_error() {
                 for (connected, keeps) in
                     [(false, false), (true, false), (false, true), (true, true)]
                 {
-                    // Those that wait for less than the data are told of what is dropped only.
+                    // A read that waits for less than the data gets only the failures of dropped
+                    // works.
                     if keeps && how == "behind an event" {
                         continue;
                     }
@@ -103,7 +104,7 @@ fn a_read_of_what_a_failed_operation_should_have_written_is_an_error() {
     });
 }
 
-/// The error of one operation is that of all that come behind it, in whatever way.
+/// All waits for later work get the error of the failed operation, whatever that work is.
 #[test]
 fn a_wait_for_what_comes_behind_a_failed_operation_tells_its_failure() {
     both_backends(|runtime| {
@@ -124,7 +125,7 @@ fn a_wait_for_what_comes_behind_a_failed_operation_tells_its_failure() {
     });
 }
 
-/// A replay is such an operation, too.
+/// A replay is a failed operation in this sense, too.
 #[test]
 fn a_read_behind_a_failed_replay_is_an_error() {
     both_backends(|runtime| {
@@ -143,7 +144,7 @@ fn a_read_behind_a_failed_replay_is_an_error() {
     });
 }
 
-/// A failure is told to one that waits behind it, and is over then.
+/// A stream reports a failure to one later wait, and is usable after that.
 #[test]
 fn a_stream_goes_on_after_its_failure_was_told() {
     both_backends(|runtime| {

@@ -1,5 +1,5 @@
-//! The ends of a wait that nothing completes, blocking or awaited: the time limit, a rank that has
-//! failed, an abort, and the proof that nothing can come any more.
+//! Reasons that end a wait, blocking or awaited, without a completion: the time limit, a rank that
+//! has failed, an abort, and the proof that no completion can come any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use hccl::prelude::*;
 use hccl::{Error, ErrorKind, Result};
 use hccl_tests::{both_backends, own_devices, runtime_with};
 
-/// How a rank waits.
+/// The way in which a rank waits.
 #[derive(Clone, Copy)]
 enum Wait {
     Blocking,
@@ -28,8 +28,8 @@ impl Wait {
     }
 }
 
-/// Rank 0 waits for an all-reduce that rank 1 never issues, on links that exist. `meanwhile` is
-/// called on rank 1 when it has been issued, and on rank 0 between issuing and waiting.
+/// Makes rank 0 wait for an all-reduce that rank 1 never issues, on links that exist. `meanwhile`
+/// is called on rank 1 when rank 0 has issued it, and on rank 0 between issuing and waiting.
 fn wait_for_nobody(
     runtime: &Runtime,
     wait: Wait,
@@ -43,7 +43,7 @@ fn wait_for_nobody(
         if comm.rank() == 1 {
             issued.wait();
             meanwhile(1, &comm)?;
-            // Not for ever, so that a failure of rank 0 is seen.
+            // The loop has an end, so that a failure of rank 0 is seen.
             for _ in 0..60_000 {
                 if over.load(Ordering::Relaxed) {
                     break;
@@ -80,7 +80,7 @@ fn a_wait_ends_with_its_time_limit() {
                 text.starts_with("all_reduce #2 on `world` (rank 0 of 2): timed out"),
                 "{text}"
             );
-            // As data, or in the words of the backend.
+            // The ranks are in the data of the error, or in the text of the backend.
             if error.peers().is_some() {
                 assert!(text.contains("missing: 1 (last seen in barrier #1"), "{text}");
                 assert_eq!(error.missing_ranks(), [1]);
@@ -151,7 +151,7 @@ fn a_wait_ends_when_its_communicator_is_aborted() {
                 Ok(())
             });
             let error = outcome.unwrap()[0].take().unwrap();
-            // Where the peers are told, the operation itself may be faster to fail.
+            // If the backend reports the abort to the peers, the operation itself may fail first.
             let ended = matches!(error, Error::Aborted { .. } | Error::Failed { .. });
             assert!(ended && error.to_string().contains("all_reduce #2"), "{error}");
             assert!(error.to_string().contains("aborted"), "{error}");
@@ -159,8 +159,8 @@ fn a_wait_ends_when_its_communicator_is_aborted() {
     });
 }
 
-/// A replay is in flight in all of its communicators. Nothing else ends its wait: it stands behind
-/// a host function.
+/// A replay is in flight in all of its communicators. Nothing else ends its wait, because it is
+/// queued after a host function.
 #[test]
 fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     both_backends(|runtime| {
@@ -191,12 +191,14 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
             let error = wait.of(work).unwrap_err();
             drop(open);
             watchdog.join().unwrap().unwrap();
-            // By itself, or with the operation, which has failed where the backend can end it.
+            // The wait ends by itself, or together with the operation, which fails if the backend
+            // can end it.
             let says = |text: &str| error.to_string().contains(text);
             assert!(says("aborted") && says("replay"), "communicator {aborted}: {error}");
             let mut refused = graph.replay(&stream).unwrap_err();
             if matches!(refused, Error::Failed { .. }) {
-                // The wait has ended by itself, so nobody has seen how the operation ended.
+                // The wait has ended by itself, so the failure of the operation was not reported
+                // yet.
                 refused = graph.replay(&stream).unwrap_err();
             }
             assert!(matches!(refused, Error::Aborted { .. }), "{refused}");
@@ -204,9 +206,9 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     });
 }
 
-/// Two ranks that each wait for a message which the other one would send afterwards, beside a
-/// thread that waits for another one. A wait counts as long as 30 seconds of its limit are left, so
-/// these have ninety seconds to be found out.
+/// Two ranks each wait for a message that the other one would send afterwards, and a third thread
+/// waits for another one. A wait counts as long as 30 seconds of its limit are left, so there are
+/// ninety seconds to find this deadlock.
 #[test]
 fn a_deadlock_of_safe_code_is_found() {
     alone!(beside);
@@ -234,8 +236,8 @@ fn a_deadlock_of_safe_code_is_found() {
     }
 }
 
-/// Rank 0 of three receives, but no rank sends; `have_met` says whether all met before. Returns the
-/// error of the run.
+/// Makes rank 0 of three receive a message that no rank sends. `have_met` tells whether all ranks
+/// met before. Returns the error of the run.
 fn a_rank_receives_what_nobody_sends(have_met: bool) -> Error {
     let ranks = runtime_with(3).run_ranks(3, |rank| -> Result<()> {
         let stream = rank.device().stream()?;
@@ -261,7 +263,8 @@ fn a_first_contact_that_nobody_answers_is_told_at_once() {
         assert!(text.contains(piece), "{piece}: {text}");
     }
     assert!(since.elapsed() < Duration::from_secs(100), "the time limit ended it");
-    // The very first contact: the two ranks are in different calls, which is more than a deadlock.
+    // This is the very first contact. The two ranks are in different calls, so there is a mismatch,
+    // too.
     let error = a_rank_receives_what_nobody_sends(false);
     let text = error.to_string();
     assert!(text.contains("HcclRecv with rank 1") && text.contains("HcclBarrier"), "{text}");
@@ -269,8 +272,8 @@ fn a_first_contact_that_nobody_answers_is_told_at_once() {
     assert!(matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Deadlock), "{text}");
 }
 
-/// At the first contact a receive is queued apart from the send that it is behind, and waits for a
-/// point of its stream. The report shows the sends all the same.
+/// At the first contact a receive is queued apart from the send before it, and waits for a point of
+/// its stream. But the report shows the sends.
 #[test]
 fn two_sends_with_the_receives_behind_them_are_told_at_once() {
     alone!(beside);
@@ -290,7 +293,7 @@ fn two_sends_with_the_receives_behind_them_are_told_at_once() {
     }
 }
 
-/// Another process may have been given the root info.
+/// Another process may have the root info.
 #[test]
 fn a_rank_that_nobody_here_will_bring_is_waited_for() {
     alone!(beside);

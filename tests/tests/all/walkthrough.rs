@@ -20,7 +20,7 @@ fn read(file: &str) -> String {
 
 const WALK: &str = "docs/src/learn/kernel-walkthrough.md";
 
-/// The blocks of a page in one language.
+/// Returns the blocks of a page in one language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let page = read(page);
     let opening = format!("\n```{language}\n");
@@ -36,7 +36,7 @@ fn are_in(blocks: &[String], texts: &[String]) {
     let lines = |text: &str| text.lines().map(words).collect::<Vec<_>>();
     let texts: Vec<_> = texts.iter().map(|text| lines(text)).collect();
     for block in blocks {
-        // An ellipsis alone in its line stands for any lines.
+        // A line with only an ellipsis stands for any lines.
         for part in lines(block).split(|line| line == "...").filter(|part| !part.is_empty()) {
             let found = texts.iter().any(|text| text.windows(part.len()).any(|at| at == part));
             assert!(found, "the page has what is nowhere:\n{}", part.join("\n"));
@@ -123,7 +123,7 @@ fn the_numbers_that_it_proposes_at_the_end_are_refused() {
 fn the_page_before_shows_programs_and_sources_as_they_are() {
     const PAGE: &str = "docs/src/learn/kernels.md";
     let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
-    // The next one has the mistakes of another kernel.
+    // The next block has the mistakes of another kernel.
     are_in(&blocks(PAGE, "text")[..1], &[kernel.to_string()]);
     are_in(&blocks(PAGE, "cpp"), &[kernel.ascend_c().unwrap()]);
     let sources = ["matmul_all_reduce", "all_gather_matmul"];
@@ -134,7 +134,7 @@ fn the_page_before_shows_programs_and_sources_as_they_are() {
 #[test]
 fn its_kernel_computes_the_formula() {
     let found = on_all_ranks(&runtime(), &weighted_sum::record().unwrap()).unwrap();
-    // Halves of small numbers: every order of additions gives the same.
+    // The weights are fractions of small numbers, so every order of additions gives the same sum.
     let expected = |i: usize| (0..4).map(|rank| WEIGHTS[rank] * number(rank, i)).sum::<f32>();
     let expected: Vec<f32> = (0..LENGTH).map(expected).collect();
     assert!(found.iter().all(|y| *y == expected));

@@ -1,12 +1,11 @@
-//! The text of every error that a program can meet, whole, as it is printed.
+//! The whole text of every error that a program can get, as it is printed.
 //!
-//! `errors/texts.txt` has the texts that a reader gets. This test makes each of these mistakes and
-//! compares. After a change that is meant,
-//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test errors` writes the file anew, and the
-//! difference is for a person to read.
+//! `errors/texts.txt` has the expected texts. This test makes each of these mistakes and compares
+//! the texts. After an intended change, `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test errors`
+//! writes the file anew, and a person reads the difference.
 //!
-//! A program of its own, since the texts have numbers of allocations, which go on while a device is
-//! used again.
+//! This is a test program of its own, because the texts have numbers of allocations, which continue
+//! when a device is used again.
 
 mod mistakes;
 
@@ -24,7 +23,7 @@ fn every_error_reads_as_it_is_written_down() {
         }
         found.push('\n');
     }
-    // No empty line at the end.
+    // The file has no empty line at its end.
     found.pop();
     let file = repository().join("tests/tests/errors/texts.txt");
     if std::env::var_os("HCCL_TEST_BLESS").is_some() {
@@ -39,8 +38,8 @@ fn every_error_reads_as_it_is_written_down() {
     assert_eq!(found.len(), expected.len(), "a mistake is missing or new");
 }
 
-/// The text without the parts that differ from run to run: addresses, numbers of streams and
-/// devices, and durations.
+/// Returns the text without the parts that differ from run to run: addresses, numbers of streams
+/// and devices, and durations.
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -60,8 +59,8 @@ fn masked(text: &str) -> String {
     while let Some((at, length)) = next(rest) {
         let (before, after) = rest.split_at(at + length);
         let value = after.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '.');
-        // A word that begins with such a letter is none, and one digit is a device's index in its
-        // runtime.
+        // A word that begins with such a letter is no number, and a single digit is the index of a
+        // device in its runtime.
         let length = after.len() - value.len();
         let is_index = before.ends_with("device ") && length < 2;
         let is_number = length > 0 && !is_index && !value.starts_with(char::is_alphabetic);

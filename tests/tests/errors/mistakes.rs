@@ -1,4 +1,5 @@
-//! The mistakes: of one device and its runtime here, of single ranks and of several beside it.
+//! The mistakes of one device and its runtime. Those of single ranks and of several are in
+//! submodules.
 
 mod calls;
 mod peers;
@@ -37,7 +38,7 @@ fn one(mistake: &'static str, error: impl Into<Error>) -> Told {
     (mistake, vec![("-".into(), error.into().to_string())])
 }
 
-/// Long enough for every rank that comes at all.
+/// The limit of a wait, which is long enough for every rank that comes at all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn impatient(devices: usize) -> Runtime {
@@ -49,13 +50,13 @@ fn patient(devices: usize) -> Runtime {
     Runtime::emulator_builder().devices(devices).memory(64 << 20).build().unwrap()
 }
 
-/// One rank of a communicator called "world", without the help of a run.
+/// One rank of a communicator called "world", without the functions that run ranks.
 struct Member {
     comm: Communicator,
     stream: Stream,
     device: Device,
     everyone: Arc<Barrier>,
-    /// How many others rank 1 is to come after.
+    /// The number of other ranks that are ready. Rank 1 waits for all of them.
     ahead: Arc<AtomicU32>,
 }
 
@@ -64,8 +65,8 @@ impl Member {
         self.comm.rank()
     }
 
-    /// Called by each rank before it acts: rank 1 goes on when all others wait, so that every text
-    /// has all sides.
+    /// Waits on rank 1 until all other ranks wait in their operation, so that every text has all
+    /// sides. Each rank calls this before it acts.
     fn let_rank_1_be_last(&self) {
         if self.rank() != 1 {
             self.ahead.fetch_add(1, Ordering::SeqCst);
@@ -82,7 +83,7 @@ impl Member {
     }
 }
 
-/// Makes a communicator of all devices and runs the ranks to their ends. Returns the errors that
+/// Makes a communicator of all devices, and runs the ranks to their ends. Returns the errors that
 /// they get.
 fn ranks(
     mistake: &'static str,
@@ -114,7 +115,7 @@ fn ranks(
                 if let Err(error) = run(&mut member) {
                     told.lock().unwrap().push((format!("- rank {rank}"), error.to_string()));
                 }
-                // All ranks stay until here, so that no departure hides another error.
+                // All ranks stay until here, so that no rank that leaves hides another error.
                 member.everyone.wait();
             });
         }
@@ -124,7 +125,7 @@ fn ranks(
     (mistake, told)
 }
 
-/// The same as [`ranks`], after the links have been built.
+/// Does the same as [`ranks`], after the links have been made.
 fn later(
     mistake: &'static str,
     runtime: &Runtime,
@@ -134,7 +135,7 @@ fn later(
         member.comm.barrier(&member.stream)?.wait()?;
         member.everyone.wait();
         let work = run(member);
-        // So the stream fails, and not the call of the rank that comes last.
+        // With this barrier the stream fails, and not the call of the rank that comes last.
         member.everyone.wait();
         work?.wait()
     })
@@ -209,8 +210,8 @@ fn of_foreign_memory() -> Vec<Told> {
     stream.synchronize().unwrap();
     let mut host = [0.0_f32; 64];
     let raw = |pointer, len| {
-        // SAFETY: to the emulator a device address is a number; it refuses these, which is the
-        // test.
+        // SAFETY: the emulator treats a device address as a number. It refuses these addresses,
+        // which is what the test checks.
         unsafe { DeviceBuffer::<f32>::from_raw(&device, pointer, len) }
     };
     let mut all = raw(x.as_ptr(), 64).unwrap();
@@ -253,7 +254,8 @@ fn of_failures() -> Vec<Told> {
         "a closure that panics",
         stream.host_fn(|| panic!("index 5 is out of bounds")).unwrap().wait().unwrap_err(),
     ));
-    // None fails before all are issued: the next operation could be told.
+    // The gate keeps all works from failing before all are issued. Otherwise the next operation
+    // could report the failure.
     let (go, gate) = std::sync::mpsc::channel::<()>();
     stream.host_fn(move || _ = gate.recv()).unwrap();
     let works: Vec<Work> =
@@ -282,7 +284,7 @@ fn of_runtimes() -> Vec<Told> {
     let lacking = of_table(Functions { HcclCommResume: None, ..ascend_emulator::table() });
     let other = Runtime::emulator_builder().devices(1).product(hccl::Product::Ascend950);
     let other = other.memory(64 << 20).build().unwrap();
-    // Their names have numbers.
+    // The names of these communicators contain numbers.
     let mut named = |mistake, error: Error, name: &str| {
         told.push((mistake, vec![("-".into(), error.to_string().replace(name, "world"))]));
     };

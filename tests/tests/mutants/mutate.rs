@@ -1,4 +1,4 @@
-//! Recorded kernels, broken in one place by one rule.
+//! Mutants: recorded kernels that are broken in one place by one rule.
 
 use ascend_program::layout::Number;
 use ascend_program::step::*;
@@ -7,7 +7,7 @@ use ascend_program::{Binary, Of, Program, Value, ValueId};
 /// A kernel that is broken in one place.
 pub struct Mutant {
     pub rule: &'static str,
-    /// `drops the wait in line 12`.
+    /// The change as text, such as `drops the wait in line 12`.
     pub what: String,
     pub program: Program,
 }
@@ -25,7 +25,7 @@ pub const RULES: [&str; 7] = [
 
 const PIPES: [Pipe; 5] = [Pipe::Scalar, Pipe::Vector, Pipe::In, Pipe::Out, Pipe::Fix];
 
-/// All mutants of a kernel.
+/// Returns all mutants of a kernel.
 pub fn mutants(program: &Program) -> Vec<Mutant> {
     let mut found = Found { program, mutants: Vec::new() };
     for (block, nodes) in program.blocks.iter().enumerate() {
@@ -33,7 +33,7 @@ pub fn mutants(program: &Program) -> Vec<Mutant> {
             found.look(block, at);
         }
     }
-    // Drops mutants that are no valid programs.
+    // This drops mutants that are not valid programs.
     found.mutants.retain(|mutant| Program::from_bytes(&mutant.program.to_bytes()).is_ok());
     found.mutants
 }
@@ -43,7 +43,7 @@ struct Found<'a> {
     mutants: Vec<Mutant>,
 }
 
-/// The numbers of a step that say how much or how far apart.
+/// Returns the numbers of a step that are lengths, counts or distances.
 fn sizes(step: &mut Step) -> Vec<&mut ValueId> {
     fn all(pieces: &mut Pieces) -> Vec<&mut ValueId> {
         let Pieces { length, count, gap } = pieces;
@@ -71,7 +71,7 @@ fn sizes(step: &mut Step) -> Vec<&mut ValueId> {
     }
 }
 
-/// The local tensors of a step.
+/// Returns the local tensors of a step.
 fn locals(step: &mut Step) -> Vec<&mut Local> {
     match step {
         Step::Copy(Copy::In { to, .. } | Copy::SetLocal { to, .. }) => vec![to],
@@ -87,7 +87,7 @@ fn locals(step: &mut Step) -> Vec<&mut Local> {
     }
 }
 
-/// The places in global memory of a step.
+/// Returns the places in global memory of a step.
 fn places(step: &mut Step) -> Vec<&mut Place> {
     match step {
         Step::Copy(Copy::In { from, .. }) => vec![from],
@@ -200,7 +200,7 @@ impl Found<'_> {
         self.operands(here, &step);
     }
 
-    /// A wait or a flag somewhere else among the steps around it.
+    /// Adds mutants in which a wait or a flag is at another place among the steps around it.
     fn moved(&mut self, here: (usize, usize), step: &Step) {
         let (block, at) = here;
         let waits = match step {

@@ -13,12 +13,12 @@ use ascend_sys::*;
 
 use crate::subjects::Subject;
 
-/// The byte that fills the unwritten workspace: not a number, in every type.
+/// The byte that fills the unwritten workspace. It makes a NaN in every float type.
 const UNWRITTEN: u8 = 0xff;
 
-/// The bytes that fill outputs before the kernel writes them: numbers that it cannot have read. One
-/// is less than all inputs and one is more, because a maximum hides the one and a minimum the
-/// other.
+/// The bytes that fill outputs before the kernel writes them: numbers that the kernel cannot have
+/// read. One is less than all inputs and the other is more, because a maximum hides the first one
+/// and a minimum the second one.
 pub const BEFORE: [u8; 2] = [0xee, 0x66];
 
 /// The outcome of a run: for each rank its tensors, or the error.
@@ -33,7 +33,7 @@ struct Seat {
     workspace: *mut c_void,
 }
 
-/// Devices whose kernels go in the order of one seed, ready for one subject.
+/// Devices whose kernels run in the order of one seed, prepared for one subject.
 pub struct Bench<'a> {
     subject: &'a Subject,
     seats: Vec<Seat>,
@@ -41,8 +41,8 @@ pub struct Bench<'a> {
     _block: Block,
 }
 
-/// Small numbers, of which all sums and products here are exact, and no two places have the same
-/// ones.
+/// Returns small numbers. All sums and products of them here are exact, and no two places have the
+/// same numbers.
 fn input(rank: usize, tensor: usize, bytes: usize, is_half: bool) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed((16 * rank + tensor) as u64);
     let numbers: Vec<f32> = (0..bytes / 2).map(|_| f32::from(random.u8(0..4))).collect();
@@ -83,7 +83,7 @@ impl<'a> Bench<'a> {
             (rank, tiling, context)
         };
         if communicates {
-            // That takes all ranks, each on a thread.
+            // This call involves all ranks, each on a thread.
             let places: Vec<usize> = comms.iter().map(|comm| comm.expose_provenance()).collect();
             std::thread::scope(|scope| {
                 for (rank, place) in (0..).zip(&places) {

@@ -11,16 +11,16 @@ use hccl::kernel::*;
 use hccl::prelude::Product;
 use hccl_examples::kernels::*;
 
-/// Fills a tiling struct for a communicator of this name.
+/// A function that fills a tiling struct for a communicator of this name.
 pub type Fill = Box<dyn Fn(&str) -> Vec<u8> + Sync>;
 
-/// A good kernel and its launch, the same on all ranks but for its inputs.
+/// A good kernel and its launch, which is the same on all ranks except for its inputs.
 pub struct Subject {
     pub program: Program,
     pub ranks: u32,
     pub blocks: u32,
     pub tiling: Fill,
-    /// Bytes of each tensor, in the order of the arguments, and whether it holds halves.
+    /// The bytes of each tensor, in the order of the arguments.
     pub tensors: Vec<usize>,
     pub workspace: usize,
 }
@@ -55,7 +55,7 @@ fn subject<T: Tiling + symbol::TilingArgument + Copy + Sync + 'static>(
     }
 }
 
-/// One that does not communicate.
+/// Returns a subject that does not communicate.
 fn alone<T: symbol::TilingArgument>(
     recorded: &Recorded<T>,
     blocks: u32,
@@ -73,7 +73,7 @@ fn alone<T: symbol::TilingArgument>(
     }
 }
 
-/// `y = 2 x`, in tiles, with two buffers and a wait for each hand-over.
+/// Computes `y = 2 x` in tiles, with two buffers and a wait for each hand-over.
 #[kernel(mix = "aiv_only")]
 fn with_waits(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let t = k.tiling();
@@ -90,14 +90,14 @@ fn with_waits(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     });
 }
 
-/// Sizes of the kernels here.
+/// The sizes of the kernels here.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 struct Sizes {
     tiles: u64,
 }
 
-/// Two cores exchange blocks through the workspace, and a flag says that they are there.
+/// Two cores exchange blocks through the workspace. A flag signals that the blocks are there.
 #[kernel(mix = "aiv_1_0")]
 fn exchange(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let w = k.workspace::<f32>(0);
@@ -116,7 +116,7 @@ fn exchange(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let _ = k.tiling().tiles;
 }
 
-/// `to = from + 1`, through two queues.
+/// Computes `to = from + 1` through two queues.
 fn add_one(
     k: Kernel<Sizes>,
     (input, output): (&Queue<f32>, &Queue<f32>),
@@ -136,7 +136,7 @@ fn add_one(
     output.free(b);
 }
 
-/// The same, with a barrier of all cores.
+/// Does the same with a barrier of all cores.
 #[kernel(mix = "aiv_1_0")]
 fn meet(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let w = k.workspace::<f32>(0);
@@ -152,7 +152,7 @@ fn meet(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let _ = k.tiling().tiles;
 }
 
-/// A sum that the scalar unit reads, changes, and hands back to the vector unit.
+/// Computes a sum that the scalar unit reads, changes, and passes back to the vector unit.
 #[kernel(mix = "aiv_only")]
 fn scalars(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let (a, work) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -175,7 +175,7 @@ fn scalars(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
 const HALF: usize = 2;
 const FLOAT: usize = 4;
 
-/// All of them.
+/// Returns all subjects.
 pub fn subjects() -> Vec<Subject> {
     use CmdType::*;
     let (two, half, float) = ((2, 2), DataType::F16, DataType::F32);
@@ -277,10 +277,10 @@ pub fn subjects() -> Vec<Subject> {
     all
 }
 
-/// Random kernels.
+/// The number of random kernels.
 const RANDOM: u64 = 12;
 
-/// Vectors and collectives in a random order.
+/// Makes a random kernel of vectors and collectives.
 fn random(seed: u64) -> Subject {
     let sample = Sample::new(&mut fastrand::Rng::with_seed(seed));
     let mut program = sample.program();
@@ -296,7 +296,7 @@ fn random(seed: u64) -> Subject {
     }
 }
 
-/// A product of halves, for two cores.
+/// Returns the tiling of a product of halves, for two cores.
 fn cube(m: usize, n: usize, k: usize) -> TCubeTiling {
     TCubeTiling::for_shape::<f16, f16, f16>(Product::A3, m, n, k).cores(2).build().unwrap()
 }

@@ -1,10 +1,10 @@
-//! A rank is killed at chosen points of all that it does, and every other rank gets an error that
-//! names it.
+//! A rank is killed at chosen points of everything that it does, and every other rank gets an error
+//! that names it.
 //!
-//! Rank 0 is in the process that has made the root info, the home. Ranks 1 and 2 are its guests;
-//! the process of 2 connects to that of 1. A phase with system calls makes the same ones in every
-//! run, so its points are calls. The points of other phases are parts of their instructions, which
-//! are stepped through one by one, or of the time that they take.
+//! Rank 0 is in the process that has made the root info, which is called the home. Ranks 1 and 2
+//! are its guests; the process of rank 2 connects to that of rank 1. A phase with system calls
+//! makes the same calls in every run, so its points are calls. The points of other phases are
+//! fractions of their instructions, which are stepped through one by one, or of their time.
 //!
 //! `cargo test` tries every fourth point, `HCCL_TEST_FULL=1` tries all of them, and
 //! `HCCL_TEST_ROUNDS=1000` makes a thousand rounds, point after point.
@@ -25,29 +25,29 @@ use crate::tracer::Moment;
 /// The moment at which a rank is killed.
 #[derive(Clone, Copy)]
 enum When {
-    /// Before the n-th call of a kind, or when it is done.
+    /// Before or after the n-th call of a kind. The first one is `Before`.
     Before(i64, u32),
     After(i64, u32),
     /// When this many hundredths of the instructions of the phase are done.
     Steps(u64),
     /// When this many hundredths of the phase's time have passed.
     Time(u64),
-    /// It waits for the others since a while.
+    /// When it has waited for the other ranks for a while.
     Waits,
 }
 use When::{After, Before, Steps, Time, Waits};
 
-/// How the others know of the dead rank.
+/// The way in which the other ranks report the dead rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// It is gone.
     Gone,
-    /// It has left before it died, and said so.
+    /// It left before it died, and reported that.
     Left,
-    /// It had not come yet. The others list it as missing when their connect timeout ends.
+    /// It had not arrived yet. The other ranks list it as missing when their connect timeout ends.
     Missing,
-    /// Its process has made the root info, and had not said that the rank is there. The others
-    /// name the process.
+    /// Its process has made the root info, and had not reported the arrival of the rank. The other
+    /// ranks name the process.
     Unreachable,
 }
 use Known::{Gone, Left, Missing, Unreachable};
@@ -151,14 +151,15 @@ const POINTS: &[Point] = &[
 
 const NAME: &str = "aimed::whoever_is_killed_at_any_point_the_others_are_told_its_name";
 
-/// The most instructions that a round steps through.
+/// The largest number of instructions that a round steps through.
 const MOST_STEPS: u64 = 60_000;
-/// How long one waits before it is killed: less than the others are late.
+/// The time for which a rank waits before it is killed. It is shorter than the delay of the other
+/// ranks.
 const A_WHILE: Duration = Duration::from_millis(25);
 /// The limit for a delay, far above the usual time.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long ranks wait for one another, in milliseconds: longer than that, so that no limit tells
-/// of a death.
+/// The time that ranks wait for one another, in milliseconds. It is longer than `LIMIT`, so that no
+/// time limit reports a death.
 const CONNECT: u32 = 90_000;
 
 /// The number of steps and the duration of each phase, measured once.
@@ -197,9 +198,9 @@ impl Sizes {
 #[derive(Default)]
 struct Outcome {
     rounds: u64,
-    /// Those in which the rank was killed in its phase, not later.
+    /// The rounds in which the rank was killed in its phase, not later.
     hit: u64,
-    /// The times from the death until the last of the others got its error.
+    /// The times from the death until the last of the other ranks got its error.
     delays: Vec<Duration>,
 }
 
@@ -210,7 +211,8 @@ impl Point {
         Aim { rank: self.rank, phase: self.phase, order: self.order, moment, connect_timeout }
     }
 
-    /// Kills the rank here; all others must be told. False when the phase had ended before.
+    /// Kills the rank here, and asserts that all other ranks get an error. Returns false if the
+    /// phase had ended before.
     fn try_once(&self, sizes: &mut Sizes, outcome: &mut Outcome) -> bool {
         let Round { trace, told } = round(NAME, self.aim(sizes));
         let name = self.name;
@@ -233,7 +235,7 @@ impl Point {
                 }
                 Missing => assert!(one.missing, "{name}: {one:?}"),
                 Unreachable => {
-                    let names = ["root info was made", "has made the root info"];
+                    let names = ["process of its root info", "made the root info"];
                     let names = names.iter().any(|text| one.text.contains(text));
                     assert!(
                         (one.gone || names) && one.text.contains("has ended"),
@@ -264,14 +266,14 @@ fn whoever_is_killed_at_any_point_the_others_are_told_its_name() {
     let mut outcomes: Vec<Outcome> = POINTS.iter().map(|_| Outcome::default()).collect();
     for at in tried {
         let point = &POINTS[at];
-        // Beside other work nothing takes the same time twice.
+        // Other work on the machine changes the times, so several tries are made.
         let hits = (0..10).any(|_| point.try_once(&mut sizes, &mut outcomes[at]));
         assert!(hits, "{}: the phase is always over before", point.name);
     }
     print!("{}", table(&outcomes));
 }
 
-/// A line for each point, and one for all that the others hear of by the death itself.
+/// Returns a line for each point, and a line for all points at which the death itself is reported.
 fn table(outcomes: &[Outcome]) -> String {
     let wide = POINTS.iter().map(|point| point.name.chars().count()).max().unwrap();
     let mut text = format!(

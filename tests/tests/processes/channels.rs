@@ -16,7 +16,7 @@ use crate::ranks::{Place, run};
 const MIXES: [&[u32]; 2] = [&[1, 1], &[2]];
 const BYTES: usize = 8192;
 
-/// A rank for the C functions, in a communicator of all ranks.
+/// Makes a rank for the C functions, in a communicator of all ranks.
 pub fn joined(place: &Place) -> Rank {
     joined_on(place, place.device.id())
 }
@@ -34,7 +34,7 @@ pub fn joined_on(place: &Place, device: i32) -> Rank {
     rank
 }
 
-/// A channel to the other rank, over which both reach a registered buffer of the other.
+/// A channel to the other rank, over which each rank reaches a registered buffer of the other one.
 pub struct Connected {
     pub channel: ChannelHandle,
     pub own: *mut c_void,
@@ -61,12 +61,12 @@ impl Connected {
     }
 }
 
-/// The code and the text of an attempt to free memory.
+/// Returns the code and the text of an attempt to free memory.
 fn freed(memory: *mut c_void) -> (aclError, String) {
     freed_by(|| call!(aclrtFree(memory)))
 }
 
-/// The same for any call that frees.
+/// Does the same for any call that frees.
 pub fn freed_by(free: impl FnOnce() -> aclError) -> (aclError, String) {
     let _ = common::message();
     (free(), common::message())
@@ -112,7 +112,7 @@ fn memory_that_a_peer_reaches_is_freed_after_the_communicator() {
         meet(&rank);
         assert_eq!(common::read(output, BYTES), vec![2 - rank.rank as u8; BYTES]);
         hccl!(HcclCommDestroy(rank.comm));
-        // The peer has to end its side, too.
+        // The peer has to end its side of the channel, too.
         let since = Instant::now();
         loop {
             match freed(own) {
@@ -126,8 +126,8 @@ fn memory_that_a_peer_reaches_is_freed_after_the_communicator() {
 
 const LARGE: usize = 256 << 20;
 
-/// The peer writes to all of the memory again and again until it hears that the device has ended.
-/// The write that runs at that moment must not change memory that is allocated later.
+/// The peer writes to all of the memory again and again until it gets an error because the device
+/// has ended. The write that runs at that moment must not change memory that is allocated later.
 fn write_while_the_device_ends(place: &Place, device: i32, end: impl FnOnce() -> i32) {
     let rank = joined_on(place, device);
     let Connected { channel, theirs, .. } = Connected::with(&rank, LARGE);
@@ -135,15 +135,16 @@ fn write_while_the_device_ends(place: &Place, device: i32, end: impl FnOnce() ->
     let thread = threads(&rank, CPU_TS, 1, 0)[0];
     meet(&rank);
     if rank.rank == 0 {
-        // The peer is in a write.
+        // By then the peer is in a write.
         std::thread::sleep(Duration::from_millis(30));
         let device = end();
         ok!(aclrtSetDevice(device));
-        // As large as before. Only the last bytes are written, before a write can come there.
+        // The new memory is as large as before. Its last bytes are written before a write of the
+        // peer can get there.
         let fresh: Vec<*mut c_void> = (0..4).map(|_| common::malloc(LARGE)).collect();
         let last = |memory: &*mut c_void| at(*memory, LARGE - BYTES);
         fresh.iter().for_each(|memory| common::write(last(memory), &[9; BYTES]));
-        // The peer joins when its writes are over.
+        // The peer joins after the end of its writes.
         let again = joined_on(place, device);
         meet(&again);
         for memory in fresh {
@@ -200,7 +201,8 @@ fn memory_of_a_destroyed_block_is_reused_when_no_peer_reaches_it_any_more() {
     });
 }
 
-/// The HCCL buffer outlives the reset, since the peer reaches it. Its late end frees nothing else.
+/// The HCCL buffer lives longer than the reset, because the peer reaches it. When it ends later, it
+/// must free nothing else.
 #[test]
 fn the_late_end_of_a_buffer_frees_no_memory_that_came_after_a_reset() {
     const NAME: &str = "channels::the_late_end_of_a_buffer_frees_no_memory_that_came_after_a_reset";
@@ -217,7 +219,7 @@ fn the_late_end_of_a_buffer_frees_no_memory_that_came_after_a_reset() {
                 let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
                 (call!(aclrtMalloc(&mut memory, bytes, policy)) == 0).then_some(memory)
             };
-            // All that there is, in pieces.
+            // These allocations take all memory, in pieces.
             let (mut bytes, least): (usize, usize) = large;
             let mut fresh = Vec::new();
             while bytes >= least {
@@ -227,7 +229,7 @@ fn the_late_end_of_a_buffer_frees_no_memory_that_came_after_a_reset() {
                 }
             }
             let again = joined(&place);
-            // The peer has ended the old communicator.
+            // When both have met, the peer has ended the old communicator.
             meet(&again);
             meet(&again);
             std::thread::sleep(Duration::from_millis(50));

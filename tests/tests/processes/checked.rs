@@ -1,4 +1,4 @@
-//! Checked mode, where ranks are in several processes.
+//! Checked mode with ranks in several processes.
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -15,18 +15,18 @@ use crate::channels::{Connected, joined_on};
 use crate::ranks::{Place, run, starter};
 use crate::{kernels, operators, random_programs};
 
-/// Two processes; and threads among them.
+/// Two processes, processes mixed with threads, and three processes.
 const MIXES: [&[u32]; 3] = [&[1, 1], &[2, 1], &[1; 3]];
 const BYTES: usize = 4096;
 
-/// The watched devices of this process.
+/// Returns the runtime of this process with devices in checked mode.
 fn watched() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let build = || Runtime::emulator_builder().devices(8).checked(true).build().unwrap();
     RUNTIME.get_or_init(build)
 }
 
-/// The same place on a watched device.
+/// Returns the same place on a device in checked mode.
 fn on_watched(place: Place) -> Place {
     let device = watched().device(place.rank as usize).unwrap();
     place.on(device)
@@ -76,19 +76,21 @@ fn kernels_with_windows_have_no_finding() {
     }
 }
 
-/// The hosts meet in a call, so each has issued all before the other one waits for a stream.
+/// Lets the hosts meet in a call, so that each has issued all its work before the other one waits
+/// for a stream.
 fn hosts_meet(place: &Place) {
     joined_on(place, place.device.id());
 }
 
-/// Rank 0 fills memory on one stream and copies it on another one. In between, both streams meet
-/// rank 1, each by a communicator of its own. `ordered`: rank 1 keeps its two meetings in order.
+/// Fills memory on one stream of rank 0 and copies it on another one. In between, each of the two
+/// streams meets rank 1 in a communicator of its own. `ordered` means that rank 1 keeps its two
+/// meetings in order.
 fn fill_and_copy(place: Place, ordered: bool) -> Vec<String> {
     let place = on_watched(place);
     let device = place.device.id();
     let (first, second) = (joined_on(&place, device), joined_on(&place, device));
     let barrier = |rank: &Rank| hccl!(HcclBarrier(rank.comm, rank.stream));
-    // The first calls wait for the other rank, which orders nothing on the device.
+    // The hosts meet in the first calls, but that orders nothing on the device.
     if place.rank == 0 {
         let (from, to) = (malloc(BYTES), malloc(BYTES));
         ok!(aclrtMemsetAsync(from, BYTES, 1, BYTES, first.stream));
@@ -130,8 +132,8 @@ fn meetings_that_another_process_does_not_order_order_nothing() {
     });
 }
 
-/// Rank 1 writes memory of rank 0 over a channel, and rank 0 copies it: behind the notify of rank 1
-/// or at any time.
+/// Rank 1 writes memory of rank 0 over a channel, and rank 0 copies it. If `waits` is true, rank 0
+/// waits for a notify of rank 1 before the copy.
 fn write_and_copy(place: &Place, waits: bool) {
     let rank = &joined_on(place, place.device.id());
     let Connected { channel, own, theirs } = Connected::with(rank, BYTES);
@@ -162,8 +164,7 @@ fn a_write_of_another_process_is_ordered_by_its_notify() {
     });
 }
 
-/// Rank 1 waits for its write and says so in a file, for which rank 0 waits: no call orders the
-/// two.
+/// Rank 1 waits for its write and then makes a file for which rank 0 waits. No call orders the two.
 #[test]
 fn what_hosts_tell_each_other_unseen_is_an_order() {
     run("checked::what_hosts_tell_each_other_unseen_is_an_order", &[1, 1], |place| {

@@ -1,5 +1,5 @@
-//! Deadlocks between processes are reported at once, in all of them. Programs that can go on are
-//! left alone.
+//! Deadlocks between processes are reported at once, in all of them. Programs that can continue are
+//! not affected.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use hccl::{Error, ErrorKind};
 
 use crate::ranks::{Place, Processes, is_rank, run, signal, until_says};
 
-/// It is a deadlock, and lists the wait of each of these ranks. With CANN's limits it would be
-/// half an hour until that was told.
+/// Asserts that an error is a deadlock and lists the wait of each of these ranks. With CANN's time
+/// limits it would be reported only after half an hour.
 #[track_caller]
 fn is_deadlock(error: &Error, waits: &[String]) {
     let text = error.to_string();
@@ -20,7 +20,7 @@ fn is_deadlock(error: &Error, waits: &[String]) {
     }
 }
 
-/// A communicator whose ranks have met.
+/// Returns a communicator whose ranks have met.
 fn met(place: &Place) -> (Communicator, Stream) {
     let stream = place.device.stream().unwrap();
     let mut comm = place.communicator();
@@ -28,12 +28,13 @@ fn met(place: &Place) -> (Communicator, Stream) {
     (comm, stream)
 }
 
-/// Returns when all have been told of a deadlock: a rank that leaves before would be told as gone.
+/// Waits until all ranks have got the error: a rank that leaves earlier would be reported as gone.
 fn all_are_told(mut comm: Communicator, stream: &Stream) {
     comm.barrier(stream).unwrap().wait().unwrap();
 }
 
-/// Sends to the next rank and receives from the last one, then receives only, as all do.
+/// Each rank sends to the next one and receives from the one before, and then all ranks only
+/// receive.
 #[test]
 fn ranks_that_all_receive_are_told_at_once() {
     const NAME: &str = "deadlocks::ranks_that_all_receive_are_told_at_once";
@@ -62,8 +63,8 @@ fn ranks_that_all_receive_are_told_at_once() {
     }
 }
 
-/// One is in a collective that the others have not called, these in the first of another
-/// communicator, which the one has not called.
+/// Rank 1 is in a collective that the other ranks have not called. They are in the first collective
+/// of another communicator, which rank 1 has not called.
 #[test]
 fn two_communicators_in_different_orders_are_told_at_once() {
     run("deadlocks::two_communicators_in_different_orders_are_told_at_once", &[1, 2], |place| {
@@ -85,7 +86,7 @@ fn two_communicators_in_different_orders_are_told_at_once() {
     });
 }
 
-/// All wait in their first collective with a rank whose thread waits in a receive.
+/// All other ranks wait in their first collective for a rank whose thread waits in a receive.
 #[test]
 fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
     run(
@@ -96,7 +97,7 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
             let (mut comm, stream) = met(&place);
             let x = place.device.upload(&[1u8; 64], &stream).unwrap();
             let mut y = place.device.zeros::<u8>(64, &stream).unwrap();
-            // So that their next message does not wait in the call.
+            // After this message, the next one does not wait in the call.
             match place.rank {
                 0 => comm.send(&x, 1, &stream).unwrap().wait().unwrap(),
                 1 => comm.recv(&mut y, 0, &stream).unwrap().wait().unwrap(),
@@ -116,7 +117,8 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
     );
 }
 
-/// A process in which something runs may still end the waits of the others, however long it takes.
+/// A process with a running thread may still end the waits of the other processes, however long it
+/// takes.
 #[test]
 fn a_rank_that_is_at_something_else_is_waited_for() {
     run("deadlocks::a_rank_that_is_at_something_else_is_waited_for", &[1, 1, 1], |place| {
@@ -130,14 +132,15 @@ fn a_rank_that_is_at_something_else_is_waited_for() {
     });
 }
 
-/// Now and then all wait for one that is about to come.
+/// In each round all ranks wait for one that comes late.
 #[test]
 fn ranks_that_come_in_the_last_moment_are_in_time() {
     run("deadlocks::ranks_that_come_in_the_last_moment_are_in_time", &[1, 1, 1], |place| {
         let (mut comm, stream) = met(&place);
         for round in 0..5 {
-            // In the call of the first operation of another communicator, and in a stream. Around
-            // the moments at which processes say that they are still, ask, and answer.
+            // The ranks wait in the call of the first operation of another communicator, or in a
+            // stream. The delays are near the times at which processes report that they are idle,
+            // query the others, and answer.
             let mut fresh = (round < 2).then(|| place.communicator());
             if place.rank == round % 3 {
                 std::thread::sleep(Duration::from_millis(900 + 150 * u64::from(round)));
@@ -148,7 +151,7 @@ fn ranks_that_come_in_the_last_moment_are_in_time() {
     });
 }
 
-/// One has ended as it should, the others wait for each other.
+/// One rank has ended normally, and the other ranks wait for each other.
 #[test]
 fn ranks_that_have_ended_before_are_in_no_deadlock() {
     run("deadlocks::ranks_that_have_ended_before_are_in_no_deadlock", &[1, 1, 1], |place| {
@@ -167,8 +170,8 @@ fn ranks_that_have_ended_before_are_in_no_deadlock() {
     });
 }
 
-/// A rank waits in its first operation and is stopped there. The other one comes meanwhile, and
-/// asks whether anybody goes on before the first can have looked.
+/// A rank waits in its first operation and is stopped there. The other rank arrives in the meantime
+/// and queries whether any process can continue, before the first one can have checked.
 #[test]
 fn a_rank_that_was_stopped_while_the_other_came_goes_on() {
     const NAME: &str = "deadlocks::a_rank_that_was_stopped_while_the_other_came_goes_on";
@@ -187,10 +190,10 @@ fn a_rank_that_was_stopped_while_the_other_came_goes_on() {
     }
     let mut processes = Processes::start(NAME, &[1, 1]);
     until_says(&mut processes.children[0], "rank 0 waits");
-    // It has said that it is still, and looked since.
+    // The process has reported that it is idle, and has checked since.
     std::thread::sleep(Duration::from_millis(1600));
     signal(&processes.children[0], libc::SIGSTOP);
-    // The other one is still, too, and asks.
+    // The other process is idle, too, and queries the first one.
     std::thread::sleep(Duration::from_millis(2500));
     signal(&processes.children[0], libc::SIGCONT);
     for (rank, output) in processes.outputs().iter().enumerate() {

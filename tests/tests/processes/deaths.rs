@@ -1,7 +1,7 @@
-//! Processes that are killed or stopped at any moment: the others end, with the name of the dead,
-//! and nobody's memory is touched.
+//! Processes that are killed or stopped at any moment: the other processes end with an error that
+//! names the dead rank, and no memory is damaged.
 //!
-//! `cargo test` takes a few rounds; `HCCL_TEST_ROUNDS=1000` as many as you like.
+//! `cargo test` makes a few rounds; `HCCL_TEST_ROUNDS=1000` makes that many.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::ranks::{Place, Processes, is_rank, signal};
 /// The rank that is killed or stopped.
 const DEAD: u32 = 1;
 
-/// How many rounds are wanted; without that, a few.
+/// Returns the number of rounds that the environment requests, or `few`.
 pub fn rounds(few: u64) -> u64 {
     std::env::var("HCCL_TEST_ROUNDS").map_or(few, |rounds| rounds.parse().unwrap())
 }
 
-/// Operations of every kind and size, until one fails.
+/// Runs operations of every kind and size, until one fails.
 fn work(comm: &mut Communicator, device: &Device) -> Error {
     let stream = device.stream().unwrap();
     let (me, ranks) = (comm.rank(), comm.world_size());
@@ -49,7 +49,7 @@ fn whoever_is_killed_whenever_the_others_end_and_name_it() {
             Err(error) => error,
         };
         let text = error.to_string();
-        // One that was killed before it had come to the others is known to nobody.
+        // A rank that was killed before it reached the other ranks is only missing.
         if error.missing_ranks() == [DEAD] {
             println!("it had not come");
             return;
@@ -86,7 +86,7 @@ fn whoever_is_killed_whenever_the_others_end_and_name_it() {
             true => delays.push(began.elapsed().as_millis()),
             false => unknown += 1,
         }
-        // On a busy machine they take longer to come.
+        // On a busy machine the ranks take longer to arrive.
         if unknown > delays.len() {
             stretch *= 2;
             assert!(stretch <= 256, "{unknown} rounds say nothing");
@@ -113,7 +113,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
             work(&mut comm, &place.device);
             return;
         }
-        // At any wait of this rank: after a while the other one is stopped.
+        // The other rank is stopped after a while, at any wait of this rank.
         let count = 1 << 20;
         let mut x = place.device.upload(&vec![1.0f32; count], &stream).unwrap();
         let mut small = place.device.upload(&[1.0f32; 8], &stream).unwrap();
@@ -132,7 +132,8 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
             comm.all_gather(&piece, &mut theirs, &stream)?.wait_timeout(limit)?;
             Ok(())
         };
-        // Once to the end, so that there are links: no call waits for a rank that is stopped.
+        // The step runs once to its end, so that there are links and no call waits for the stopped
+        // rank.
         step(Duration::from_secs(60)).unwrap();
         println!("all are there");
         let limit = Duration::from_millis(400);
@@ -140,7 +141,7 @@ fn memory_of_an_operation_with_a_stopped_rank_is_touched_by_nobody_later() {
         assert!(error.is_timeout(), "{error}");
         std::thread::sleep(Duration::from_millis(1200));
         drop((x, small, theirs));
-        // Fills the memory that is free now; it must keep its contents.
+        // This fills the memory that is free now, which must keep its contents.
         let other = place.device.stream().unwrap();
         let fresh: Vec<_> =
             (0..6).map(|_| place.device.upload(&vec![7u32; count], &other).unwrap()).collect();

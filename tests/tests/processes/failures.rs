@@ -1,4 +1,4 @@
-//! A failure between processes is reported in all of them, with names.
+//! A failure between processes is reported in all of them, with the names of ranks.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::ranks::{
     Place, Processes, is_rank, names_the_dead, run, until_says, wait_for_a_process_that_is_killed,
 };
 
-/// The other ranks learn of a rank whose process was killed in a collective.
+/// The other ranks get an error for a rank whose process was killed in a collective.
 #[test]
 fn a_process_that_was_killed_is_named_to_all_others() {
     const NAME: &str = "failures::a_process_that_was_killed_is_named_to_all_others";
@@ -133,7 +133,7 @@ fn a_rank_that_never_comes_is_named_in_all_processes() {
 fn a_root_info_whose_process_is_gone_says_so() {
     const NAME: &str = "failures::a_root_info_whose_process_is_gone_says_so";
     let body = |place: Place| {
-        // The process of the root info is killed, which nobody here can prevent.
+        // The process of the root info is killed, which this process cannot prevent.
         let error = place.joined().err().unwrap().to_string();
         assert!(error.contains("process") && error.contains("has ended"), "{error}");
     };
@@ -144,8 +144,8 @@ fn a_root_info_whose_process_is_gone_says_so() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A sender that ends at once, with its communicator and its device, takes its message back or lets
-/// it go: the receiver never gets other data.
+/// A sender that ends at once, with its communicator and its device, either withdraws its message
+/// or delivers it. The receiver never gets other data.
 #[test]
 fn a_message_whose_sender_ends_at_once_is_there_or_an_error() {
     const NAME: &str = "failures::a_message_whose_sender_ends_at_once_is_there_or_an_error";

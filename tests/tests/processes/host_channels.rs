@@ -1,4 +1,4 @@
-//! Host memory over channels of operators between processes: as between threads.
+//! Host memory over channels of operators between processes, which must work as between threads.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -15,7 +15,7 @@ use crate::ranks::run;
 
 /// Two processes, and two threads of one process, which must behave the same.
 const MIXES: [&[u32]; 2] = [&[1, 1], &[2]];
-/// More than a page, and not a whole number of them.
+/// A length of more than a page, and not a whole number of pages.
 const BYTES: usize = 3 * 4096 + 100;
 
 /// Pinned memory of the emulator.
@@ -30,7 +30,7 @@ impl Pinned {
     }
 
     fn fill(&self, value: u8) {
-        // SAFETY: memory of this process with `self.bytes` bytes.
+        // SAFETY: this is memory of this process with `self.bytes` bytes.
         unsafe { self.memory.cast::<u8>().write_bytes(value, self.bytes) };
     }
 
@@ -39,7 +39,7 @@ impl Pinned {
     }
 }
 
-/// Host memory as the program sees it.
+/// Returns the bytes of host memory as the program reads them.
 fn bytes_at(memory: *const c_void, bytes: usize) -> Vec<u8> {
     let mut all = vec![0; bytes];
     // SAFETY: the callers give host memory with `bytes` bytes, which no thread writes meanwhile.
@@ -55,8 +55,8 @@ fn register(rank: &Rank, tag: &CStr, memory: *mut c_void, bytes: usize) -> HcclM
     handle
 }
 
-/// A channel to the other rank, over which both reach host memory of the other; and where that is
-/// here.
+/// Returns a channel to the other rank over which each rank reaches host memory of the other one,
+/// and the address of that memory in this process.
 fn connected(rank: &Rank, own: &Pinned) -> (ChannelHandle, *mut c_void) {
     let mut handle = register(rank, c"host", own.memory, own.bytes);
     let mut desc = desc(1 - rank.rank, HCCS, 2);
@@ -65,7 +65,7 @@ fn connected(rank: &Rank, own: &Pinned) -> (ChannelHandle, *mut c_void) {
     let (mut count, mut memories, mut tags) = (0, null_mut(), null_mut());
     hccl!(HcclChannelGetRemoteMems(rank.comm, channel, &mut count, &mut memories, &mut tags));
     assert_eq!(count, 2);
-    // SAFETY: an array of two entries that lives as long as the channel.
+    // SAFETY: this is an array of two entries that lives as long as the channel.
     let theirs = unsafe { *memories.add(1) };
     assert_eq!(theirs.type_, CommMemType::COMM_MEM_TYPE_HOST);
     assert_eq!(theirs.size, own.bytes as u64);
@@ -80,7 +80,7 @@ fn host_memory_of_the_peer_is_read_written_and_reduced_over_a_channel() {
         run(NAME, each, |place| {
             let rank = joined(&place);
             let (me, other) = (rank.rank as u8 + 1, 2 - rank.rank as u8);
-            // A part of an allocation, from the middle of a page on.
+            // The memory is a part of an allocation, and begins in the middle of a page.
             let whole = Pinned::new(2 * BYTES);
             let own = Pinned { memory: at(whole.memory, 320), bytes: BYTES };
             whole.fill(99);
@@ -89,8 +89,8 @@ fn host_memory_of_the_peer_is_read_written_and_reduced_over_a_channel() {
             let thread = threads(&rank, CPU_TS, 1, 0)[0];
             meet(&rank);
 
-            // To the device, and to host memory. And the program itself sees it, as it sees its
-            // own.
+            // The data is read to the device, and to host memory. The program itself can also read
+            // it, like its own memory.
             let output = common::malloc(BYTES);
             let copy = Pinned::new(BYTES);
             for to in [output, copy.memory] {
@@ -102,7 +102,8 @@ fn host_memory_of_the_peer_is_read_written_and_reduced_over_a_channel() {
             assert!(bytes_at(theirs, BYTES) == vec![other; BYTES]);
             meet(&rank);
 
-            // From the device to a part of it, which ends with its last byte.
+            // The data is written from the device to a part of the memory that ends with its last
+            // byte.
             let source = upload(&vec![me + 10; 5000]);
             let part = at(theirs, BYTES - 5000);
             issue!(HcommWriteOnThread(thread, channel, part, source, 5000));
@@ -135,7 +136,7 @@ fn host_memory_of_the_peer_is_read_written_and_reduced_over_a_channel() {
             }
             let all = whole.bytes();
             assert!(all[..320].iter().chain(&all[320 + BYTES..]).all(|byte| *byte == 99));
-            // Beyond its end nothing is reached.
+            // Nothing beyond the end of the memory can be reached.
             let end = at(theirs, BYTES - 4);
             let code = call!(HcommReadOnThread(thread, channel, output, end, 5));
             assert_eq!(code, HcclResult::HCCL_E_PARA.0 as i32, "{}", common::message());
@@ -173,7 +174,7 @@ fn host_memory_that_a_peer_reaches_is_freed_after_the_communicator() {
             assert!(since.elapsed() < Duration::from_secs(60), "{text}");
             std::thread::sleep(Duration::from_millis(2));
         }
-        // This side has also released the memory of the peer. The address is nobody's then.
+        // This side has released the memory of the peer, too. Its address is not mapped then.
         let output = common::malloc(BYTES);
         let since = Instant::now();
         while call!(aclrtMemcpy(output, BYTES, theirs, BYTES, common::H2D)) == 0 {
@@ -185,7 +186,8 @@ fn host_memory_that_a_peer_reaches_is_freed_after_the_communicator() {
     });
 }
 
-/// No process can map memory that another one has allocated by itself, registered or not.
+/// No process can map memory that another one has allocated without the emulator, registered or
+/// not.
 #[test]
 fn host_memory_of_the_program_is_refused_between_processes() {
     const NAME: &str = "host_channels::host_memory_of_the_program_is_refused_between_processes";
@@ -193,7 +195,7 @@ fn host_memory_of_the_program_is_refused_between_processes() {
         let rank = joined(&place);
         let mut own = vec![1u8; BYTES + 4096];
         for (tag, is_registered) in [(c"pageable", false), (c"registered", true)] {
-            // Registered memory begins a page.
+            // Registered memory begins at a page.
             let first = own.as_ptr().align_offset(4096);
             let memory = own[first..].as_mut_ptr().cast();
             if is_registered {
@@ -214,7 +216,7 @@ fn host_memory_of_the_program_is_refused_between_processes() {
                 ok!(aclrtHostUnregister(memory));
             }
         }
-        // Nothing of the refused calls stays.
+        // Nothing is left of the refused calls.
         channels(&rank, AIV, &[desc(1 - rank.rank, HCCS, 2)]);
         meet(&rank);
         hccl!(HcclCommDestroy(rank.comm));
@@ -249,7 +251,7 @@ fn host_memory_outlives_the_reset_of_a_device() {
         if rank.rank == 0 {
             ok!(aclrtResetDeviceForce(rank.device));
             assert!(own.bytes() == [7; BYTES]);
-            // The other one hears of it, and lets go.
+            // The other process gets a message about the reset, and releases the memory.
             let since = Instant::now();
             while let (code, text) = freed_by(|| call!(aclrtFreeHost(own.memory)))
                 && code != 0

@@ -1,5 +1,5 @@
-//! In any order of joining, there is one connection between two processes, and messages arrive in
-//! order.
+//! Whatever the order of joining, there is one connection between two processes, and messages
+//! arrive in order.
 
 use hccl::prelude::*;
 

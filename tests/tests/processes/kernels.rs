@@ -13,7 +13,7 @@ use hccl_examples::kernels::reduce_scatter::{ReduceScatterRoundsTiling, reduce_s
 
 use crate::ranks::{Place, Processes, is_rank, names_the_dead, run};
 
-/// The ranks of each process: one process for each rank, processes mixed with threads, all in
+/// The numbers of ranks in each process: one process for each rank, or processes mixed with
 /// threads.
 const MIXES: [&[u32]; 4] = [&[1, 1], &[1, 1, 1], &[2, 1], &[1, 3]];
 
@@ -28,8 +28,8 @@ mod windows {
         pub count: u64,
     }
 
-    /// Writes to the input window of the next rank, and gives what the rank before has written. The
-    /// sum is what the ranks wait for in between.
+    /// Writes to the input window of the next rank, and returns the data that the rank before has
+    /// written. The ranks wait for a sum in between.
     #[kernel(mix = "aiv_1_0")]
     pub fn pass_on(k: Kernel<Sizes>, x: Input<f32>, flag: Output<f32>, y: Output<f32>) {
         let t = k.tiling();
@@ -52,8 +52,8 @@ mod windows {
         });
     }
 
-    /// Writes to its own output window, and gives what all ranks have in theirs, read where it
-    /// lies.
+    /// Writes to its own output window, and returns the contents of all ranks' output windows,
+    /// which it reads in place.
     #[kernel(mix = "aiv_1_0")]
     pub fn look_at_all(k: Kernel<Sizes>, x: Input<f32>, flag: Output<f32>, y: Output<f32>) {
         let t = k.tiling();
@@ -79,7 +79,7 @@ mod windows {
     }
 }
 
-/// A tiling struct with its communication filled in.
+/// Returns a tiling struct with its communication filled in.
 pub fn filled<T: Tiling>(mut tiling: T, operation: CmdType, dtype: DataType, group: &str) -> T {
     let config = Mc2CcTilingConfig::builder().group_name(group).op_type(operation);
     let config = config.source_type(dtype);
@@ -121,7 +121,7 @@ fn a_turn_moves_blocks_between_kernels_of_all_processes() {
     for each in MIXES {
         run("kernels::a_turn_moves_blocks_between_kernels_of_all_processes", each, |place| {
             let mut comm = place.communicator();
-            // A small one, whose data travel with the arrival, and a large one.
+            // A small exchange sends its data together with the arrival, and a large one does not.
             exchange(&place, &mut comm, 16).unwrap();
             exchange(&place, &mut comm, 4096).unwrap();
         });
@@ -156,7 +156,7 @@ fn rounds_of_a_kernel_reduce_what_the_ranks_of_all_processes_have() {
     }
 }
 
-/// The communicator, the kernel and the tiling struct for one of [`windows`].
+/// Returns the communicator, the kernel and the tiling struct for one of [`windows`].
 fn with_windows(place: &Place, recorded: &Recorded<windows::Sizes>) -> Windowed {
     let comm = place.communicator();
     let tiling = windows::Sizes { count: 64, ..Tiling::zeroed() };
@@ -180,7 +180,7 @@ impl Windowed {
         let mut y = place.device.zeros::<f32>(64 * place.ranks as usize, &stream)?;
         let launch = self.kernel.launch(1).tiling(&self.tiling).group(&mut self.comm);
         launch.input(&x).output(&mut flag).output(&mut y).submit(&stream)?.wait()?;
-        // Until here the windows are in use.
+        // The windows are in use until here.
         self.comm.barrier(&stream)?.wait()?;
         y.to_vec(&stream).wait()
     }
@@ -195,7 +195,7 @@ fn what_a_kernel_writes_to_a_window_is_in_the_memory_of_the_other_process() {
     }
 }
 
-/// Each rank writes to a window of the next one.
+/// Tests that each rank writes to a window of the next one.
 pub fn pass_on(place: &Place) {
     let mut all = with_windows(place, &windows::pass_on::record().unwrap());
     for turn in 0..5 {
@@ -215,7 +215,7 @@ fn a_kernel_reads_the_windows_of_ranks_in_all_processes() {
     }
 }
 
-/// Each rank reads the windows of all.
+/// Tests that each rank reads the windows of all ranks.
 pub fn look_at_all(place: &Place) {
     let mut all = with_windows(place, &windows::look_at_all::record().unwrap());
     let found = all.launch(place, 7.0 + place.rank as f32).unwrap();
@@ -237,8 +237,8 @@ fn a_window_of_a_rank_that_has_left_is_not_written_any_more() {
     });
 }
 
-/// The tasks differ only in the kernels' announcements; the values that a turn compares are the
-/// same on both.
+/// The tasks differ only in the announcements of the kernels. The values that a turn compares are
+/// the same on both ranks.
 #[test]
 fn tasks_that_differ_are_shown_with_both_sides_in_all_processes() {
     for each in [&[1, 1][..], &[2, 1]] {
@@ -249,7 +249,7 @@ fn tasks_that_differ_are_shown_with_both_sides_in_all_processes() {
                 let device = &place.device;
                 let stream = device.stream().unwrap();
                 let mut comm = place.communicator();
-                // As much in all, and blocks of one size.
+                // The total is the same on both ranks, and all blocks have the same size.
                 let (tiles, tails) = if place.rank == 0 { (1, 2) } else { (2, 1) };
                 let tiling =
                     ReduceScatterRoundsTiling { tile_len: 64, tail_len: 64, ..Tiling::zeroed() };
@@ -265,7 +265,7 @@ fn tasks_that_differ_are_shown_with_both_sides_in_all_processes() {
                 for piece in ["have prepared different tasks", "repeat 1", "repeat 2"] {
                     assert!(text.contains(piece), "{piece}: {text}");
                 }
-                // And before anything was moved.
+                // Nothing has been moved, either.
                 assert_eq!(y.to_vec(&stream).wait().unwrap(), halves([9; 192]));
             },
         );
@@ -302,14 +302,14 @@ fn kernels_that_wait_for_a_process_that_was_killed_end_and_name_its_rank() {
     }
 }
 
-/// A rank that launches nothing holds the others up until their limit, and is named.
+/// A rank that launches nothing delays the other ranks until their limit, and the error names it.
 #[test]
 fn a_rank_of_another_process_that_launches_nothing_is_named() {
     run(
         "kernels::a_rank_of_another_process_that_launches_nothing_is_named",
         &[1, 1],
         |mut place| {
-            // Waits as long as the others need.
+            // This rank waits as long as the other ranks need.
             let (mut end, patient) = (place.communicator(), place.device.stream().unwrap());
             let limit = Duration::from_secs(3);
             let runtime =
@@ -322,7 +322,7 @@ fn a_rank_of_another_process_that_launches_nothing_is_named() {
                 let text = error.to_string();
                 assert!(text.contains("rank 1 to come to the same task"), "{text}");
             }
-            // A rank that leaves would be told as gone.
+            // A rank that leaves would be reported as gone.
             end.barrier(&patient).unwrap().wait().unwrap();
         },
     );

@@ -1,6 +1,6 @@
 //! Communicators whose ranks are in several processes.
 
-/// Operators of one's own, as between threads.
+/// Custom operators, as between threads.
 #[path = "../all/operators/algorithms.rs"]
 mod algorithms;
 /// The same operations as between threads, against the same references.

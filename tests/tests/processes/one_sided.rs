@@ -1,4 +1,4 @@
-//! One-sided writes of kernels, on ranks in several processes: as between threads.
+//! One-sided writes of kernels on ranks in several processes, which must work as between threads.
 
 use std::sync::OnceLock;
 
@@ -13,11 +13,11 @@ use ascend_sys::*;
 use crate::channels::joined_on;
 use crate::ranks::{Place, run};
 
-/// The ranks of each process: one process for each rank, processes mixed with threads, all in
-/// threads.
+/// The numbers of ranks in each process: one process for each rank, processes mixed with threads,
+/// or threads only.
 const MIXES: [&[u32]; 5] = [&[1, 1], &[1, 1, 1], &[2, 1], &[1, 3], &[3]];
 
-/// A rank on a device of a product. The threads of a process share a block.
+/// Makes a rank on a device of a product. The threads of a process share a block.
 fn joined(place: &Place, product: u32) -> Rank {
     static BLOCK: OnceLock<Block> = OnceLock::new();
     let block = BLOCK.get_or_init(|| {
@@ -61,8 +61,8 @@ fn batches_of_an_a2_go_from_window_to_window_of_another_process() {
     }
 }
 
-/// The server of the sender finds it, and the other process is told before anything has changed in
-/// its window.
+/// The server of the sender detects the mistake. The other process gets the error before anything
+/// in its window has changed.
 #[test]
 fn a_block_beyond_a_window_of_another_process_ends_the_kernels_of_all_ranks() {
     const NAME: &str =
@@ -70,7 +70,7 @@ fn a_block_beyond_a_window_of_another_process_ends_the_kernels_of_all_ranks() {
     for each in [&[1, 1][..], &[2]] {
         run(NAME, each, |place| {
             let rank = joined(&place, ASCEND950);
-            // From rank 1 the last byte of eight lies behind the end of the window.
+            // In the block of rank 1, the last of eight bytes is after the end of the window.
             let beyond = (200 << 20) - 7;
             let at = if rank.rank == 1 { beyond } else { 64 };
             let ready = Ready::of(&rank, &write_blocks(), numbers(&rank, at, 0));
@@ -81,7 +81,7 @@ fn a_block_beyond_a_window_of_another_process_ends_the_kernels_of_all_ranks() {
             let (code, text) = rank.sync_fails();
             assert_ne!(code, 0);
             let piece = match rank.rank {
-                1 => "8 bytes for rank 0 at 209715193 of its window, which has 209715200",
+                1 => "8 bytes for rank 0 at the offset 209715193 exceed its window of 209715200",
                 _ => "the communication server of rank 1 has failed",
             };
             assert!(text.contains(piece), "{text}");
@@ -92,7 +92,7 @@ fn a_block_beyond_a_window_of_another_process_ends_the_kernels_of_all_ranks() {
     }
 }
 
-/// An address behind the window is no memory of this process.
+/// An address after the window is no memory of this process.
 #[test]
 fn a_batch_beyond_a_window_of_another_process_is_refused() {
     const NAME: &str = "one_sided::a_batch_beyond_a_window_of_another_process_is_refused";

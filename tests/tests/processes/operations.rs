@@ -6,7 +6,8 @@ use hccl_tests::full;
 use crate::collectives::tester::Tester;
 use crate::ranks::{Place, run};
 
-/// How the ranks are spread over processes: one each, and mixed with threads.
+/// Returns the ways in which the ranks are spread over processes: one process for each, and mixed
+/// with threads.
 fn spreads() -> &'static [&'static [u32]] {
     if full() { &[&[1, 1], &[1, 1, 1], &[2, 1], &[2, 3], &[1; 8]] } else { &[&[1, 1], &[2, 1]] }
 }
@@ -17,7 +18,7 @@ macro_rules! for_each {
     ($tester:ident.$method:ident; $op:ident: $($t:ty)*) => { $($tester.$method::<$t, $op>().unwrap();)* };
 }
 
-/// A test with this name.
+/// Makes a test with this name.
 macro_rules! spread {
     ($name:ident, $body:expr) => {
         #[test]
@@ -32,7 +33,8 @@ macro_rules! spread {
     };
 }
 
-/// All that compiles and the product takes, as between threads.
+/// Makes a test of a reduction with all types that compile and that the product supports, as
+/// between threads.
 macro_rules! reduction {
     ($name:ident) => {
         spread!($name, |tester| {
@@ -68,7 +70,7 @@ spread!(messages, |tester| {
     for_each!(tester.batch; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
 });
 
-/// Nanoseconds by a clock that all processes of the machine share.
+/// Returns the time in nanoseconds, by a clock that all processes of the machine share.
 fn now() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is writable.
@@ -76,12 +78,12 @@ fn now() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-// Nobody leaves a barrier before all have entered it.
+// No rank leaves a barrier before all ranks have entered it.
 spread!(barriers, |tester| {
     let (device, stream) = (tester.device.clone(), tester.device.stream().unwrap());
     let ranks = tester.comm.world_size();
     for round in 1..=20 {
-        // The last one comes late.
+        // One rank comes late in each round.
         if tester.comm.rank() == round % ranks {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -1,4 +1,4 @@
-//! Operators of one's own, on ranks in several processes.
+//! Custom operators on ranks in several processes.
 
 use hccl::operator::Operator;
 use hccl::prelude::*;
@@ -9,10 +9,10 @@ use crate::algorithms::{
 };
 use crate::ranks::{Place, Processes, is_rank, names_the_dead, run, until_says};
 
-/// One process each, and mixed with threads.
+/// The numbers of ranks in each process: one process for each rank, or mixed with threads.
 const MIXES: [&[u32]; 4] = [&[1, 1], &[1, 1, 1], &[2, 1], &[1, 3]];
 
-/// The value of a rank at a place.
+/// Returns the value of a rank at a place.
 fn value(rank: u32, at: u32) -> f32 {
     (rank + 1) as f32 * 1000.0 + (at % 97) as f32
 }
@@ -60,7 +60,7 @@ pub fn all_of(place: &Place) {
     let exchange = mesh_all_to_all();
     let broadcast = chain_broadcast(ranks - 1);
     let send = hand_over(0, ranks - 1);
-    // The second turn has the channels already.
+    // The channels exist from the second turn on.
     for count in [1, 1000, 1000, 40_001] {
         let x = own(me, count);
         assert_eq!(ran.in_place(&sum, &x).unwrap(), sums(ranks, count));
@@ -85,7 +85,7 @@ pub fn all_of(place: &Place) {
             assert_eq!(y.to_vec(&ran.stream).wait().unwrap(), own(0, count));
         }
     }
-    // Between operations of the program.
+    // The operators work between other operations of the program.
     ran.comm.barrier(&ran.stream).unwrap().wait().unwrap();
 }
 
@@ -98,7 +98,7 @@ fn operators_give_between_processes_what_they_give_between_threads() {
     }
 }
 
-/// Also if the operator's ranks wait for each other at that time.
+/// The ranks of the operator may wait for each other at that time.
 #[test]
 fn an_operator_of_some_ranks_goes_on_when_the_process_of_another_one_ends() {
     const NAME: &str =
@@ -196,7 +196,7 @@ fn a_rank_that_makes_no_channel_is_named() {
             }
             ran.comm.barrier(&ran.stream).unwrap().wait().unwrap();
         }
-        // Another communicator is as if that had not been.
+        // Another communicator is not affected.
         let found = Ran::new(&place).in_place(&mesh_all_reduce(Sum), &own(place.rank, 1));
         assert_eq!(found.unwrap(), sums(2, 1));
     });

@@ -5,7 +5,7 @@ use hccl::prelude::*;
 
 use crate::ranks::{Place, run};
 
-/// The ranks of a communicator, as one of its members learns them.
+/// Gathers the ranks of a communicator on one of its members.
 fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Vec<u32> {
     let x = comm.device().upload(&[own], stream).unwrap();
     let all = comm.device().alloc(comm.world_size() as usize).unwrap();
@@ -13,7 +13,7 @@ fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Vec<u32> {
     all.to_vec(stream).wait().unwrap()
 }
 
-/// Sums over many elements, so that chunks are shared.
+/// Sums over many elements, so that the ranks share chunks.
 fn sums(comm: &mut Communicator, own: u32, stream: &Stream) -> f32 {
     let mut x = comm.device().upload(&vec![own as f32; 100_000], stream).unwrap();
     comm.all_reduce_in_place(&mut x, Sum, stream).unwrap().wait().unwrap();
@@ -26,7 +26,7 @@ fn a_split_has_the_ranks_of_a_color_wherever_they_are() {
         run("parts::a_split_has_the_ranks_of_a_color_wherever_they_are", each, |place: Place| {
             let stream = place.device.stream().unwrap();
             let (me, mut world) = (place.rank, place.communicator());
-            // The same again and again: each is a new one.
+            // The same split again and again makes a new part each time.
             for _ in 0..3 {
                 let part = world.split(Some(me % 2), 9 - me).wait().unwrap();
                 let mut part = part.unwrap();
@@ -92,7 +92,7 @@ fn a_rank_that_leaves_after_a_count_of_zero_has_taken_part() {
     });
 }
 
-/// The process of rank 0 keeps the register.
+/// The process of rank 0 keeps the register of parts.
 #[test]
 fn ranks_make_parts_after_the_rank_that_keeps_the_register_has_left() {
     const NAME: &str = "parts::ranks_make_parts_after_the_rank_that_keeps_the_register_has_left";
@@ -107,7 +107,7 @@ fn ranks_make_parts_after_the_rank_that_keeps_the_register_has_left() {
                 drop(world);
                 end.barrier(&stream).unwrap().wait().unwrap();
             } else {
-                // The others have gone.
+                // The other ranks are gone by now.
                 end.barrier(&stream).unwrap().wait().unwrap();
                 for _ in 0..2 {
                     let mut part = world.subset(&late, 8).wait().unwrap().unwrap();
@@ -125,7 +125,7 @@ fn a_subset_is_made_by_its_members_alone() {
         let stream = place.device.stream().unwrap();
         let (me, mut world) = (place.rank, place.communicator());
         if me != 1 {
-            // One comes late, when the other waits for it already.
+            // One rank comes late, when the other one already waits for it.
             std::thread::sleep(std::time::Duration::from_millis(u64::from(me) * 100));
             let mut part = world.subset(&[2, 0], 7).wait().unwrap().unwrap();
             assert_eq!(members(&mut part, me, &stream), [2, 0]);
@@ -153,7 +153,7 @@ fn a_part_learns_of_a_rank_that_has_left_it_before_it_was_made_elsewhere() {
         let stream = place.device.stream().unwrap();
         let mut world = place.communicator();
         if place.rank == 0 {
-            // Makes it and drops it.
+            // This makes the part and drops it.
             drop(world.subset(&[0, 1], 3).wait().unwrap().unwrap());
             world.barrier(&stream).unwrap().wait().unwrap();
         } else {
@@ -179,7 +179,7 @@ fn ranks_that_mean_different_parts_are_told_so() {
         if me == 0 {
             part = world.subset(&[0, 1], 5).wait().unwrap();
         }
-        // Rank 0 has decided how it is.
+        // Rank 0 has chosen its way before this barrier.
         world.barrier(&stream).unwrap().wait().unwrap();
         match (me, &mut part) {
             (0, Some(part)) => {

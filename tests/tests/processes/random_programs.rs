@@ -1,11 +1,11 @@
 //! Random programs whose ranks are processes, or processes mixed with threads: their results equal
 //! those of the interpreter.
 //!
-//! Each rank makes the program of a seed anew, so nobody sends it. The ranks of a program make the
-//! root infos of its communicators in turn. A communicator that all programs of a run share passes
-//! them to the others. A program that fails is printed; `HCCL_TEST_SEED=n` repeats the one with
-//! that number. It is not made shorter, as those between threads are: see whether it fails there
-//! too.
+//! Each rank makes the program from its seed, so no rank sends it. The ranks of a program make the
+//! root infos of its communicators in turn. A communicator that all programs of a run share sends
+//! them to the other ranks. A program that fails is printed, and `HCCL_TEST_SEED=n` repeats the
+//! program with that number. It is not made shorter as programs between threads are, so try whether
+//! it fails there, too.
 
 use hccl::prelude::*;
 use hccl_tests::full;
@@ -17,7 +17,7 @@ use crate::programs::program::{Origin, Program};
 use crate::programs::shrink::compare;
 use crate::ranks::{Place, run};
 
-/// How many programs a run does.
+/// Returns the programs of a run.
 fn programs(most_ranks: u32) -> impl Iterator<Item = Program> {
     let (seeds, count) = match std::env::var("HCCL_TEST_SEED") {
         Ok(seed) => {
@@ -28,7 +28,7 @@ fn programs(most_ranks: u32) -> impl Iterator<Item = Program> {
         Err(_) => (0..usize::MAX, 12),
     };
     let programs = seeds.map(move |seed| generate(seed, Product::A3, most_ranks as usize));
-    // Those of one rank know no other process.
+    // Programs of one rank involve no other process.
     programs.filter(|program| program.ranks > 1).take(count)
 }
 
@@ -43,7 +43,7 @@ fn shared_root(place: &Place, by: u32, all: &mut Communicator, stream: &Stream) 
     RootInfo::from_bytes(&shared.to_vec(stream).wait().unwrap()).unwrap()
 }
 
-/// A rank does the programs that the others do too.
+/// Runs this rank's part of all programs.
 pub fn rank(place: &Place) {
     let stream = place.device.stream().unwrap();
     let mut all = place.communicator();
@@ -55,7 +55,7 @@ pub fn rank(place: &Place) {
             let by = ((program.seed + number) % place.ranks as usize) as u32;
             roots.push(needs_root.then(|| shared_root(place, by, &mut all, &stream)));
         }
-        // The last ranks have no part in it.
+        // The last ranks have no part in this program.
         let (index, ranks) = (place.rank, program.ranks as u32);
         if index >= ranks {
             continue;
@@ -72,7 +72,7 @@ pub fn rank(place: &Place) {
             panic!("{failure}\n{program}");
         }
     }
-    // A root info is of use as long as the process lives that has made it.
+    // A root info can be used only while the process that has made it lives.
     all.barrier(&stream).unwrap().wait().unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Ranks that are processes: the test runs itself again, once for each rank.
 //!
-//! A test calls [`run`] with the body of a rank. In the process of the test that starts the ranks
-//! and waits for them; in the process of a rank it does it.
+//! A test calls [`run`] with the body of a rank. In the process of the test, `run` starts the ranks
+//! and waits for them. In the process of a rank, it runs the body.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -17,11 +17,11 @@ const MAKES_ROOT: &str = "root";
 /// The place, with the number of ranks, of a process that makes the root info and is rank 0.
 const HOST: &str = "host";
 
-/// How many communicators a test can make.
+/// The number of communicators that a test can make.
 const ROOTS: usize = 4;
 
-/// The process that starts those of the ranks: for names that a test has for itself, each time that
-/// it runs.
+/// Returns the number of the process that starts the ranks. Tests use it in names that no other run
+/// has.
 pub fn starter() -> u32 {
     match std::env::var_os(PLACE) {
         Some(_) => std::os::unix::process::parent_id(),
@@ -34,7 +34,7 @@ pub struct Place {
     pub rank: u32,
     pub ranks: u32,
     pub device: Device,
-    /// One for each communicator that the ranks make.
+    /// A root info for each communicator that the ranks make.
     roots: std::cell::RefCell<Vec<RootInfo>>,
 }
 
@@ -43,18 +43,18 @@ impl Place {
         Self { rank, ranks, device, roots: vec![root_of(root)].into() }
     }
 
-    /// The next root info, alike on all ranks.
+    /// Returns the next root info, which is the same on all ranks.
     pub fn root(&self) -> RootInfo {
         self.roots.borrow_mut().pop().unwrap()
     }
 
-    /// The same rank on another device.
+    /// Returns the same rank on another device.
     pub fn on(self, device: Device) -> Place {
         Place { device, ..self }
     }
 
-    /// Returns when all ranks are here, however long that takes. Used before waits with a short
-    /// limit.
+    /// Waits until all ranks have arrived, however long that takes. Tests use it before waits with
+    /// a short limit.
     pub fn meet(&self) {
         let stream = self.device.stream().unwrap();
         self.communicator().barrier(&stream).unwrap().wait().unwrap();
@@ -92,7 +92,7 @@ pub struct Processes {
     _runtime: Runtime,
 }
 
-/// The command that runs the test of this name again, at a place.
+/// Returns the command that runs the test of this name again, at a place.
 pub fn command(name: &str, place: &str) -> Command {
     let mut process = Command::new(std::env::current_exe().unwrap());
     process
@@ -106,28 +106,28 @@ fn again(name: &str, place: &str) -> Child {
     command(name, place).spawn().unwrap()
 }
 
-/// The place of a process that makes a root info, prints it, and is rank 0.
+/// Returns the place of a process that makes a root info, prints it, and is rank 0.
 pub fn host_place(ranks: u32) -> String {
     format!("{HOST} {ranks}")
 }
 
-/// The place of a process with ranks that are given a root info.
+/// Returns the place of a process whose ranks get a root info.
 pub fn guest_place(first: u32, own: u32, ranks: u32, root: &str) -> String {
     format!("{first} {own} {ranks} {root}")
 }
 
-/// The root info that a process prints.
+/// Returns the root info that a process prints.
 fn root_by(maker: &mut Child) -> String {
     root_among(&mut BufReader::new(maker.stdout.take().unwrap()).lines())
 }
 
-/// The same, of the lines that it prints.
+/// Returns the root info among the lines that a process prints.
 pub fn root_among(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> String {
     let is_root = |line: &String| line.len() == 2 * RootInfo::BYTES;
     lines.find_map(|line| line.ok().filter(is_root)).unwrap()
 }
 
-/// A process that makes a root info and does nothing else; and the root info, as text.
+/// Starts a process that only makes a root info. Returns the process, and the root info as text.
 pub fn root_maker(name: &str) -> (Child, String) {
     let mut maker = again(name, MAKES_ROOT);
     let root = root_by(&mut maker);
@@ -141,7 +141,8 @@ pub fn ranks_of(name: &str, root: &str, ranks: u32) -> Vec<Output> {
     all.into_iter().map(|rank| rank.wait_with_output().unwrap()).collect()
 }
 
-/// Runs rank 0 in a process that makes the root info itself, and the others as threads of one more.
+/// Runs rank 0 in a process that makes the root info itself, and the other ranks as threads of
+/// another process.
 pub fn host_and_guests(name: &str, guests: u32) -> Vec<Output> {
     let mut host = again(name, &host_place(guests + 1));
     let root = root_by(&mut host);
@@ -149,7 +150,7 @@ pub fn host_and_guests(name: &str, guests: u32) -> Vec<Output> {
     [host, others].map(|process| process.wait_with_output().unwrap()).into()
 }
 
-/// Starts rank 0 of 2 with the root info of another process, and kills that one while the rank
+/// Starts rank 0 of 2 with the root info of another process, and kills that process while the rank
 /// waits.
 pub fn wait_for_a_process_that_is_killed(name: &str) -> Output {
     let (mut maker, root) = root_maker(name);
@@ -165,8 +166,8 @@ pub fn place() -> Option<String> {
     std::env::var(PLACE).ok()
 }
 
-/// The runtime of a process of ranks. [`CONNECT_TIMEOUT`] says, in milliseconds, how long a rank
-/// waits for the others to come.
+/// Returns the runtime of a process of ranks. [`CONNECT_TIMEOUT`] is the time, in milliseconds,
+/// that a rank waits for the arrival of other ranks.
 pub fn runtime(ranks: u32) -> Runtime {
     let connect = std::env::var(CONNECT_TIMEOUT).map_or(60_000, |limit| limit.parse().unwrap());
     Runtime::emulator_builder()
@@ -177,8 +178,8 @@ pub fn runtime(ranks: u32) -> Runtime {
         .unwrap()
 }
 
-/// Whether this is the process of ranks, which it then does: `body` for each, in a thread of its
-/// own.
+/// Returns whether this is the process of ranks. If so, it first runs `body` for each rank, in a
+/// thread of its own.
 pub fn is_rank(body: impl Fn(Place) + Sync) -> bool {
     let Ok(place) = std::env::var(PLACE) else { return false };
     if place == MAKES_ROOT {
@@ -216,7 +217,7 @@ pub fn is_rank(body: impl Fn(Place) + Sync) -> bool {
 }
 
 impl Processes {
-    /// Starts processes with these numbers of ranks; they run the test of this name.
+    /// Starts processes with these numbers of ranks, which run the test of this name.
     pub fn start(name: &str, each: &[u32]) -> Processes {
         let runtime = Runtime::emulator(1).unwrap();
         let device = runtime.device(0).unwrap();
@@ -233,13 +234,13 @@ impl Processes {
         Processes { children, _runtime: runtime }
     }
 
-    /// Waits for them all.
+    /// Waits for all processes, and returns their outputs.
     pub fn outputs(self) -> Vec<Output> {
         self.children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
     }
 }
 
-/// Waits until a process says these words. A thread reads and drops the lines that follow.
+/// Waits until a process prints these words. A thread reads and drops the lines that follow.
 pub fn until_says(process: &mut Child, words: &str) {
     let out = process.stdout.take().unwrap();
     let mut lines = BufReader::new(out).lines();
@@ -247,17 +248,17 @@ pub fn until_says(process: &mut Child, words: &str) {
     std::thread::spawn(move || lines.for_each(drop));
 }
 
-/// Sends a signal to a process that nobody has waited for.
+/// Sends a signal to a process that was not waited for.
 pub fn signal(process: &Child, signal: i32) {
-    // SAFETY: the number is that of the process as long as nobody has waited for it.
+    // SAFETY: the number is that of the process as long as it was not waited for.
     assert_eq!(unsafe { libc::kill(process.id() as i32, signal) }, 0);
 }
 
-/// An error of a rank whose peer was killed: it names the peer, and its process.
+/// Asserts that the error of a rank whose peer was killed names the peer and its process.
 #[track_caller]
 pub fn names_the_dead(error: &hccl::Error, dead: u32) {
     let text = error.to_string();
-    // One of the others may have had its error, and left, by then.
+    // Another rank may have got its error and have left by then.
     assert!(error.gone_ranks().contains(&dead), "{text}");
     let rank = format!("rank {dead} is gone (process ");
     assert!(text.contains(&rank) && text.contains("has ended"), "{text}");
@@ -268,7 +269,7 @@ pub fn run(name: &str, each: &[u32], body: impl Fn(Place) + Sync) {
     if is_rank(body) {
         std::process::exit(0);
     }
-    // A failure that the others report may have begun in the last process.
+    // A failure that the first processes report may have begun in the last process.
     let mut failed = String::new();
     for (at, output) in Processes::start(name, each).outputs().iter().enumerate() {
         if !output.status.success() {

@@ -14,8 +14,8 @@ use crate::ranks::{Place, run};
 const LARGE: usize = 256 << 20;
 const LAST: usize = 8192;
 
-/// Rank 0 resets its device in the middle of a collective, and allocates as much again. The others
-/// must not change that memory any more.
+/// Rank 0 resets its device in the middle of a collective, and allocates as much memory again. The
+/// other ranks must not change that memory any more.
 fn reset_in(place: &Place, collective: impl Fn(*mut c_void, HcclComm, aclrtStream) -> HcclResult) {
     let device = place.device.id();
     let rank = joined_on(place, device);
@@ -25,7 +25,7 @@ fn reset_in(place: &Place, collective: impl Fn(*mut c_void, HcclComm, aclrtStrea
     meet(&rank);
     let mut issued = issue();
     if rank.rank == 0 {
-        // The others take part by now.
+        // By then the other ranks take part.
         std::thread::sleep(Duration::from_millis(30));
         ok!(aclrtResetDeviceForce(device));
         ok!(aclrtSetDevice(device));
@@ -39,7 +39,7 @@ fn reset_in(place: &Place, collective: impl Fn(*mut c_void, HcclComm, aclrtStrea
         }
         meet(&again);
     } else {
-        // Until it hears of the reset.
+        // The loop ends when this rank gets an error because of the reset.
         while issued == HcclResult::HCCL_SUCCESS && call!(aclrtSynchronizeStream(rank.stream)) == 0
         {
             issued = issue();

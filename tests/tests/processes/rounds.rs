@@ -1,5 +1,5 @@
-//! A round of deaths: three ranks, each a process, do all that ranks do. One is killed at a chosen
-//! moment, and the others say which error they got, and when.
+//! A round of deaths: three ranks, each a process, do everything that ranks do. One of them is
+//! killed at a chosen moment. The other ranks report which error they got, and when.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,21 +13,21 @@ use hccl::prelude::*;
 use crate::ranks::{CONNECT_TIMEOUT, Place, command, guest_place, host_place, is_rank, root_among};
 use crate::tracer::{Moment, Trace, mark, now, spawn, trace};
 
-/// The variable that tells the ranks which of them dies, in which phase, and its [`Order`].
+/// The variable that gives the ranks the dying rank, its phase, and its [`Order`].
 const AIM: &str = "HCCL_TEST_AIM";
 pub const RANKS: u32 = 3;
 /// The delay of the rank that comes last.
 const LATER: Duration = Duration::from_millis(80);
-/// The connect timeout where a rank dies before it has come, in milliseconds.
+/// The connect timeout for rounds in which a rank dies before it has arrived, in milliseconds.
 pub const MISSING_AFTER: u32 = 2500;
-/// Elements of a large operation, which takes some milliseconds.
+/// The number of elements of a large operation, which takes some milliseconds.
 const LARGE: usize = 4 << 20;
 
 /// The phases of a rank, in this order. Before each it sets a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     Join = 1,
-    /// The first operation, before which the ranks announce their calls, once.
+    /// The first operation, before which the ranks announce their calls once.
     FirstMeeting,
     Barrier,
     Reduce,
@@ -60,14 +60,14 @@ impl Phase {
     ];
 }
 
-/// Whether the dying rank comes to its last phase first or last.
+/// Whether the dying rank reaches its last phase first or last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     First,
     Last,
 }
 
-/// A rank, and when it is killed.
+/// A rank, and the moment at which it is killed.
 #[derive(Clone, Copy, Debug)]
 pub struct Aim {
     pub rank: u32,
@@ -78,11 +78,12 @@ pub struct Aim {
     pub connect_timeout: u32,
 }
 
-/// The error that a living rank got, and when.
+/// The error that a living rank got, and the time when it got it.
 #[derive(Debug)]
 pub struct Told {
     pub at: u64,
-    /// The error names the rank that was killed as one that is gone, or as one that has not come.
+    /// Whether the error lists the killed rank as gone. `missing` is the same for a rank that has
+    /// not arrived.
     pub gone: bool,
     pub missing: bool,
     pub text: String,
@@ -94,7 +95,7 @@ pub struct Round {
     pub told: Vec<Told>,
 }
 
-/// Runs a rank of a round. A rank that does not leave goes on until it gets an error.
+/// Runs a rank of a round. A rank that does not leave continues until it gets an error.
 pub fn live(place: &Place, leaves: bool, before: impl Fn(Phase)) -> Result<()> {
     let Place { rank, ranks, device, .. } = place;
     let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
@@ -147,7 +148,7 @@ pub fn tell(error: &hccl::Error, dead: u32) {
     println!("\ntold {at} {gone} {missing} {}", error.to_string().replace('\n', " "));
 }
 
-/// Whether this is the process of a rank, which it then has been.
+/// Returns whether this is the process of a rank. If so, the rank has run before the return.
 pub fn is_rank_of_a_round() -> bool {
     is_rank(|place| {
         let aim = std::env::var(AIM).unwrap();
@@ -156,7 +157,7 @@ pub fn is_rank_of_a_round() -> bool {
         let is_late = dies == (order == format!("{:?}", Order::Last));
         let before = |next: Phase| {
             if is_late && phase == format!("{next:?}") {
-                // A process that starts has more to do before.
+                // A process that starts has more to do before this phase.
                 std::thread::sleep(if next == Phase::Join { 5 * LATER } else { LATER });
             }
             if dies {
@@ -168,16 +169,17 @@ pub fn is_rank_of_a_round() -> bool {
         if dies {
             return;
         }
-        // The process ends when all have been told: else some would hear of this end.
+        // The process ends when all ranks have got their error. Otherwise some would report this
+        // end.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     })
 }
 
-/// A process. A thread of its own has started it, which traces it or just waits.
+/// A process, which a thread of its own has started. The thread traces the process or only waits.
 pub struct Started {
     pub out: BufReader<ChildStdout>,
     err: ChildStderr,
-    /// The process does not end by itself as long as this is open.
+    /// The process does not end by itself as long as this pipe is open.
     pub lives: ChildStdin,
     pub process: u32,
     pub end: JoinHandle<Trace>,
@@ -207,7 +209,7 @@ pub fn start(mut command: Command, aim: Option<Aim>) -> Started {
     Started { out: BufReader::new(out), err, lives, process, end }
 }
 
-/// The command that runs a rank of a round of a test.
+/// Returns the command that runs a rank of a round of a test.
 pub fn rank_of_a_round(name: &str, place: &str, aim: &Aim) -> Command {
     let mut command = command(name, place);
     command.env(AIM, format!("{} {:?} {:?}", aim.rank, aim.phase, aim.order));
@@ -215,7 +217,7 @@ pub fn rank_of_a_round(name: &str, place: &str, aim: &Aim) -> Command {
     command
 }
 
-/// Runs the ranks of a test, one of which dies. All others must be told something.
+/// Runs the ranks of a test, one of which dies. Asserts that all other ranks get an error.
 pub fn round(name: &str, aim: Aim) -> Round {
     let mut root = String::new();
     let mut all = Vec::new();
@@ -245,7 +247,7 @@ pub fn round(name: &str, aim: Aim) -> Round {
 }
 
 impl Started {
-    /// The error that the rank reports; `None` if it ends without one.
+    /// Returns the error that the rank reports, or `None` if it ends without one.
     pub fn told(&mut self) -> Option<Told> {
         let mut lines = self.out.by_ref().lines().map(|line| line.unwrap());
         let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned))?;

@@ -1,7 +1,7 @@
-//! Two processes live on while a third one joins them, is killed, and is followed by a new one.
-//! Nothing of the dead stays behind in the two.
+//! Two processes continue to run while a third one joins them, is killed, and is followed by a new
+//! one. Nothing of the dead processes stays behind in the two.
 //!
-//! `cargo test` makes a few rounds; `HCCL_TEST_SOAK=3600` goes on for an hour.
+//! `cargo test` makes a few rounds; `HCCL_TEST_SOAK=3600` continues for an hour.
 
 use std::io::{BufRead, Read, Write};
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use crate::tracer::Moment;
 const NAME: &str = "soak::the_dead_leave_nothing_behind_in_those_that_live";
 /// The name of a memory file, as the system shows it.
 const MEMORY_FILE: &str = "/memfd:ascend-emulator";
-/// The place of a process that lives on.
+/// The place of a process that continues to run.
 const LIVES_ON: &str = "lives on";
 
-/// The rounds before the first look, and half of those behind it.
+/// The number of rounds before the first count of resources, and half the number after it.
 const FEW: u64 = 6;
 
 /// The resources that a process holds.
@@ -31,23 +31,24 @@ const FEW: u64 = 6;
 struct Belongings {
     descriptors: usize,
     threads: usize,
-    /// The sockets with the address of the process.
+    /// The number of sockets with the address of the process.
     sockets: usize,
-    /// All mappings, and those of memory that it shares.
+    /// The number of all mappings. `shared_mappings` is the number of those of shared memory.
     mappings: usize,
     shared_mappings: usize,
-    /// Bytes of the memory files that it has open, its own and those of others.
+    /// The bytes of the memory files that the process has open: its own and those of other
+    /// processes.
     shared: usize,
-    /// Bytes in use on its heap.
+    /// The bytes in use on its heap.
     heap: usize,
 }
 
 /// The number of additional mappings that the allocator and the stacks of threads may take.
 const MORE_MAPPINGS: usize = 24;
-/// The pages of its own devices' memory that a process may touch later. A process that is gone has
-/// more.
+/// The bytes of its own devices' memory that a process may touch later. A leak of a dead process is
+/// larger.
 const MORE_SHARED: usize = 1 << 20;
-/// The memory that the standard library keeps after a backtrace: the tables of the program.
+/// The bytes that the standard library keeps after a backtrace: the tables of the program.
 const MORE_HEAP: usize = 128 << 20;
 
 impl Belongings {
@@ -61,7 +62,7 @@ impl Belongings {
             mappings: maps.lines().count(),
             shared_mappings: maps.matches(MEMORY_FILE).count(),
             shared: shared_bytes(),
-            // SAFETY: has no conditions.
+            // SAFETY: the call has no preconditions.
             heap: unsafe { libc::mallinfo2() }.uordblks,
         }
     }
@@ -82,7 +83,7 @@ impl Belongings {
         Self { descriptors, threads, sockets, mappings, shared_mappings, shared, heap }
     }
 
-    /// Whether this is no more than there was before.
+    /// Returns whether these resources are not more than `before`.
     fn is_within(&self, before: &Self) -> bool {
         self.descriptors <= before.descriptors
             && self.threads <= before.threads
@@ -94,13 +95,13 @@ impl Belongings {
     }
 }
 
-/// The sockets of the machine that have an address of a process.
+/// Returns the number of sockets of the machine that have an address of a process.
 fn sockets_of(process: u32) -> usize {
     let all = std::fs::read_to_string("/proc/net/unix").unwrap();
     all.matches(&format!("@ascend-emulator-{process}-")).count()
 }
 
-/// How much memory the memory files take that this process has open, each counted once.
+/// Returns the size of all memory files that this process has open, each counted once, in bytes.
 fn shared_bytes() -> usize {
     use std::os::unix::fs::MetadataExt;
     let mut files = std::collections::BTreeMap::new();
@@ -115,7 +116,7 @@ fn shared_bytes() -> usize {
     files.values().sum::<u64>() as usize
 }
 
-/// A process that lives on and carries out the commands that it reads.
+/// Runs a process that continues to run, and does the commands that it reads.
 fn live_on() {
     let runtime = runtime(RANKS);
     for line in std::io::stdin().lines() {
@@ -133,8 +134,8 @@ fn live_on() {
                 tell(&error, dead.parse().unwrap());
             }
             _ => {
-                // A communicator that is dropped before its operations are complete goes with the
-                // next allocation on its device.
+                // A communicator that was dropped before its operations are complete is destroyed
+                // by the next allocation on its device.
                 for device in (0..RANKS as usize).map(|index| runtime.device(index).unwrap()) {
                     let stream = device.stream().unwrap();
                     drop(device.zeros::<u8>(1, &stream).unwrap());
@@ -145,7 +146,8 @@ fn live_on() {
     }
 }
 
-/// The two that live on, and the random numbers that choose the actions of the others.
+/// The two processes that continue to run, and the random numbers that choose the actions of the
+/// third one.
 struct Soak {
     living: [Started; 2],
     random: fastrand::Rng,
@@ -162,8 +164,8 @@ impl Soak {
         Self { living: [begin(), begin()], random: fastrand::Rng::with_seed(19), rounds: 0 }
     }
 
-    /// A third process joins the two, and is killed or leaves. In turns it has made the root info,
-    /// or is a guest like one of them.
+    /// Lets a third process join the two, and kills it or lets it leave. In every second round it
+    /// has made the root info; otherwise it is a guest like one of the two.
     fn round(&mut self, phase: Phase, moment: Moment) {
         self.rounds += 1;
         let is_home = self.rounds.is_multiple_of(2);
@@ -184,7 +186,7 @@ impl Soak {
         }
         for one in &mut self.living {
             let told = one.told().unwrap_or_else(|| panic!("{aim:?}: {}", one.complaint()));
-            // On a busy machine the third may be too slow to be there before the limit.
+            // On a busy machine the third process may be too slow to arrive before the limit.
             let known = ["has ended", "did not call"].iter().any(|part| told.text.contains(part));
             assert!(told.gone || told.missing || known, "{aim:?}: {told:?}");
         }
@@ -200,13 +202,13 @@ impl Soak {
     }
 
     fn belongings(&mut self) -> [Belongings; 2] {
-        // They have been told, and may not have done all yet that this is the end of.
+        // The processes have got their errors, but may still have to clean up.
         std::thread::sleep(Duration::from_millis(300));
         self.living.each_mut().map(Started::belongings)
     }
 
-    /// Asserts that neither holds more than before. Retries, because their threads may take a while
-    /// to clean up.
+    /// Asserts that neither process holds more than before. Retries, because their threads may take
+    /// a while to clean up.
     fn check(&mut self, before: &[Belongings; 2]) -> [Belongings; 2] {
         let began = Instant::now();
         loop {

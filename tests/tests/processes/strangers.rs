@@ -11,7 +11,7 @@ use crate::ranks::{Place, is_rank, ranks_of, root_maker};
 
 const NAME: &str = "strangers::strangers_are_sent_away_and_ranks_are_served";
 
-/// A word of a root info: see `root_info.rs` of the emulator.
+/// Returns a word of a root info: see `root_info.rs` of the emulator.
 fn word(root: &str, at: usize) -> u64 {
     let byte = |at: usize| u8::from_str_radix(&root[2 * at..2 * at + 2], 16).unwrap();
     u64::from_le_bytes(std::array::from_fn(|n| byte(64 + 8 * at + n)))
@@ -61,12 +61,12 @@ fn strangers_are_sent_away_and_ranks_are_served() {
     let secret = word(&root, 4);
     assert!(answer(&root, &u64::MAX.to_le_bytes()).is_empty());
     let refused = answer(&root, &frame("what is this"));
-    assert!(refused.contains("no word of an emulator"), "{refused}");
+    assert!(refused.contains("is not from an emulator"), "{refused}");
     let refused = answer(&root, &hello(0, secret ^ 1));
     assert!(refused.contains("does not know the secret"), "{refused}");
     let refused = answer(&root, &hello(u64::MAX, secret));
     assert!(refused.contains("version 0.0.0"), "{refused}");
-    // Some that say nothing, or not all of it, and stay.
+    // Some clients send nothing or only a part of a message, and stay.
     let stay: Vec<UnixStream> = (0..10).map(|_| connect(&root)).collect();
     (&stay[0]).write_all(&[7, 0, 0]).unwrap();
     for output in ranks_of(NAME, &root, 2) {
@@ -83,7 +83,7 @@ fn strangers_are_sent_away_and_ranks_are_served() {
     let said = String::from_utf8_lossy(&output.stderr);
     for piece in [
         "wanted to share something with this one, and was refused",
-        "no word of an emulator",
+        "is not from an emulator",
         "secret",
         "version 0.0.0",
     ] {

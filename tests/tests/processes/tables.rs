@@ -1,7 +1,6 @@
 //! Ranks that meet by a rank table, wherever they are: as processes, as threads, or mixed.
 //!
-//! Tables that say the same meet, so each test, and each time that it runs, has a `server_id` of
-//! its own.
+//! Ranks with equal tables meet. So each test, and each run of it, has a `server_id` of its own.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,21 +17,21 @@ use crate::collectives::tester::Tester;
 use crate::joining::sums;
 use crate::ranks::{Place, Processes, is_rank, names_the_dead, run, starter};
 
-/// Longer than anything here takes, on a machine that is busy with other things.
-/// Less than ranks wait for one another: see `ranks.rs`.
+/// A time longer than anything here takes on a busy machine, and shorter than ranks wait for one
+/// another: see `ranks.rs`.
 const LONG: Duration = Duration::from_secs(55);
-/// The user that is nobody.
+/// The number of the user `nobody`.
 const NOBODY: libc::uid_t = 65534;
 
-/// A table in a file without a name, so that nothing stays behind.
+/// A table in a file without a name, so that no file stays behind.
 struct Table {
     contents: String,
     file: File,
 }
 
 impl Table {
-    /// A table of one server, whose `ranks` ranks are on devices from `first` on. `name` tells it
-    /// from other tables of the test.
+    /// Makes a table of one server, whose `ranks` ranks are on devices from `first` on. `name`
+    /// distinguishes it from other tables of the test.
     fn from(name: &str, first: u32, ranks: u32) -> Table {
         let server = format!("{name}-{}", starter());
         assert!(server.len() <= 64, "{server} is too long for a table");
@@ -47,7 +46,7 @@ impl Table {
         let path = std::env::temp_dir().join(path);
         let mut file = File::create_new(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        // However it is written.
+        // The layout of the file does not matter.
         file.write_all(serde_json::to_string_pretty(&table).unwrap().as_bytes()).unwrap();
         Table { contents: table.to_string(), file }
     }
@@ -61,30 +60,31 @@ impl Table {
         Communicator::from_rank_table(device, path, rank, CommConfig::default()).wait()
     }
 
-    /// The name of its abstract socket: see `rendezvous.rs` of the emulator.
+    /// Returns the name of the table's abstract socket: see `rendezvous.rs` of the emulator.
     fn socket(&self) -> String {
         let (basis, prime) =
             (0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, 0x0100_0000_0000_0000_0000_013b);
         let hash = |sum: u128, byte| (sum ^ u128::from(byte)).wrapping_mul(prime);
         let hash = self.contents.bytes().fold(basis, hash);
-        // SAFETY: has no conditions.
+        // SAFETY: the call has no preconditions.
         let user = unsafe { libc::geteuid() };
         format!("ascend-emulator-table-{user}-{hash:032x}")
     }
 
-    /// Whether a process keeps its rendezvous.
+    /// Returns whether a process keeps the rendezvous of the table.
     fn is_kept(&self) -> bool {
         self.has_socket(|_| true)
     }
 
-    /// Whether one can connect to the process that keeps its rendezvous. Between `bind` and
-    /// `listen` one cannot.
+    /// Returns whether a client can connect to the process that keeps the rendezvous. Between
+    /// `bind` and `listen` this is not possible.
     fn listens(&self) -> bool {
         const ACCEPTS: &str = "00010000";
         self.has_socket(|line| line.split_whitespace().nth(3) == Some(ACCEPTS))
     }
 
-    /// Whether there is such a socket of its rendezvous, by its line in the list of the system.
+    /// Returns whether the rendezvous has a socket for which `is_such` is true, by its line in the
+    /// list of the system.
     fn has_socket(&self, is_such: impl Fn(&str) -> bool) -> bool {
         let name = format!("@{}", self.socket());
         let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
@@ -96,7 +96,7 @@ impl Table {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
@@ -112,7 +112,7 @@ fn succeeded(rank: usize, output: &Output) {
     assert!(output.status.success(), "rank {rank}:\n{err}");
 }
 
-/// Device `rank` of a runtime whose ranks wait no longer than so for one another.
+/// Returns device `rank` of a runtime whose ranks wait at most `limit` for one another.
 fn device_with_limit(rank: u32, ranks: usize, limit: Duration) -> Device {
     let builder = Runtime::emulator_builder().devices(ranks).connect_timeout(limit);
     builder.build().unwrap().device(rank as usize).unwrap()
@@ -127,9 +127,10 @@ fn ranks_of_a_table_meet_as_processes_and_as_threads() {
             let comm = table.join(&place.device, place.rank).unwrap();
             assert_eq!((comm.rank(), comm.world_size()), (place.rank, place.ranks));
             assert_eq!(comm.name(), "hccl_world_group");
-            // It is known as one of a table in every process: a device is in one at a time.
+            // Every process records that a device is in a communicator of a table, which can be
+            // only one at a time.
             let second = table.join(&place.device, place.rank).map(drop).unwrap_err().to_string();
-            assert!(second.contains("in a communicator of a rank table already"), "{second}");
+            assert!(second.contains("already in a communicator of a rank table"), "{second}");
             until("the rendezvous stays", || !table.is_kept());
             sums(&place, comm);
         });
@@ -149,7 +150,7 @@ fn operations_between_processes_of_a_table_give_what_they_give_between_threads()
         tester.broadcast::<u8>().unwrap();
         tester.all_to_all::<f32>().unwrap();
         tester.messages::<i64>().unwrap();
-        // Nobody ends while its last message is on its way.
+        // No process ends while its last message is in flight.
         tester.comm.barrier(&tester.stream).unwrap().wait().unwrap();
     });
 }
@@ -164,14 +165,14 @@ fn a_table_serves_one_communicator_after_the_other_and_keeps_no_descriptors() {
         let mut random = fastrand::Rng::with_seed(place.rank.into());
         let mut after_some = 0;
         for round in 0..30 {
-            // Another process comes first each time.
+            // Another process comes first in each round.
             std::thread::sleep(Duration::from_micros(random.u64(0..3000)));
             sums(&place, table.join(&place.device, place.rank).unwrap());
             if round == 5 {
                 after_some = open();
             }
         }
-        // Threads of one process come and go with a few each.
+        // Threads of one process may hold a few descriptors each for a short time.
         until("descriptors stay behind", || open() <= after_some + 4);
     });
 }
@@ -200,11 +201,11 @@ fn a_rank_of_a_table_that_never_comes_is_named_in_all_processes() {
         let text = error.to_string();
         assert_eq!((error.kind(), error.missing_ranks()), (ErrorKind::Timeout, vec![2]), "{text}");
         assert!(text.contains("rank 2 of 3 did not call"), "{text}");
-        assert!(text.contains("a rank table that says the same"), "{text}");
+        assert!(text.contains("each with the same rank table"), "{text}");
     });
 }
 
-/// A rank is killed while it waits for a third one: the rank that decides, or the other.
+/// A rank is killed while it waits for a third one. It is the rank that decides, or the other one.
 #[test]
 fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
     const NAME: &str = "tables::a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once";
@@ -225,7 +226,7 @@ fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
     for dead in [0, 1] {
         let mut processes = Processes::start(NAME, &[1, 1, 1]);
         let children = &processes.children;
-        // A process watches the ends of those that it knows.
+        // A process watches the ends of the processes that it has met.
         let watches = |rank: usize| {
             let files = std::fs::read_dir(format!("/proc/{}/fd", children[rank].id()));
             let mut links =
@@ -233,7 +234,7 @@ fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
             links.any(|link| link.is_ok_and(|link| link.to_string_lossy().contains("pidfd")))
         };
         until("the ranks do not meet", || watches(0) && watches(1));
-        // And until they wait for the third one.
+        // The test also waits until both ranks wait for the third one.
         ascend_emulator_testing::threads::until_asleep(&[children[0].id(), children[1].id()], 30);
         processes.children[dead].kill().unwrap();
         let began = Instant::now();
@@ -243,7 +244,7 @@ fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
     }
 }
 
-/// One that makes communicators again and again is killed at a moment of any of them.
+/// A rank that makes communicators again and again is killed at a random moment.
 #[test]
 fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
     const NAME: &str =
@@ -295,8 +296,8 @@ fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
     }
 }
 
-/// Clients that come to the rendezvous and are no ranks: one sends data that nobody reads, one
-/// stays, and one is of another user.
+/// Clients come to the rendezvous and are no ranks: one sends data that is never read, one stays,
+/// and one belongs to another user.
 #[test]
 fn strangers_at_the_rendezvous_do_no_harm() {
     const NAME: &str = "tables::strangers_at_the_rendezvous_do_no_harm";
@@ -330,7 +331,7 @@ fn strangers_at_the_rendezvous_do_no_harm() {
     assert_eq!(answer["rank"], 0, "{answer}");
     let by_another = as_another_user(|| {
         let mut answer = Vec::new();
-        // Whether it ends by an end or by an error, nothing has been said.
+        // Whether the connection ends normally or with an error, no data was received.
         let _ = connect().read_to_end(&mut answer);
         answer
     });
@@ -343,24 +344,25 @@ fn strangers_at_the_rendezvous_do_no_harm() {
     outputs.iter().enumerate().for_each(|(rank, output)| succeeded(rank, output));
 }
 
-/// The flag for which rank 1 waits.
+/// Returns the path of the flag for which rank 1 waits.
 fn go_on() -> std::path::PathBuf {
     std::env::temp_dir().join(format!("hccl-strangers-{}", starter()))
 }
 
-/// Does something in a thread of another effective user. `None` where this user may not.
+/// Runs `act` in a thread of another effective user. Returns `None` if this user may not change its
+/// thread's user.
 fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let alone = || {
-        // SAFETY: the system call, unlike the function of the library, changes the calling thread
-        // alone, which ends soon.
+        // SAFETY: the system call changes only the calling thread, unlike the function of the
+        // library, and the thread ends soon.
         let result = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
         (result == 0).then(act)
     };
     std::thread::scope(|scope| scope.spawn(alone).join().unwrap())
 }
 
-/// A table whose rendezvous is taken: by another user, or by a process that does not answer as an
-/// emulator does.
+/// The rendezvous of a table is taken by another user, or by a process that does not answer like an
+/// emulator.
 #[test]
 fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
     let told = |name: &str, seconds: u64, listener: UnixListener, pieces: &[&str]| {
@@ -368,7 +370,7 @@ fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
         let error = Table::new(name, 2).join(&device, 0).map(drop).unwrap_err().to_string();
         drop(listener);
         let own = format!("process {}", std::process::id());
-        for piece in pieces.iter().chain(&[&*own, "rank 0 cannot come", "another server_id"]) {
+        for piece in pieces.iter().chain(&[&*own, "rank 0 cannot meet", "another server_id"]) {
             assert!(error.contains(piece), "{piece}: {error}");
         }
     };

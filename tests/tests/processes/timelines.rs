@@ -10,23 +10,23 @@ use crate::algorithms::hand_over;
 use crate::kernels::exchange;
 use crate::ranks::{Place, run};
 
-/// The ranks of each process: one process for each rank, processes mixed with threads, all in
-/// threads.
+/// The numbers of ranks in each process: one process for each rank, processes mixed with threads,
+/// or threads only.
 const MIXES: [&[u32]; 4] = [&[1, 1], &[1, 1, 1], &[2, 1], &[3]];
 
-/// The recording of this process.
+/// Returns the recording of this process.
 fn recording(place: &Place) -> &'static Recording {
     static RECORDING: OnceLock<Recording> = OnceLock::new();
     RECORDING.get_or_init(|| place.device.runtime().record_timeline().unwrap())
 }
 
-/// One kernel with two launches, and one operator between the first rank and the last one. Gives in
-/// how many processes the ranks are, too.
+/// Launches one kernel twice, and runs one operator between the first rank and the last one.
+/// Returns the timeline, and the number of processes.
 fn record(place: &Place) -> (Timeline, usize) {
     let mut comm = place.communicator();
     let stream = place.device.stream().unwrap();
     let recording = recording(place);
-    // All record.
+    // After this barrier all processes record.
     comm.barrier(&stream).unwrap().wait().unwrap();
     exchange(place, &mut comm, 64).unwrap();
     let send = hand_over(0, place.ranks - 1);
@@ -38,7 +38,7 @@ fn record(place: &Place) -> (Timeline, usize) {
         comm.run(&send).output(&mut y).submit(&stream).unwrap().wait().unwrap();
     }
     let all = recording.gather(&mut comm, &stream).unwrap();
-    // Each has the same.
+    // All ranks have the same timeline.
     let text = all.to_text().into_bytes();
     let mut of_first = place.device.upload(&text, &stream).unwrap();
     comm.broadcast(&mut of_first, 0, &stream).unwrap().wait().unwrap();
@@ -50,7 +50,7 @@ fn record(place: &Place) -> (Timeline, usize) {
     (all, numbers.len())
 }
 
-/// The events of a trace, and the names of its groups of rows by their numbers.
+/// Returns the events of a trace, and the names of its groups of rows by their numbers.
 fn events(timeline: &Timeline) -> (Vec<Value>, BTreeMap<u64, String>) {
     let trace: Value = serde_json::from_str(&timeline.trace()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap().clone();
@@ -74,7 +74,7 @@ fn a_gathered_timeline_has_what_all_ranks_did_in_whatever_process() {
                 groups.values().filter(|name| *name != "links").collect();
             assert_eq!(devices, ranks.iter().collect());
 
-            // Two launches of eight blocks each, on each rank.
+            // Each rank has two launches of eight blocks each.
             for rank in &ranks {
                 let blocks = events.iter().filter(|event| {
                     let name = event["name"].as_str().unwrap_or_default();
@@ -83,8 +83,8 @@ fn a_gathered_timeline_has_what_all_ranks_did_in_whatever_process() {
                 assert_eq!(blocks.count(), 16, "{rank}");
             }
 
-            // The ranks come to a turn at different times, and the last one's is the same for all
-            // of them.
+            // The ranks arrive at a turn at different times, but the end of the wait is the same
+            // for all of them.
             let mut met: BTreeMap<String, Vec<f64>> = BTreeMap::new();
             let waits = events.iter().filter(|event| event["name"] == "waits for the other ranks");
             for wait in waits {

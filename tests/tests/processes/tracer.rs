@@ -1,6 +1,6 @@
 //! Kills a process at a moment that is defined by its own actions.
 //!
-//! The thread that starts the process traces it (`ptrace`). The process says where it is by
+//! The thread that starts the process traces it (`ptrace`). The process reports its progress with
 //! [`mark`], a signal that only the tracer sees. From a mark on, the tracer counts the system calls
 //! of the process, steps the thread of the mark instruction by instruction, or lets time pass.
 
@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, pid_t};
 
-/// The process of this thread is at its next phase. Without a tracer nothing happens.
+/// Reports that the process is at its next phase. Without a tracer nothing happens.
 pub fn mark() {
-    // SAFETY: a signal that is ignored unless the process says otherwise, which it does not.
+    // SAFETY: the signal is ignored by default, and this process does not change that.
     unsafe { libc::raise(libc::SIGURG) };
 }
 
-/// The time that all processes of the machine have, in nanoseconds.
+/// Returns the time that all processes of the machine share, in nanoseconds.
 pub fn now() -> u64 {
     // SAFETY: the structure is writable.
     unsafe {
@@ -29,7 +29,7 @@ pub fn now() -> u64 {
     }
 }
 
-/// The signal by which a thread stands at a system call.
+/// The signal by which a thread stops at a system call.
 const CALL: c_int = libc::SIGTRAP | 0x80;
 
 /// The moment at which a process is killed, counted from one of its marks.
@@ -37,7 +37,7 @@ const CALL: c_int = libc::SIGTRAP | 0x80;
 pub enum Moment {
     /// Just before the n-th call (from 1) of this number, in any thread.
     Before(i64, u32),
-    /// When that call is done, before the process goes on.
+    /// When that call is done, before the process continues.
     After(i64, u32),
     /// When the thread of the mark has executed this many more instructions.
     Steps(u64),
@@ -49,45 +49,46 @@ pub enum Moment {
 /// The record of a traced process.
 #[derive(Default)]
 pub struct Trace {
-    /// The time of its death by a signal, by [`now`]; `None`: it ended by itself.
+    /// The time of its death by a signal, by [`now`]. `None` if it ended by itself.
     pub killed: Option<u64>,
-    /// The marks that it came to.
+    /// The times of the marks that it reached.
     pub marks: Vec<u64>,
-    /// The instructions from the mark that is aimed at to the next, as far as they were counted.
+    /// The number of instructions from the chosen mark to the next one, if they were counted.
     pub steps: u64,
 }
 
 impl Trace {
-    /// How long it was between a mark and the next, if it came to that.
+    /// Returns the time between a mark and the next one, if the process reached the next one.
     pub fn length_of(&self, aim: usize) -> Option<Duration> {
         Some(Duration::from_nanos(self.marks.get(aim)? - self.marks[aim - 1]))
     }
 }
 
-/// Starts a process that this thread, and no other, can trace.
+/// Starts a process that only this thread can trace.
 pub fn spawn(command: &mut Command) -> Child {
     let traced = || {
-        // SAFETY: a call without arguments.
+        // SAFETY: the call has no arguments.
         match unsafe { libc::ptrace(libc::PTRACE_TRACEME) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes a system call and touches no memory of others.
+    // SAFETY: the closure makes a system call and touches no other memory.
     unsafe { command.pre_exec(traced) };
     command.spawn().unwrap()
 }
 
 fn request(what: libc::c_uint, thread: pid_t, address: usize, data: usize) -> i64 {
-    // SAFETY: the requests of this file change the traced thread, and write to this process only
-    // where `call` says so. A request fails if its thread has died.
+    // SAFETY: the requests of this file change the traced thread, and write to memory of this
+    // process only in `call`. A request fails if its thread has died.
     unsafe { libc::ptrace(what, thread, address as *mut c_void, data as *mut c_void) }
 }
 
-/// The system call at which a thread stands: its number before it, its result after it.
+/// Returns the system call at which a thread has stopped: its number before the call, or its result
+/// after it.
 fn call(thread: pid_t) -> Option<Result<i64, i64>> {
-    // SAFETY: zeros are a value of the structure. The kernel writes no more than its size, and says
-    // which member it has written.
+    // SAFETY: zeros are a valid value of the structure. The kernel writes no more than its size,
+    // and reports which member it has written.
     unsafe {
         let mut info: libc::ptrace_syscall_info = std::mem::zeroed();
         let (size, at) = (size_of_val(&info), (&raw mut info).expose_provenance());
@@ -102,20 +103,20 @@ fn call(thread: pid_t) -> Option<Result<i64, i64>> {
     }
 }
 
-/// The next thread of this thread's traced processes that has stopped or ended.
+/// Waits for the next thread of this thread's traced processes that stops or ends, and returns it.
 fn next() -> Option<(pid_t, c_int)> {
     let mut status = 0;
-    // SAFETY: the status is writable. Children of other threads are left alone.
+    // SAFETY: the status is writable. Children of other threads are not affected.
     let thread = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
     (thread > 0).then_some((thread, status))
 }
 
-/// Kills a process, and never one that has its number later.
+/// Kills a process, but never a later process with the same number.
 struct Killer(OwnedFd);
 
 impl Killer {
     fn new(process: pid_t) -> Self {
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         unsafe {
             let file = libc::syscall(libc::SYS_pidfd_open, process, 0);
             assert!(file >= 0, "{}", std::io::Error::last_os_error());
@@ -125,7 +126,8 @@ impl Killer {
 
     fn kill(&self) {
         let null = std::ptr::null::<c_void>();
-        // SAFETY: a descriptor of our own. A process that has ended is killed by nobody.
+        // SAFETY: the descriptor is our own. If the process has ended, the signal reaches no
+        // process.
         unsafe {
             libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), libc::SIGKILL, null, 0)
         };
@@ -136,18 +138,18 @@ struct Tracer {
     aim: usize,
     moment: Moment,
     killer: Arc<Killer>,
-    /// The time at which it was killed; 0 if not yet.
+    /// The time at which the process was killed, or 0.
     killed: Arc<AtomicU64>,
     trace: Trace,
-    /// The thread that goes on by instructions.
+    /// The thread that continues by single instructions.
     stepping: Option<pid_t>,
-    /// The calls in which threads are.
+    /// The calls in which threads are, by thread.
     within: Vec<(pid_t, i64)>,
-    /// The calls of the kind that is waited for.
+    /// The number of calls of the kind that is waited for.
     seen: u32,
 }
 
-/// Kills a process of [`spawn`] at a moment behind its n-th mark, from 1. Returns when the process
+/// Kills a process of [`spawn`] at a moment after its n-th mark, from 1. Returns when the process
 /// has ended in any way.
 pub fn trace(child: &Child, aim: usize, moment: Moment) -> Trace {
     let process = child.id() as pid_t;
@@ -182,7 +184,7 @@ pub fn trace(child: &Child, aim: usize, moment: Moment) -> Trace {
 }
 
 impl Tracer {
-    /// A thread has stopped. Returns the signal that it is to get.
+    /// Handles a thread that has stopped. Returns the signal that the thread is to get.
     fn stopped(&mut self, thread: pid_t, signal: c_int, is_event: bool) -> c_int {
         match signal {
             _ if is_event => 0,
@@ -203,19 +205,20 @@ impl Tracer {
                 }
                 0
             }
-            // That of a new thread.
+            // This is the first stop of a new thread.
             libc::SIGSTOP => 0,
             other => other,
         }
     }
 
-    /// How a thread goes on.
+    /// Returns the request by which a thread continues.
     fn how(&self, thread: pid_t) -> libc::c_uint {
         let counts_calls = matches!(self.moment, Moment::Before(..) | Moment::After(..));
         if self.stepping == Some(thread) {
             libc::PTRACE_SINGLESTEP
         } else if counts_calls {
-            // Also before the mark: a thread that sleeps in a call would not stop at its next.
+            // Calls are traced before the mark, too: a thread that sleeps in a call would not stop
+            // at its next one.
             libc::PTRACE_SYSCALL
         } else {
             libc::PTRACE_CONT
@@ -254,7 +257,7 @@ impl Tracer {
                 self.within.push((thread, number));
                 matches!(self.moment, Moment::Before(kind, _) if kind == number)
             }
-            // One that has done nothing, because there was nothing to do, does not count.
+            // A call without success does not count.
             (Some(Err(result)), Some(number)) => {
                 matches!(self.moment, Moment::After(kind, _) if kind == number && result >= 0)
             }

@@ -1,4 +1,5 @@
-//! Symmetric windows and memory ranges of ranks in several processes: as between threads.
+//! Symmetric windows and memory ranges of ranks in several processes, which must work as between
+//! threads.
 
 use std::ptr::null_mut;
 

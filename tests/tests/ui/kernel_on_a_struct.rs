@@ -1,4 +1,4 @@
-//~ macro there: `kernel` stands above a function
+//~ macro there: `kernel` is for functions only
 use hccl::kernel::*;
 
 #[kernel(mix = "aiv_only")] // misuse

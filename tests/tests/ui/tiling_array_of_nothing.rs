@@ -1,4 +1,4 @@
-//~ E0080 there: `none` is an array of length 0, which C++ has not
+//~ E0080 there: `none` is an array of length 0, which C++ does not have
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

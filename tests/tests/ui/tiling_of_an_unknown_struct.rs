@@ -1,4 +1,4 @@
-//~ E0080 there: nor a struct with `#[derive(Tiling)]`
+//~ E0080 there: or a struct with `#[derive(Tiling)]`
 use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 pub struct Plain(pub u64);

@@ -1,4 +1,4 @@
-//~ E0080 there: the struct has 16 bytes, and 24 were promised: correct the one or the other
+//~ E0080 there: the struct has 16 bytes, and 24 were promised: correct one of the two numbers
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

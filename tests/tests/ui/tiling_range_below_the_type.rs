@@ -1,4 +1,4 @@
-//~ macro there: a `u64` lies in 0..=18446744073709551615
+//~ macro there: a `u64` is in 0..=18446744073709551615
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there: a `u8` lies in 0..=255: write an end that it can be
+//~ macro there: a `u8` is in 0..=255: write an end in this range
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ E0080 there: the range `5..5` is empty: no value lies in it
+//~ E0080 there: the range `5..5` is empty: it contains no value
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ E0080 there: `Vec<u64>` cannot be in a tiling struct: its contents lie elsewhere
+//~ E0080 there: `Vec<u64>` cannot be in a tiling struct: its contents are elsewhere in memory
 use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 #[derive(Tiling)]

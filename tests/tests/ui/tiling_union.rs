@@ -1,4 +1,4 @@
-//~ macro there: with a union nobody knows which of its fields is meant
+//~ macro there: a union does not record which of its fields is set
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

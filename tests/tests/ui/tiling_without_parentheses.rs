@@ -1,4 +1,4 @@
-//~ macro there: what `tiling` says stands in parentheses
+//~ macro there: `tiling` takes its entries in parentheses
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,18 +1,21 @@
-//! The bound of an operation: two threads, one a core, that make exactly the reads and writes it
-//! needs, and meet twice at a spinning barrier.
+//! The bound of an operation: two threads, one on each core, make exactly the reads and writes that
+//! the operation needs, and meet twice at a spinning barrier.
 //!
-//! The reads and writes that it needs, for N bytes and p ranks:
+//! These are the reads and writes that an operation needs, for N bytes and p ranks:
 //!
-//! - all-reduce: every input is read once, and every output written once, p N each;
-//! - reduce, reduce-scatter: p N are read, N (or p parts of N / p) written;
-//! - broadcast, all-gather: N is read once, and written to all who do not have it;
+//! - all-reduce: every input is read once, and every output is written once, p N bytes each;
+//! - reduce, reduce-scatter: p N bytes are read, and N bytes (or p parts of N / p bytes) are
+//!   written;
+//! - broadcast, all-gather: N bytes are read once, and written to every rank that does not have
+//!   them;
 //! - scatter, all-to-all, messages: every byte is read once and written once.
 //!
-//! It is cut into pieces that fit the first caches, with plain or with streaming stores, whichever
-//! is faster. Three rules make it a bound. All buffers hold the same bytes. A thread that has done
-//! its half takes pieces of the other's, as the emulator's threads do, so that neither waits for a
-//! thread whose core was taken away. And bound and operation are measured in turn, because the
-//! bandwidth that other users leave changes by a factor of two within seconds.
+//! The work is cut into pieces that fit the first-level caches. It is done with plain and with
+//! streaming stores, and the faster of the two counts. Three rules make it a bound. All buffers
+//! hold the same bytes. A thread that has done its half takes pieces of the other half, as the
+//! emulator's threads do, so that no thread waits for a thread that has lost its core. Bound and
+//! operation are measured in turn, because the bandwidth that other users leave changes by a factor
+//! of two within seconds.
 
 use super::Op;
 use ascend_emulator::copy::copy;
@@ -21,22 +24,22 @@ use std::ffi::c_void;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The byte that fills all buffers. It is not zero, because the machine that this was written on
-/// moves zeros up to three times as fast.
+/// The byte that fills all buffers. It is not zero, because some machines move zeros up to three
+/// times as fast.
 pub const FILL: u8 = 1;
-/// Bytes of a piece of the bound.
+/// The number of bytes of a piece of the bound.
 const PIECE: usize = 32 << 10;
 
-/// A piece of the least work: the addresses that are read and written, and the number of bytes of
-/// each.
+/// A piece of the least work: the addresses that are read, the addresses that are written, and the
+/// number of bytes of each.
 pub struct Piece {
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     bytes: usize,
 }
 
-/// The least work, in the order in which two threads take it from its two ends. `memory` has a send
-/// and a receive buffer for each rank.
+/// Returns the least work as a list of pieces. The two threads take pieces from its two ends.
+/// `memory` has a send buffer and a receive buffer for each rank.
 pub fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
     let ranks = memory.len();
     let part = bytes / ranks / 64 * 64;
@@ -45,7 +48,7 @@ pub fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
     let recv = |rank: usize, at: usize| memory[rank][1] + at;
     let all = || 0..ranks;
     let mut list = Vec::new();
-    // The runs of bytes that are worked on alike.
+    // Adds pieces for a run of bytes that all get the same work.
     let mut add = |length: usize, work: &dyn Fn(usize) -> (Vec<usize>, Vec<usize>)| {
         for at in (0..length).step_by(PIECE) {
             let (inputs, outputs) = work(at);
@@ -84,7 +87,7 @@ pub fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
         Op::Send => add(bytes, &|at| (vec![send(0, at)], vec![recv(1, at)])),
         Op::Barrier => {}
     }
-    // At least one for each thread, unless that would cut elements.
+    // There is at least one piece for each thread, unless that would cut an element.
     if let [only] = &mut list[..]
         && only.bytes >= 128
     {
@@ -101,16 +104,17 @@ pub fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
     list
 }
 
-/// Does one piece.
+/// Does the work of one piece.
 fn run(piece: &Piece, dtype: DataType, store: Store) {
     let count = piece.bytes / dtype.size();
     let inputs: &[*const u8] =
-        // SAFETY: addresses as pointers: one representation.
+        // SAFETY: an address has the representation of a pointer.
         unsafe { std::slice::from_raw_parts(piece.inputs.as_ptr().cast(), piece.inputs.len()) };
     // SAFETY: as above.
     let outputs: &[*mut u8] =
         unsafe { std::slice::from_raw_parts(piece.outputs.as_ptr().cast(), piece.outputs.len()) };
-    // SAFETY: the mappings stay, have these bytes, and a piece is taken by one of the two.
+    // SAFETY: the mappings stay and have these bytes, and only one of the two threads takes the
+    // piece.
     unsafe {
         match (inputs, outputs) {
             ([input], [output]) => copy(*output, *input, piece.bytes, store),
@@ -130,7 +134,7 @@ pub struct Line(pub AtomicU64);
 /// The two threads of the bound.
 pub struct Bound {
     lines: [Line; 2],
-    /// How many pieces of each half are taken.
+    /// The number of taken pieces of each half.
     taken: [Line; 2],
 }
 
@@ -140,7 +144,7 @@ impl Bound {
         Self { lines: two(), taken: two() }
     }
 
-    /// A barrier: each writes its own line.
+    /// Waits at a barrier, at which each thread writes its own line.
     fn meet(&self, thread: usize, turn: &mut u64) {
         *turn += 1;
         self.lines[thread].0.store(*turn, Ordering::Release);
@@ -168,16 +172,16 @@ impl Bound {
             }
         }
         self.meet(thread, turn);
-        // Nobody takes anything before both have come to the next step.
+        // No thread takes a piece before both have reached the next step.
         self.taken[thread].0.store(0, Ordering::Relaxed);
     }
 }
 
-/// Populated memory, in huge pages if the system gives them.
+/// Returns populated memory, in huge pages if the system provides them.
 pub fn map(bytes: usize) -> usize {
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping, advised and written within its length.
+    // SAFETY: the mapping is new, and it is advised and written within its length.
     unsafe {
         let length = bytes.next_multiple_of(2 << 20);
         let address = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
@@ -189,6 +193,6 @@ pub fn map(bytes: usize) -> usize {
 }
 
 pub fn unmap(address: usize, bytes: usize) {
-    // SAFETY: a mapping of `map`, which nobody uses any more.
+    // SAFETY: the mapping comes from `map`, and no thread uses it any more.
     unsafe { libc::munmap(address as *mut c_void, bytes.next_multiple_of(2 << 20)) };
 }

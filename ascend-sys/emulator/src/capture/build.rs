@@ -1,10 +1,10 @@
 //! Graphs that are built: a program binds streams to a graph, and the operations on these streams
 //! become its nodes.
 //!
-//! A bound stream does as a captured one of mode RELAXED. It is a branch; branch 0 is the stream
-//! that was bound first. No branch waits for another one unless events say so, but none begins
-//! before the graph is executed: node 0 is a record at the beginning of branch 0, for which the
-//! others wait.
+//! A bound stream behaves like a captured one of mode RELAXED. It is a branch; branch 0 is the
+//! stream that was bound first. A branch waits for another one only if events say so. But no branch
+//! begins before the graph is executed: node 0 is a record at the beginning of branch 0, for which
+//! the other branches wait.
 
 use super::graph::{self, GraphState, Node, NodeAction};
 use super::recording::{CaptureRecording, CapturedStream, forget, is_free};
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// The node at which every branch begins.
 const BEGIN: usize = 0;
 
-/// `aclmdlRIBuildBegin`: makes a graph of the current context, to which nothing is bound.
+/// `aclmdlRIBuildBegin`: makes a graph of the current context, to which no stream is bound.
 pub(crate) fn begin() -> Result<u64, Failure> {
     let (current, device) = context::current_device()?;
     let mode = Mode::Relaxed;
@@ -41,7 +41,7 @@ fn node(branch: usize, step: NodeAction) -> Node {
     Node { branch, step, held: Vec::new() }
 }
 
-/// Uses a graph that is being built, and its streams.
+/// Calls `use_it` with a graph that is being built.
 fn building<R>(
     handle: u64,
     use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
@@ -50,12 +50,12 @@ fn building<R>(
         Some(recording) if recording.is_built => use_it(state),
         _ => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the graph is not being built: only one of aclmdlRIBuildBegin is, until aclmdlRIBuildEnd"
+            "the graph is not being built: this needs one of aclmdlRIBuildBegin, not yet ended"
         ),
     })
 }
 
-/// `aclmdlRIBindStream`.
+/// `aclmdlRIBindStream`: binds a stream to a graph.
 pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     building(handle, |state| {
         if context::is_default(stream) {
@@ -67,7 +67,7 @@ pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> 
         if state.device != stream.device_id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
-                "the graph is built on device {}, {} is elsewhere",
+                "the graph is built on device {}, but {} is on another device",
                 machine::named(state.device),
                 stream.describe()
             );
@@ -80,7 +80,7 @@ pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> 
         }
         let mut known = recording.tracks.iter_mut();
         if let Some(track) = known.find(|track| std::ptr::eq(track.stream, stream)) {
-            // The stream was unbound, and goes on.
+            // The stream was unbound before, and now goes on.
             track.has_ended = false;
             return Ok(());
         }
@@ -94,14 +94,14 @@ pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> 
     })
 }
 
-/// `aclmdlRIEndTask`: the stream records nothing more.
+/// `aclmdlRIEndTask`: ends a stream in the graph, so that it records nothing more.
 pub(crate) fn end_stream(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     building(handle, |state| {
         let track = track_of(state, handle, stream)?;
         if track.has_ended {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{} has its end in the graph already",
+                "{} has already ended in the graph (aclmdlRIEndTask)",
                 stream.describe()
             );
         }
@@ -110,7 +110,7 @@ pub(crate) fn end_stream(handle: u64, stream: &'static Stream) -> Result<(), Fai
     })
 }
 
-/// The track of a stream that is bound now.
+/// Returns the track of a stream that is bound now.
 fn track_of<'a>(
     state: &'a mut GraphState,
     handle: u64,
@@ -130,7 +130,7 @@ fn not_bound(stream: &'static Stream) -> Failure {
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 
-/// `aclmdlRIUnbindStream`: the earlier operations of the stream stay in the graph.
+/// `aclmdlRIUnbindStream`: unbinds a stream. Its earlier operations stay in the graph.
 pub(crate) fn unbind(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     graph::with(handle, |state| {
         if state.recording.is_some() {
@@ -158,7 +158,8 @@ fn is_closed(track: &CapturedStream) -> Result<(), Failure> {
     }
 }
 
-/// `aclmdlRIBuildEnd`: the graph can be executed, and the streams run their operations again.
+/// `aclmdlRIBuildEnd`: ends the building of a graph. The graph can then be executed, and the streams
+/// run their operations again.
 pub(crate) fn end(handle: u64) -> Result<(), Failure> {
     building(handle, |state| {
         let Some(recording) = &state.recording else { return Ok(()) };

@@ -29,10 +29,10 @@ use std::time::Duration;
 
 static GRAPHS: Slots<Graph> = Slots::new();
 
-/// The time that a destroy waits for a graph that runs.
+/// The time limit of a destroy that waits for a running graph.
 const DESTROY: Duration = Duration::from_secs(10);
 
-/// The slot behind an `aclmdlRI`.
+/// The slot of an `aclmdlRI`.
 pub(crate) struct Graph {
     index: u32,
     state: Mutex<Option<GraphState>>,
@@ -51,7 +51,7 @@ pub(crate) struct GraphState {
     pub(super) context: u64,
     pub(super) device: u32,
     pub(crate) name: CString,
-    /// The recording, while streams are captured, or bound.
+    /// The recording, while streams are captured or bound; `None` for a complete graph.
     pub(super) recording: Option<CaptureRecording>,
     pub(super) nodes: Vec<Node>,
     pub(super) branches: usize,
@@ -59,19 +59,20 @@ pub(crate) struct GraphState {
     pub(super) updater: Option<&'static Stream>,
     /// Handles of its task groups.
     pub(super) groups: Vec<u64>,
-    /// Handles of those of its tasks that a program has asked for, by node.
+    /// The handles of those tasks that a program has queried, by node.
     pub(super) tasks: BTreeMap<usize, u64>,
     /// The changes that the next `aclmdlRIUpdate` makes to nodes.
     pub(super) edits: BTreeMap<usize, (NodeAction, Vec<HeldMemory>)>,
-    /// For a graph that was built: handles of the streams that were bound, and not unbound.
+    /// The handles of the streams that were bound and not unbound. Only a graph that was built has
+    /// them.
     pub(super) bound: Vec<u64>,
     pub(crate) on_destroy: Vec<(crate::callback::HostFunction, CallbackArgument)>,
-    /// Handles of its own streams, by branch. The stream of branch 0 is for executions without a
-    /// stream.
+    /// The handles of its own streams, by branch. The stream of branch 0 is for executions without
+    /// a stream.
     streams: Vec<u64>,
     /// The end of the newest execution.
     last: Option<Mark>,
-    /// The points of the records of an execution, by node. Kept, so that the next execution
+    /// The points of the records of an execution, by node. They are kept so that the next execution
     /// allocates nothing.
     marks: Vec<Mark>,
 }
@@ -83,7 +84,7 @@ pub(crate) struct CallbackArgument(pub(crate) *mut c_void);
 // SAFETY: the registration promised that the callback may be called on any thread with it.
 unsafe impl Send for CallbackArgument {}
 
-/// Something to issue at every execution.
+/// A node: something that every execution issues.
 pub(super) struct Node {
     pub(super) branch: usize,
     pub(super) step: NodeAction,
@@ -93,11 +94,11 @@ pub(super) struct Node {
 pub(super) enum NodeAction {
     Task(Task),
     Call(CapturedCall),
-    /// An event, of this handle, was recorded here.
+    /// The place of a record of the event with this handle.
     Record(u64),
-    /// Waits for the record of this node, of the event with this handle.
+    /// A wait for the record at this node, of the event with this handle.
     Wait(usize, u64),
-    /// A program has disabled the node that was here.
+    /// Nothing, because a program has disabled the node.
     Disabled,
 }
 
@@ -107,11 +108,11 @@ pub(super) struct CapturedCall {
     pub(super) issue: Box<CapturedIssue>,
 }
 
-/// Issues something on a stream.
+/// A function that issues a captured call on a stream.
 pub(crate) type CapturedIssue = dyn Fn(&'static Stream) -> Result<(), Failure> + Send;
 
 impl NodeAction {
-    /// Returns the kind of the step: steps of one kind can take each other's place.
+    /// Returns the kind of the action. Actions of one kind can replace each other.
     pub(super) fn kind(&self) -> &str {
         match self {
             NodeAction::Task(task) => task.kind(),
@@ -135,7 +136,7 @@ impl NodeAction {
     }
 }
 
-/// A new graph without nodes.
+/// Makes a new graph without nodes.
 pub(super) fn create(
     context: u64,
     device: u32,
@@ -170,20 +171,20 @@ pub(super) fn create(
     }
 }
 
-/// Uses the graph behind a handle, after any current user has released it.
+/// Calls `use_it` with the graph of a handle, after any current user has released it.
 pub(crate) fn with<R>(
     handle: u64,
     use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let graph = GRAPHS.get(handle).ok_or_else(|| unknown(HandleKind::Graph, handle))?;
     match &mut *lock(&graph.state) {
-        // The slot may have got another graph since.
+        // The slot may belong to another graph by now.
         Some(state) if state.handle == handle => use_it(state),
         _ => Err(unknown(HandleKind::Graph, handle)),
     }
 }
 
-/// Uses a graph that is complete.
+/// Calls `use_it` with a graph that is complete.
 pub(crate) fn with_complete<R>(
     handle: u64,
     use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
@@ -200,7 +201,7 @@ pub(crate) fn with_complete<R>(
     })
 }
 
-/// The graph that has this stream for itself, and its branch there.
+/// Returns the graph to which a stream belongs, and the branch of the stream.
 pub(super) fn owner_of(stream: u64) -> Option<(u64, usize)> {
     GRAPHS.live_handles().find_map(|(graph, handle)| {
         let state = lock(&graph.state);
@@ -210,7 +211,7 @@ pub(super) fn owner_of(stream: u64) -> Option<(u64, usize)> {
     })
 }
 
-/// `aclmdlRIExecuteAsync`.
+/// `aclmdlRIExecuteAsync`: executes a graph on a stream.
 pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     if stream.is_diverted() {
         return fail!(
@@ -223,7 +224,7 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
         if state.device != stream.device_id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
-                "the graph was captured on device {}, {} is elsewhere",
+                "the graph was captured on device {}, but {} is on another device",
                 machine::named(state.device),
                 stream.describe()
             );
@@ -259,7 +260,8 @@ impl GraphState {
                     let step = node.step.describe();
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "node {index} of the graph ({step}): {text}; what a graph uses must live until aclmdlRIDestroy"
+                        "node {index} of the graph ({step}): {text}; memory that a graph uses must \
+                         live until aclmdlRIDestroy"
                     );
                 }
             }
@@ -275,7 +277,8 @@ impl GraphState {
             (1..self.branches).map(|branch| self.own_stream(branch)).collect::<Result<_, _>>()?;
         let before: Vec<u64> = own.iter().map(|own| own.queue.submitted()).collect();
         let issued = self.issue(stream, &own);
-        // Also if a node was refused: the branches that have begun are waited for.
+        // Joins the branches even if a node was refused, because those that have begun must be
+        // waited for.
         let joined = own.iter().zip(before).try_for_each(|(own, before)| {
             let tickets = before + 1..own.queue.submitted() + 1;
             if tickets.is_empty() {
@@ -300,7 +303,7 @@ impl GraphState {
                 }
                 NodeAction::Call(call) => (call.issue)(on)?,
                 NodeAction::Record(_) => {
-                    // As in `Event::record`: a held stream begins no record either.
+                    // As in `Event::record`: a held stream does not begin a record.
                     if on.queue.is_held() {
                         on.enqueue(After(Mark::now(on)))?;
                     }
@@ -318,7 +321,7 @@ impl GraphState {
         Ok(())
     }
 
-    /// The stream of the graph's own for a branch.
+    /// Returns the graph's own stream for a branch, and makes it first if there is none.
     pub(super) fn own_stream(&mut self, branch: usize) -> Result<&'static Stream, Failure> {
         if self.streams.len() <= branch {
             self.streams.resize(branch + 1, 0);
@@ -337,7 +340,7 @@ fn is_in(mark: Mark, stream: &'static Stream) -> bool {
     mark.stream().is_some_and(|other| std::ptr::eq(other, stream))
 }
 
-/// `aclmdlRIDestroy`. An unknown graph is gone already.
+/// `aclmdlRIDestroy`: destroys a graph. Succeeds for an unknown graph, which was destroyed before.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let last = match with_complete(handle, |state| Ok(state.last)) {
         Ok(last) => last,
@@ -383,12 +386,12 @@ pub(super) fn discard(handle: u64) {
     }
     for (function, argument) in state.on_destroy {
         // SAFETY: the registration promised that the callback may be called with its argument when
-        // the graph goes.
+        // the graph ends.
         unsafe { function(argument.0) };
     }
 }
 
-/// Ends the graphs of devices that go.
+/// Destroys the graphs of devices that end.
 pub(crate) fn destroy_all(devices: &Range<u32>) {
     for (graph, handle) in GRAPHS.live_handles() {
         let found = lock(&graph.state).as_ref().map(|state| (state.handle, state.device));
@@ -399,8 +402,8 @@ pub(crate) fn destroy_all(devices: &Range<u32>) {
     }
 }
 
-/// The work of one branch of a graph in an execution: the stream that the graph was executed on
-/// waits for it, and fails with it.
+/// The task that waits for the work of one branch in an execution of a graph. It is in the stream
+/// on which the graph was executed, and fails if the branch fails.
 pub(crate) struct Branch {
     stream: &'static Stream,
     tickets: Range<u64>,
@@ -420,7 +423,7 @@ impl TaskBody<Stream> for Branch {
         match self.stream.failure_within(&self.tickets) {
             None => queue::JobStep::Done(Ok(())),
             Some(failure) => {
-                // The failure is told here, so that nobody is told twice.
+                // The failure is reported here, so that it is not reported twice.
                 let _ = self.stream.take_unreported();
                 queue::JobStep::Done(Err(failure))
             }
@@ -445,12 +448,12 @@ impl TaskBody<Stream> for Branch {
 }
 
 impl GraphState {
-    /// Its number among the graphs that exist.
+    /// Returns its number among the graphs that exist.
     pub(crate) fn id(&self) -> u32 {
         self.handle as u32 & 0xff_ffff
     }
 
-    /// Returns the nodes as JSON, one a line.
+    /// Returns the nodes as JSON, one per line.
     pub(crate) fn to_json(&self) -> String {
         let node = |(index, node): (usize, &Node)| {
             let Node { branch, step, .. } = node;

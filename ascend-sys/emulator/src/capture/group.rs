@@ -1,4 +1,4 @@
-//! Task groups: nodes of a graph that can be exchanged for others of the same kinds.
+//! Task groups: nodes of a graph that can be replaced by others of the same kinds.
 
 use super::graph::{self, NodeAction};
 use super::recording::is_free;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 static GROUPS: Slots<TaskGroup> = Slots::new();
 
-/// The slot behind an `aclrtTaskGrp`.
+/// The slot of an `aclrtTaskGrp`.
 struct TaskGroup {
     index: u32,
     members: Mutex<Members>,
@@ -36,7 +36,7 @@ impl Slotted for TaskGroup {
     }
 }
 
-/// New nodes for a group, until its update ends.
+/// The new nodes for a group, which are collected until its update ends.
 struct Update {
     stream: &'static Stream,
     graph: u64,
@@ -45,12 +45,12 @@ struct Update {
     new: Vec<(NodeAction, Vec<HeldMemory>)>,
 }
 
-/// The updates that go on. They have a lock of their own. Something may be recorded with the lock
-/// of a communicator held, and an execution of the same graph takes that lock while it holds the
-/// lock of the graph.
+/// The updates that go on. They have a lock of their own. A recording may run while the caller
+/// holds the lock of a communicator. An execution of the same graph takes that lock while it holds
+/// the lock of the graph, so a recording must not take the lock of the graph.
 static UPDATES: Mutex<Vec<Update>> = Mutex::new(Vec::new());
 
-/// `aclmdlRICaptureTaskGrpBegin`.
+/// `aclmdlRICaptureTaskGrpBegin`: opens a task group on a captured stream.
 pub(crate) fn begin(stream: &'static Stream) -> Result<(), Failure> {
     in_capture(stream, |group| match group {
         Some(_) => fail!(
@@ -66,7 +66,7 @@ pub(crate) fn begin(stream: &'static Stream) -> Result<(), Failure> {
     .map(drop)
 }
 
-/// `aclmdlRICaptureTaskGrpEnd`.
+/// `aclmdlRICaptureTaskGrpEnd`: closes the task group of a captured stream. Returns its handle.
 pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     let (graph, nodes) = in_capture(stream, |group| match group.take() {
         Some(nodes) => Ok(nodes),
@@ -91,7 +91,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     })
 }
 
-/// Uses the open group of a captured stream. Returns the graph as well.
+/// Calls `use_it` with the open group of a captured stream. Returns the graph as well.
 fn in_capture<R>(
     stream: &'static Stream,
     use_it: impl FnOnce(&mut Option<Vec<usize>>) -> Result<R, Failure>,
@@ -108,7 +108,8 @@ fn in_capture<R>(
     }
 }
 
-/// `aclmdlRICaptureTaskUpdateBegin`.
+/// `aclmdlRICaptureTaskUpdateBegin`: begins an update, in which the tasks of a stream replace those
+/// of a group.
 pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), Failure> {
     is_free(stream)?;
     let group = GROUPS.get(handle).ok_or_else(|| unknown(HandleKind::TaskGroup, handle))?;
@@ -117,7 +118,7 @@ pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), F
         if let Some(updater) = state.updater {
             return fail!(
                 ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-                "{} is updating a task group of the same graph; one at a time can",
+                "{} is updating a task group of the same graph; only one stream at a time can",
                 updater.describe()
             );
         }
@@ -138,7 +139,7 @@ pub(super) fn is_updating(stream: &'static Stream) -> bool {
     lock(&UPDATES).iter().any(|update| std::ptr::eq(update.stream, stream))
 }
 
-/// Records a task for the update of a group: it must be of the kind that it replaces.
+/// Records a task for the update of a group. It must be of the kind of the task that it replaces.
 pub(super) fn replace(
     stream: &'static Stream,
     step: NodeAction,
@@ -165,7 +166,7 @@ pub(super) fn replace(
         ),
         None => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "the group has {position} tasks, and this is one more"
+            "the group has {position} tasks, but the update has more"
         ),
     }
 }
@@ -177,7 +178,7 @@ fn take_update(stream: &'static Stream) -> Option<Update> {
     Some(updates.swap_remove(at))
 }
 
-/// `aclmdlRICaptureTaskUpdateEnd`. The graph changes here, as a whole or not at all.
+/// `aclmdlRICaptureTaskUpdateEnd`: ends an update. The graph changes here, completely or not at all.
 pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     let Some(Update { graph, old, new, .. }) = take_update(stream) else {
         return fail!(
@@ -192,7 +193,7 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
         if old.len() != new.len() {
             return fail!(
                 ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-                "the group has {} tasks, and the update only {}; the graph is as it was",
+                "the group has {} tasks, but the update has only {}; the graph is unchanged",
                 old.len(),
                 new.len()
             );
@@ -206,7 +207,7 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     })
 }
 
-/// Abandons the update of a stream that goes. Returns false if the stream was updating nothing.
+/// Abandons the update of a stream that ends. Returns false if the stream was updating nothing.
 pub(super) fn abandon(stream: &'static Stream) -> bool {
     let Some(update) = take_update(stream) else { return false };
     // If the graph is gone, it has no updater either.
@@ -217,7 +218,7 @@ pub(super) fn abandon(stream: &'static Stream) -> bool {
     true
 }
 
-/// The group of a graph, of these, that a node belongs to.
+/// Returns the group among these that a node belongs to.
 pub(super) fn of_node(groups: &[u64], node: usize) -> Option<u64> {
     let has_it = |handle: &u64| {
         GROUPS.get(*handle).is_some_and(|group| lock(&group.members).nodes.contains(&node))
@@ -225,7 +226,7 @@ pub(super) fn of_node(groups: &[u64], node: usize) -> Option<u64> {
     groups.iter().copied().find(has_it)
 }
 
-/// Ends the groups of a graph that goes.
+/// Ends the groups of a graph that ends.
 pub(super) fn destroy(handles: &[u64]) {
     for handle in handles {
         if let Some(group) = GROUPS.get(*handle)

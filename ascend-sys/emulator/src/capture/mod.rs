@@ -2,18 +2,19 @@
 //! `aclmdlRICaptureEnd` do not run. They become a [graph](graph::Graph), which runs whenever it is
 //! executed.
 //!
-//! A graph is a list of *nodes* in the order in which they were issued. A node is issued again at
-//! every execution. It is a task as it would have entered the stream, or a call that makes a task
-//! anew, because the task has to take a number (operations of a communicator). Each node belongs to
-//! a *branch*: branch 0 is the stream that was captured, the others are streams that joined by
-//! waiting for an event. Events inside a capture are not actually recorded; their records and waits
-//! are nodes that order branches. At an execution branch 0 goes to the stream that was asked for,
-//! the others to streams of the graph's own.
+//! A graph is a list of *nodes* in the order in which they were issued. Every execution issues the
+//! nodes again. A node is a task as it would have entered the stream, or a call that makes a new
+//! task each time, because the task has to take a number (operations of a communicator). Each node
+//! belongs to a *branch*: branch 0 is the stream that was captured, and the others are streams that
+//! joined by waiting for an event. Events inside a capture are not actually recorded; their records
+//! and waits are nodes that order branches. At an execution, branch 0 runs on the stream of the
+//! call, and the others run on streams of the graph's own.
 //!
-//! A captured stream has the handle of the graph in [`Stream::diverted`]. [`submit`] asks for it: a
-//! task goes to the graph or into the queue. The other files are [`recording`], which takes nodes,
-//! [`build`], in which a program binds streams itself, [`graph`], which executes the nodes,
-//! [`group`], which exchanges some of them, and [`tasks`], in which a program looks at them.
+//! A captured stream has the handle of the graph in [`Stream::diverted`]. [`submit`] checks this,
+//! and puts a task into the graph or into the queue. The other files are [`recording`], which adds
+//! nodes, [`build`], in which a program binds streams itself, [`graph`], which executes the nodes,
+//! [`group`], which exchanges some of them, and [`tasks`], by which a program inspects and edits
+//! them.
 
 pub(crate) mod build;
 pub(crate) mod graph;
@@ -42,8 +43,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
-/// Gives a task to a stream: to its graph if it is captured, else to its queue. A small task of an
-/// idle stream has run when this returns. Returns its ticket.
+/// Submits a task to a stream: to its graph if it is captured, and to its queue otherwise. A small
+/// task of an idle stream has run when this returns. Returns its ticket.
 ///
 /// Inlined, so that the task runs where it was made.
 #[inline(always)]
@@ -60,7 +61,7 @@ pub(crate) fn submit(stream: &'static Stream, task: impl TaskBody<Stream>) -> Re
 /// The strictness of a capture: how much it forbids, from strict to lax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Calls that act at once are refused in every thread of the context.
+    /// Calls that take effect at once are refused in every thread of the context.
     Global,
     /// These calls are refused in the thread that captures.
     ThreadLocal,
@@ -86,12 +87,13 @@ thread_local! {
     static THREAD_MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
-/// Sets the mode of the calling thread: how much it tolerates. Returns the earlier mode.
+/// Sets the mode of the calling thread, and returns the earlier mode. Of this mode and that of a
+/// capture, the laxer one applies.
 pub(crate) fn exchange_mode(mode: Mode) -> Mode {
     THREAD_MODE.replace(mode)
 }
 
-/// A capture that goes on: the data that calls of others need about it.
+/// A capture that goes on: the data about it that calls of other threads need.
 #[derive(Clone, Copy)]
 struct Active {
     graph: u64,
@@ -102,7 +104,7 @@ struct Active {
 }
 
 static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
-/// The number of captures: no thread takes the lock when there is none, which is the rule.
+/// The number of captures. It is usually 0, and then no thread takes the lock.
 static ACTIVE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn find_active(which: impl Fn(&Active) -> bool) -> Option<Active> {
@@ -124,7 +126,7 @@ fn remove_active(graph: u64) {
     ACTIVE_COUNT.store(all.len(), Ordering::Release);
 }
 
-/// Returns the capture because of which the calling thread must not make a call that acts at once.
+/// Returns the capture that forbids the calling thread calls that take effect at once.
 #[inline]
 fn forbidding() -> Option<Active> {
     if ACTIVE_COUNT.load(Ordering::Acquire) == 0 { None } else { forbidding_slowly() }
@@ -141,7 +143,7 @@ fn forbidding_slowly() -> Option<Active> {
     })
 }
 
-/// Refuses a copy or fill outside of streams, where a capture forbids it.
+/// Returns an error for a copy or fill outside of streams, if a capture forbids it.
 #[inline]
 pub(crate) fn may_act_at_once() -> Result<(), Failure> {
     match forbidding() {
@@ -155,8 +157,8 @@ pub(crate) fn may_act_at_once() -> Result<(), Failure> {
     }
 }
 
-/// Refuses an asynchronous copy of pageable memory: it is not recorded, and not really
-/// asynchronous.
+/// Returns an error for an asynchronous copy of pageable memory on a captured stream, or if another
+/// capture forbids it. Such a copy is not recorded, and not really asynchronous.
 pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     if stream.is_diverted() {
         return fail!(
@@ -176,13 +178,13 @@ pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to wait for a stream, to query it or to destroy it, while it is captured.
+/// Returns an error for a wait, a query or a destroy of a stream that is captured.
 #[inline]
 pub(crate) fn is_not_captured(stream: &'static Stream) -> Result<(), Failure> {
     if stream.is_diverted() { recording::refuse_captured(stream) } else { Ok(()) }
 }
 
-/// Refuses to wait for a device while a stream of it is captured.
+/// Returns an error for a wait for a device of which a stream is captured.
 pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
     match find_active(|active| active.device == device) {
         None => Ok(()),
@@ -195,14 +197,15 @@ pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to wait for an event, to query it or to time it, while the capture that recorded it goes
-/// on.
+/// Returns an error for a wait, a query or a timing of an event while the capture that recorded it
+/// goes on.
 #[inline]
 pub(crate) fn is_real(event: &Event) -> Result<(), Failure> {
     match event.captured() {
         Some((graph, _)) if find_active(|active| active.graph == graph).is_some() => fail!(
             ACL_ERROR_RT_EVENT_CAPTURED,
-            "the event was recorded in a stream that is being captured: it stands for a place in the graph, and nothing has run"
+            "the event was recorded in a stream that is being captured: it marks a place in the \
+             graph, and nothing has run"
         ),
         _ => Ok(()),
     }

@@ -1,4 +1,5 @@
-//! From Begin to End: operations on captured streams become nodes.
+//! The recording of a capture, from its begin to its end: operations on captured streams become
+//! nodes.
 
 use super::graph::{self, CapturedCall, CapturedIssue, GraphState, Node, NodeAction};
 use super::{Active, Mode, add_active, find_active, group, remove_active};
@@ -23,13 +24,13 @@ use std::time::Duration;
 
 /// The state of a capture while it goes on.
 pub(super) struct CaptureRecording {
-    /// Whether it is no capture, but a graph that is built: its streams were bound.
+    /// Whether it is not a capture, but a graph that is built, whose streams were bound.
     pub(super) is_built: bool,
     mode: Mode,
     thread: ThreadId,
     /// The streams of the branches: the stream that was captured, then those that joined.
     pub(super) tracks: Vec<CapturedStream>,
-    /// Nodes that are records with a waiter.
+    /// The nodes that are records for which a stream waits.
     waited: BTreeSet<usize>,
     /// The reason why it can no longer become a graph.
     invalid: Option<String>,
@@ -39,7 +40,8 @@ pub(super) struct CaptureRecording {
 pub(super) struct CapturedStream {
     pub(super) stream: &'static Stream,
     newest: Option<usize>,
-    /// For a graph that is built: nothing more belongs to it.
+    /// Whether nothing more of the stream belongs to the graph. This is possible only for a graph
+    /// that is built.
     pub(super) has_ended: bool,
     /// The nodes of the task group that is open.
     pub(super) group: Option<Vec<usize>>,
@@ -67,7 +69,7 @@ pub(crate) enum Status {
     Bound,
 }
 
-/// `aclmdlRICaptureBegin`.
+/// `aclmdlRICaptureBegin`: begins to capture a stream.
 pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
     if handle == 0 {
         return fail!(
@@ -107,7 +109,7 @@ pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a stream that is captured, or whose tasks go to a task group.
+/// Returns an error for a stream that is captured, or whose tasks go to a task group.
 pub(super) fn is_free(stream: &'static Stream) -> Result<(), Failure> {
     if !stream.is_diverted() {
         return Ok(());
@@ -119,7 +121,7 @@ pub(super) fn is_free(stream: &'static Stream) -> Result<(), Failure> {
     )
 }
 
-/// `aclmdlRICaptureGetInfo`.
+/// `aclmdlRICaptureGetInfo`: returns whether a stream is captured or bound.
 pub(crate) fn status(stream: &'static Stream) -> Status {
     let handle = stream.diverted.load(Ordering::Acquire);
     let status = graph::with(handle, |state| {
@@ -133,26 +135,27 @@ pub(crate) fn status(stream: &'static Stream) -> Status {
     status.unwrap_or(Status::None)
 }
 
-/// Refuses a wait, a query or a destroy of a diverted stream.
+/// Returns an error for a wait, a query or a destroy of a stream that is captured or bound.
 #[cold]
 pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
     match status(stream) {
         Status::None => Ok(()),
         Status::Active(_) | Status::Invalidated => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "{} is being captured: what it is given is recorded and does not run; aclmdlRICaptureEnd first",
+            "{} is being captured: its operations are recorded and do not run; aclmdlRICaptureEnd \
+             first",
             stream.describe()
         ),
         Status::Bound => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "{} is bound to a graph that is being built: what it is given becomes part of that; aclmdlRIBuildEnd or \
-             aclmdlRIUnbindStream first",
+            "{} is bound to a graph that is being built: its operations become part of the graph; \
+             aclmdlRIBuildEnd or aclmdlRIUnbindStream first",
             stream.describe()
         ),
     }
 }
 
-/// `aclmdlRICaptureEnd`. Returns the complete graph.
+/// `aclmdlRICaptureEnd`: ends a capture, and returns the complete graph.
 pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     let handle = stream.diverted.load(Ordering::Acquire);
     let not_captured = || {
@@ -167,12 +170,12 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
         if branch != 0 {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
-                "{} has joined the capture of {}, which is the one to end",
+                "{} has joined the capture of {}; end the capture on that stream",
                 stream.describe(),
                 recording.tracks[0].stream.describe()
             );
         }
-        // From here on the recording is over, whatever its result.
+        // From here on, the recording is over, whether or not it becomes a graph.
         Ok(recording.check())
     });
     match ended {
@@ -196,7 +199,8 @@ impl CaptureRecording {
         if self.mode != Mode::Relaxed && self.thread != std::thread::current().id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
-                "the capture was begun by another thread, which only mode RELAXED allows; the recording is lost"
+                "another thread began the capture, so only mode RELAXED would allow this; the \
+                 recording is discarded"
             );
         }
         if let Some(why) = &self.invalid {
@@ -218,8 +222,8 @@ impl CaptureRecording {
             {
                 return fail!(
                     ACL_ERROR_RT_STREAM_UNJOINED,
-                    "{} has joined the capture and has not come back: the last that it is given must be the record of an \
-                     event for which a stream of the capture waits",
+                    "{} has joined the capture and has not come back: its last operation must be \
+                     the record of an event for which a stream of the capture waits",
                     stream.describe()
                 );
             }
@@ -228,7 +232,7 @@ impl CaptureRecording {
     }
 }
 
-/// The capture of a graph is over: its streams run their operations again.
+/// Ends the capture of a graph: its streams run their operations again.
 pub(super) fn forget(handle: u64) {
     remove_active(handle);
     let _ = graph::with(handle, |state| {
@@ -242,7 +246,7 @@ pub(super) fn forget(handle: u64) {
     });
 }
 
-/// Abandons the capture that a stream is part of: the stream goes.
+/// Abandons the capture that a stream is part of, because the stream ends.
 pub(crate) fn abandon(stream: &'static Stream) {
     let handle = stream.diverted.swap(0, Ordering::AcqRel);
     if handle == 0 {
@@ -294,7 +298,7 @@ impl GraphState {
         if track.has_ended {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{} has its end in the graph that is being built (aclmdlRIEndTask), and takes no more",
+                "{} has ended in the graph being built (aclmdlRIEndTask) and records no more",
                 stream.describe()
             );
         }
@@ -306,7 +310,8 @@ impl GraphState {
         Ok(node)
     }
 
-    /// Invalidates a capture: an operation was refused that the program believes to be in it.
+    /// Invalidates a capture, because an operation was refused that the program believes to be in
+    /// it.
     fn invalidate(&mut self, failure: Failure) -> Failure {
         if let Some(recording) = &mut self.recording {
             recording.invalid.get_or_insert_with(|| failure.text.to_string());
@@ -343,7 +348,7 @@ fn push(
     graph::with(handle, |state| state.push(stream, step, held))
 }
 
-/// Records a call on a diverted stream: `issue` makes it again, on any stream.
+/// Records a call on a diverted stream. `issue` makes the call again, on any stream.
 #[cold]
 pub(crate) fn record_call(
     stream: &'static Stream,
@@ -359,7 +364,7 @@ fn gone(text: String) -> Failure {
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 
-/// `aclrtRecordEvent`: in the graph if the stream is captured.
+/// `aclrtRecordEvent`: records an event, in the graph if the stream is captured.
 #[inline]
 pub(crate) fn record_event(
     event: &'static Event,
@@ -392,8 +397,8 @@ fn record_in_graph(
     Ok(())
 }
 
-/// `aclrtStreamWaitEvent`: in the graph if the stream is captured, or joins the capture that
-/// recorded the event.
+/// `aclrtStreamWaitEvent`: makes a stream wait for an event. If the stream is captured, the wait is
+/// in the graph. If only the event is from a capture, the stream joins that capture.
 #[inline]
 pub(crate) fn wait_event(
     event: &'static Event,
@@ -460,7 +465,7 @@ fn wait_in_graph(
 }
 
 impl GraphState {
-    /// Makes a stream part of the capture, because it waits for an event of it.
+    /// Makes a stream part of the capture, because the stream waits for an event of the capture.
     fn join(&mut self, handle: u64, stream: &'static Stream) -> Result<(), Failure> {
         if context::is_default(stream) {
             return fail!(

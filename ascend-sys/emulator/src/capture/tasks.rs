@@ -1,7 +1,7 @@
-//! Tasks of graphs, which a program can look at and edit.
+//! Tasks of graphs, which a program can inspect and edit.
 //!
 //! A task is a node of a complete graph. Its handle is valid as long as the graph. Edits take
-//! effect when the program asks for all of them to be made.
+//! effect when the program calls `aclmdlRIUpdate`, which makes all of them.
 
 use super::graph::{self, GraphState, NodeAction};
 use super::group;
@@ -23,12 +23,12 @@ struct GraphTasks {
 
 static TASKS: Mutex<GraphTasks> = Mutex::new(GraphTasks { last: 0, nodes: BTreeMap::new() });
 
-/// The kind of a task, as far as programs can ask.
+/// The kind of a task, as far as programs can query it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraphTaskKind {
     Other,
     Kernel,
-    /// A record, with the handle of the event; so is the next one, a wait.
+    /// A record of the event with this handle. [`EventWait`](Self::EventWait) has the handle, too.
     EventRecord(u64),
     EventWait(u64),
     ValueWrite(WordTask),
@@ -54,19 +54,19 @@ impl GraphTaskKind {
     }
 }
 
-/// The handles of the streams that a graph has for its branches.
+/// Returns the handles of the streams that a graph has for its branches.
 pub(crate) fn streams(graph: u64) -> Result<Vec<u64>, Failure> {
     graph::with_complete(graph, |state| {
         (0..state.branches).map(|branch| state.own_stream(branch).map(Stream::handle)).collect()
     })
 }
 
-/// The handles of the tasks of a stream that is a graph's own, in their order.
+/// Returns the handles of the tasks of a graph's own stream, in their order.
 pub(crate) fn of_stream(stream: &'static Stream) -> Result<Vec<u64>, Failure> {
     let Some((graph, branch)) = graph::owner_of(stream.handle()) else {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} is no stream of a graph; aclmdlRIGetStreams tells those",
+            "{} is not a stream of a graph; aclmdlRIGetStreams returns those",
             stream.describe()
         );
     };
@@ -89,13 +89,13 @@ pub(crate) fn of_stream(stream: &'static Stream) -> Result<Vec<u64>, Failure> {
     })
 }
 
-/// Forgets the tasks of a graph that goes.
+/// Removes the tasks of a graph that ends.
 pub(super) fn forget<'a>(handles: impl Iterator<Item = &'a u64>) {
     let mut tasks = lock(&TASKS);
     handles.for_each(|handle| _ = tasks.nodes.remove(handle));
 }
 
-/// Uses the graph of a task, and its node.
+/// Calls `use_it` with the graph of a task, and its node.
 fn with<R>(
     task: u64,
     use_it: impl FnOnce(&mut GraphState, usize) -> Result<R, Failure>,
@@ -113,17 +113,17 @@ pub(crate) fn kind(task: u64) -> Result<GraphTaskKind, Failure> {
     })
 }
 
-/// The place of a task in its graph.
+/// Returns the place of a task in its graph.
 pub(crate) fn place(task: u64) -> Result<usize, Failure> {
     with(task, |_, node| Ok(node))
 }
 
-/// The handle of the task group that a task belongs to.
+/// Returns the handle of the task group that a task belongs to, if there is one.
 pub(crate) fn group(task: u64) -> Result<Option<u64>, Failure> {
     with(task, |state, node| Ok(group::of_node(&state.groups, node)))
 }
 
-/// Returns the stream of the graph's own that a task belongs to.
+/// Returns the graph's own stream that a task belongs to.
 pub(crate) fn stream(task: u64) -> Result<&'static Stream, Failure> {
     with(task, |state, node| {
         let branch = state.nodes.get(node).map_or(0, |node| node.branch);
@@ -142,7 +142,8 @@ pub(crate) fn disable(task: u64) -> Result<(), Failure> {
     })
 }
 
-/// Replaces a task about a word by another one of the same kind, from the next update on.
+/// Replaces a value write or a value wait by another task of the same kind, from the next update
+/// on.
 pub(crate) fn set(task: u64, new: Task) -> Result<(), Failure> {
     let held =
         hold(new.touched()).map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))?;
@@ -151,7 +152,7 @@ pub(crate) fn set(task: u64, new: Task) -> Result<(), Failure> {
         GraphTaskKind::ValueWrite(_) | GraphTaskKind::ValueWait(_) => {
             Ok((NodeAction::Task(new), held))
         }
-        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "the task is no {wanted} any more"),
+        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "the task is no longer a {wanted}"),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The tasks of events: a wait, a reset, and a record that sets a flag or keeps time.
+//! The tasks of events: a wait, a reset, and a record that sets a flag or stores the time.
 
 use super::{AWAITED, EVENTS, Event, RECORDED, nanoseconds};
 use crate::message::Failure;
@@ -15,13 +15,13 @@ pub(super) enum Target {
     Flag {
         event: &'static Event,
         handle: u64,
-        /// The latest record before the wait, if that was under way.
+        /// The latest record before the wait, if it was still in flight.
         latest: Option<Mark>,
     },
 }
 
 impl Target {
-    /// The point to wait for now. `None`: it is the flag.
+    /// Returns the point to wait for now; `None` if the wait is for the flag.
     fn point(&self) -> Option<Mark> {
         match self {
             Target::Mark(mark) => Some(*mark),
@@ -63,8 +63,8 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Waits for a flag are registered here. Waits for a stream are registered by the executor,
-    /// which arms that stream too.
+    /// Registers a wait for a flag. The executor registers a wait for a stream, and arms that
+    /// stream too.
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
             Target::Flag { event, .. } if self.target.point().is_none() => event.flag.arm(stream),
@@ -72,7 +72,7 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Returns what could end the wait.
+    /// Returns the helpers that could end the wait.
     fn helpers(&self) -> Helpers {
         match self.target {
             Target::Flag { handle, .. } if self.target.point().is_none() => {
@@ -123,7 +123,8 @@ impl TaskBody<Stream> for ResetEvent {
         if EVENTS.get(self.handle).is_some() {
             self.event.flag.clear();
             let state = self.event.state.load(Ordering::Acquire);
-            // A record that is not reached yet comes after this reset.
+            // A record that is not reached yet comes after this reset, so the reset does not clear
+            // it.
             if state & RECORDED != 0 && Mark::from_bits(state & !(RECORDED | AWAITED)).is_complete()
             {
                 let _ = self.event.state.compare_exchange(
@@ -142,7 +143,7 @@ impl TaskBody<Stream> for ResetEvent {
     }
 }
 
-/// A task that sets the flag of an event, and notes when the event was reached.
+/// A task that sets the flag of an event, and stores the time at which the event was reached.
 pub(crate) struct RecordEvent {
     pub(super) event: &'static Event,
     pub(super) handle: u64,

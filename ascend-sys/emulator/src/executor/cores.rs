@@ -1,19 +1,20 @@
 //! The number of threads that can run at once.
 //!
-//! The count is that of the cores on which the threads of the program may run, together. Ranks that
-//! tie themselves to a core each have as many as there are ranks, whichever asks first. Masks and
-//! quotas can change at any time, so the housekeeper asks again every second that it is awake. That
-//! costs no other thread anything, and a waiting thread spins a second too long at worst.
+//! The count is the number of cores on which the threads of the program may run, taken together. If
+//! each rank binds itself to a core, that is the number of ranks, whichever thread counts first.
+//! Masks and quotas can change at any time, so the housekeeper counts again every second while it
+//! is awake. This costs no other thread anything. At worst, a waiting thread spins for a second too
+//! long.
 
 use crate::os_thread;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The number of cores; 0: not asked yet.
+/// The number of cores; 0 if they were not counted yet.
 static CORES: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the number of cores. The affinity masks and the quota of the control group count.
+/// Returns the number of cores, within the affinity masks and the quota of the control group.
 #[inline]
 pub(crate) fn cores() -> usize {
     match CORES.load(Ordering::Relaxed) {
@@ -24,29 +25,29 @@ pub(crate) fn cores() -> usize {
 
 /// The number of ranks in other processes that may wait at the same time as threads of this one.
 static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
-/// The cores on which this process and the other ones may run, together.
+/// The number of cores on which this process and the other processes may run, taken together.
 static SHARED_CORES: AtomicUsize = AtomicUsize::new(0);
 
 /// The pace at which a thread waits before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
-    /// Polls before the thread counts as waiting.
+    /// The number of polls before the thread counts as waiting.
     pub(super) first: u32,
-    /// Then, polls without a break.
+    /// The number of polls without a pause that follow.
     pub(super) spins: u32,
-    /// Then, polls with the core given away between them.
+    /// The number of polls that follow, with a yield of the core before each.
     pub(super) yields: u32,
 }
 
 impl Pace {
-    /// While each waiting thread has a core of its own.
+    /// The pace while each waiting thread has a core of its own.
     const LONG: Pace = Pace { first: 64, spins: 2000, yields: 4 };
-    /// Otherwise: the one that is awaited may need this core. To give the core away costs less than
-    /// to sleep and be woken, which is two system calls.
+    /// The pace otherwise: the thread that is awaited may need this core. A yield costs less than a
+    /// sleep and a wake-up, which are two system calls.
     const GIVING: Pace = Pace { first: 2, spins: 4, yields: 64 };
 
-    /// Returns the pace of the last of `waiting` waiting threads. About 100 microseconds while they
-    /// fit the cores.
+    /// Returns the pace of the last of `waiting` waiting threads. While the threads have a core
+    /// each, it takes about 100 microseconds before it sleeps.
     pub(super) fn of(waiting: usize) -> Pace {
         let fits = match ELSEWHERE.load(Ordering::Relaxed) {
             0 => waiting <= cores(),
@@ -62,19 +63,19 @@ impl Pace {
 }
 
 /// Sets the number of ranks of other processes that may wait at the same time as threads of this
-/// one; 0: none.
+/// one, and the processes of these ranks. 0 means that there are none.
 pub(crate) fn share_with(ranks: usize, processes: impl Iterator<Item = u32>) {
     let others = processes.filter_map(|process| i32::try_from(process).ok());
     // The first mask is that of the calling thread.
     let own = Mask::of([0].into_iter());
     let together = Mask::of(others.chain([0])).count();
-    // The quota of the control group holds for all of them together.
+    // The quota of the control group applies to all of these processes together.
     let quota = Some(cores()).filter(|cores| *cores < own.count());
     SHARED_CORES.store(quota.map_or(together, |quota| quota.min(together)), Ordering::Relaxed);
     ELSEWHERE.store(ranks, Ordering::Relaxed);
 }
 
-/// The cores of the calling thread.
+/// Counts the cores, and stores the number.
 #[cold]
 fn ask() -> usize {
     let cores = thread::available_parallelism().map_or(1, |n| n.get());
@@ -82,8 +83,8 @@ fn ask() -> usize {
     cores
 }
 
-/// Lets the emulator's own threads run wherever a thread of the program may, and counts those
-/// cores. Called by one of `own`.
+/// Lets the emulator's own threads run on all cores on which a thread of the program may run, and
+/// counts those cores. One of the threads in `own` calls this.
 pub(super) fn follow(own: &[i32]) {
     let Some(threads) = threads() else { return };
     let allowed = Mask::of(threads.filter(|thread| !own.contains(thread)));
@@ -95,17 +96,17 @@ pub(super) fn follow(own: &[i32]) {
             allowed.apply(*thread);
         }
     }
-    // This respects the quota too.
+    // The count also respects the quota.
     ask();
 }
 
-/// Returns the kernel's numbers of all threads of the process, where the kernel tells them.
+/// Returns the kernel's numbers of all threads of the process, if the kernel provides them.
 pub(crate) fn threads() -> Option<impl Iterator<Item = i32>> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     Some(threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
-/// The kernel's number of the calling thread.
+/// Returns the kernel's number of the calling thread.
 pub(crate) fn this_thread() -> i32 {
     os_thread::number().cast_signed()
 }
@@ -115,14 +116,14 @@ pub(crate) fn this_thread() -> i32 {
 struct Mask([u64; 16]);
 
 impl Mask {
-    /// Returns the cores where any of these threads may run. A thread that has ended does not
+    /// Returns the cores on which any of these threads may run. Threads that have ended do not
     /// count.
     fn of(threads: impl Iterator<Item = i32>) -> Mask {
         let mut all = Mask::default();
         for thread in threads {
             let mut one = Mask::default();
-            // SAFETY: `one` is as large as is said. The call fails on a machine with more cores
-            // than that.
+            // SAFETY: `one` has the size that is passed. The call fails on a machine with more
+            // cores than that.
             let code = unsafe {
                 libc::sched_getaffinity(thread, size_of::<Mask>(), (&raw mut one).cast())
             };
@@ -142,7 +143,7 @@ impl Mask {
     }
 
     fn apply(&self, thread: i32) {
-        // SAFETY: the mask is as large as is said. A number of a thread that has ended does no
+        // SAFETY: the mask has the size that is passed. A number of a thread that has ended does no
         // harm.
         unsafe { libc::sched_setaffinity(thread, size_of::<Mask>(), (&raw const self.0).cast()) };
     }

@@ -1,4 +1,4 @@
-//! The goals of waiting threads besides a point of a stream: any completion, a condition.
+//! The goals of waiting threads other than a point of a stream: any completion, or a condition.
 
 use super::help::help;
 use super::{Goal, block, housekeeper};
@@ -18,8 +18,8 @@ fn activity() -> u64 {
     STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.queue.completed()))
 }
 
-/// Waits until a task of any stream completes after the number `seen` was read. Returns the new
-/// number.
+/// Waits until a task of any stream completes after the number `seen` was read, for at most
+/// `limit`. Returns the new number.
 pub(crate) fn await_activity(seen: u64, limit: Duration) -> u64 {
     block(&Activity { seen }, Some(limit));
     activity()
@@ -48,9 +48,9 @@ impl Goal for Activity {
     }
 }
 
-/// Waits until `done` returns true. It is called often, and at once after [`announce`]. Returns
-/// false when `limit` passed first. Helps with all streams meanwhile. Once it has returned true it
-/// is not called again, so it may take what it waits for.
+/// Waits until `done` returns true, and helps with all streams meanwhile. Returns false if `limit`
+/// passes first. `done` is called often, and at once after [`announce`]. Once `done` has returned
+/// true, it is not called again, so it may take the thing that it waits for.
 pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
     let met = Cell::new(false);
     let done = || {
@@ -60,9 +60,10 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
     done() || block(&Condition { done, call: None }, limit)
 }
 
-/// As [`wait_until`], for a condition that calls of other threads bring about. `what` describes it,
-/// and for whom it waits. Returns an error when it is certain that nobody can bring it about, with
-/// the deadlock as text; with [`Enders::Anybody`] that is never certain.
+/// Waits like [`wait_until`], for a condition that calls of other threads make true. `what`
+/// describes the condition, and which callers must act. If it is certain that no thread can make
+/// the condition true, returns the description of the deadlock as an error. With
+/// [`Enders::Anybody`] that is never certain.
 pub(crate) fn await_others(
     limit: Duration,
     ends: Enders,
@@ -77,7 +78,7 @@ pub(crate) fn await_others(
     let call = Arc::new(WaitingCall::new(what(), whose, ends, ascend_sync::current_thread()));
     housekeeper::start();
     let met = Cell::new(false);
-    // After a verdict `done` may become true as its consequence: that does not count.
+    // After a verdict, `done` may become true because of it. That does not count.
     let decided = || {
         let is_told = call.verdict().is_some();
         met.set(met.get() || (!is_told && done()));

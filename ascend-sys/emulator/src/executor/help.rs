@@ -1,4 +1,5 @@
-//! Helping: running streams of others, and the number of threads that are awake to do so.
+//! Helping: a thread runs streams that other threads wait for. Counts the threads that are awake to
+//! do so.
 
 use super::cores::cores;
 use crate::poll::HELP;
@@ -12,8 +13,8 @@ thread_local! {
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Threads that are awake to run streams: those of `WAITING` that do not sleep, the housekeeper and
-/// the workers.
+/// The number of threads that are awake to run streams: those of `WAITING` that do not sleep, the
+/// housekeeper and the workers.
 pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// Polls every stream that has unfinished work and no watcher. Returns how many of them have more
@@ -24,9 +25,9 @@ pub(super) fn help() -> usize {
     unwatched.filter(|stream| stream.assist(HELP) == Outcome::Runnable).count()
 }
 
-/// As [`Stream::wake`], for a stream that another thread may be watching. Then that thread runs it,
-/// and the calling thread goes on with its own work, unless there are more threads than cores, so
-/// that the other one may not be running.
+/// Wakes a stream as [`Stream::wake`] does, unless another thread is watching it. A watching thread
+/// runs the stream, and the calling thread goes on with its own work. But if there are more threads
+/// than cores, the watching thread may not be running, so the stream is woken all the same.
 pub(crate) fn nudge(stream: &'static Stream) {
     let others = RUNNING.load(Ordering::Relaxed).saturating_sub(IS_RUNNING.get().into());
     if others >= cores() || !stream.watchers.will_see() {
@@ -51,7 +52,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Marks that the calling thread is awake to run streams.
+/// Counts the calling thread as awake to run streams, until it is dropped.
 pub(super) struct RunningThread {
     _counted: Counted<'static>,
 }

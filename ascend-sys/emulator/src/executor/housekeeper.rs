@@ -1,10 +1,11 @@
-//! The housekeeper: a thread that runs work that nobody waits for, and watches time limits and
+//! The housekeeper: a thread that runs work that no thread waits for, and watches time limits and
 //! deadlocks.
 //!
-//! It looks around at every tick while anything is unfinished. Between two ticks it runs streams,
-//! if some can be run, and lets [`workers`](super::workers) run them too. It does so only as long
-//! as the waiting threads leave a core free, since those run everything themselves. When all is
-//! done it stays up for a while: a program that issues in bursts does not pay for waking it.
+//! It checks all streams at every tick while anything is unfinished. Between two ticks, it runs
+//! streams, if some can run, and lets [`workers`](super::workers) run them too. It does this only
+//! while the waiting threads leave a core free, because those threads run everything themselves.
+//! When all work is done, it stays awake for a while, so that a program that issues in bursts does
+//! not pay for waking it.
 
 use super::cores::{self, cores};
 use super::help::{Counted, RUNNING, help};
@@ -22,21 +23,22 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time between two looks of the housekeeper while there is unfinished work.
+/// The time between two checks by the housekeeper while there is unfinished work.
 pub(crate) const TICK: Duration = Duration::from_micros(500);
-/// The number of ticks between two looks for deadlocks.
+/// The number of ticks between two checks for deadlocks.
 const LOOK: u64 = 8;
-/// The number of ticks without unfinished work before it sleeps: 50 milliseconds.
+/// The number of ticks without unfinished work before the housekeeper sleeps: 50 milliseconds.
 const LINGER: u32 = 100;
-/// The time between two questions for the cores of the process.
+/// The time between two counts of the process's cores.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Starts the housekeeper, unless it is there already.
+/// Starts the housekeeper, unless it is already running.
 #[cold]
 pub(super) fn start() {
     bell::employ(|| {
         let spawned = thread::Builder::new().name("ascend-emulator".into()).spawn(keep_house);
-        // Without threads there is no housekeeping; waiting threads still run everything.
+        // If no thread can be started, there is no housekeeping; waiting threads still run
+        // everything.
         spawned.map_or_else(|_| thread::current(), |handle| handle.thread().clone())
     });
 }
@@ -76,7 +78,7 @@ fn keep_house() {
     }
 }
 
-/// Runs streams until the next tick. Returns false when there is nothing more to run, or no core to
+/// Runs streams until the next tick. Returns false if there is nothing more to run, or no core to
 /// run it on.
 fn run(workers: &mut Workers) -> bool {
     let _running = Counted::add(&RUNNING);
@@ -94,14 +96,14 @@ fn run(workers: &mut Workers) -> bool {
     true
 }
 
-/// The time for which the heads of streams have been parked: the stream's slot, its ticket, how far
-/// that task is, and since when.
+/// The parked heads of streams, by the stream's slot. Each entry has the ticket of the head, its
+/// progress, and the time since when it has been parked with that progress.
 #[derive(Default)]
 struct Limits(HashMap<u32, (u64, u64, Instant)>);
 
 impl Limits {
-    /// Looks at every stream: runs a bit of the work that nobody waits for, however busy the cores
-    /// are, and tells tasks when their time is up.
+    /// Checks every stream: runs some of the work that no thread waits for, however busy the cores
+    /// are, and makes tasks give up when their time limit has passed.
     fn tick(&mut self) -> Outcome {
         let mut all = Outcome::Idle;
         for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
@@ -119,7 +121,7 @@ impl Limits {
         all
     }
 
-    /// Tells the head of a stream to give up when it has been parked for longer than its limit.
+    /// Makes the head of a stream give up if it has been parked for longer than its limit.
     fn expire(&mut self, stream: &'static Stream) {
         let head = polling(|| {
             stream.queue.with_head(stream, |ticket, task| (ticket, task.progress(), task.limit()))

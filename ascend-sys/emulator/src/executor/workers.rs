@@ -1,8 +1,9 @@
-//! Workers: threads that run work that nobody waits for, beside the housekeeper.
+//! Workers: threads that run work that no thread waits for, beside the housekeeper.
 //!
-//! Only the housekeeper wakes them, when it finds more streams to run than it can run itself and a
-//! core is free. So issuing never pays for a wake-up, and a worker that is missed in one round is
-//! found in the next. A worker rests when it finds nothing, or when waiting threads need the core.
+//! Only the housekeeper wakes them. It does so when it finds more streams to run than it can run
+//! itself, and a core is free. So issuing never pays for a wake-up. If a round wakes too few
+//! workers, the next round wakes more. A worker rests when it finds no work, or when waiting
+//! threads need the core.
 
 use super::cores::{cores, this_thread};
 use super::help::{RUNNING, help};
@@ -12,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// The number of looks at all streams that find nothing before a worker rests.
+/// The number of searches through all streams without a result before a worker rests.
 const PATIENCE: u32 = 4;
 
-/// The existing workers. They are never ended: resting costs only their stacks.
+/// The existing workers. They never end, because a resting worker costs only its stack.
 #[derive(Default)]
 pub(super) struct Workers(Vec<Worker>);
 
@@ -48,7 +49,7 @@ impl Workers {
             let _own = OwnThread::new();
             work(&own_bed);
         });
-        // If there is no other thread, the housekeeper goes on alone.
+        // If no thread can be started, the housekeeper goes on alone.
         if let Ok(handle) = spawned {
             RUNNING.fetch_add(1, Ordering::Relaxed);
             self.0.push(Worker { thread: handle.thread().clone(), bed, number });
@@ -94,8 +95,7 @@ impl Bed {
         }
     }
 
-    /// Ends the rest. Returns true for the one caller that has ended it: that caller unparks the
-    /// thread.
+    /// Ends the rest. Returns true to one caller, which must then unpark the thread.
     fn rouse(&self) -> bool {
         self.resting.load(Ordering::Relaxed) && self.resting.swap(false, Ordering::AcqRel)
     }

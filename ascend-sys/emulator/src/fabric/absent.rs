@@ -8,7 +8,7 @@ use crate::collective::comm_error::Cause;
 use crate::processes::peer::{Home, Peer};
 
 impl Gathering {
-    /// A process of the formation cannot be reached: gives up on its ranks.
+    /// Gives up on the ranks of a process of the formation that cannot be reached.
     pub(super) fn give_up_on_process(&mut self, formation: &Formation, process: usize, why: &str) {
         let ranks = (0..).zip(&formation.ranks).filter(|(_, (of, _))| *of == process);
         self.ranks = formation.ranks.len() as u32;
@@ -23,7 +23,7 @@ impl Gathering {
         self.give_up_on_applicants(|applicant| applicant.is_of(lost), why);
     }
 
-    /// The process of the root info is gone: gives up on the ranks that it had.
+    /// Gives up on the ranks of the process that made the root info, when that process is gone.
     pub(super) fn lose_home(&mut self, lost: &Home, why: &str) {
         let Side::Away(away) = &self.side else { return };
         if away.home != *lost || self.outcome.is_some() {
@@ -32,7 +32,7 @@ impl Gathering {
         self.give_up_on(away.at_home.clone(), why);
         if self.outcome.is_none() {
             let text = format!(
-                "EI0015: {why}, which has made the root info, so the communicator cannot be made"
+                "EI0015: {why}. That process made the root info, so the communicator cannot be made"
             );
             self.fail(Cause::Gone, text);
         }

@@ -1,5 +1,6 @@
-//! Attempts of a thread to meet other ranks that no communicator remembers: to make one, or a
-//! channel. The thread itself is told the outcome of the last attempt, as data.
+//! The outcome of a thread's last attempt to make a communicator or a channel. If an attempt fails,
+//! no communicator exists that could record the error. So the error is kept here, as data, for the
+//! thread that made the attempt.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ thread_local! {
     static LAST: RefCell<Option<Arc<CommError>>> = const { RefCell::new(None) };
 }
 
-/// Begins an attempt of the calling thread. Called first in an ABI entry, so that a later query
-/// says nothing of an earlier attempt.
+/// Begins an attempt of the calling thread. An ABI entry calls this first, so that a later query
+/// does not return the error of an earlier attempt.
 pub(crate) fn begin() {
     LAST.set(None);
 }
 
-/// The attempt has failed.
+/// Records that the attempt of the calling thread has failed.
 #[cold]
 pub(crate) fn fail(error: Arc<CommError>) {
     LAST.set(Some(error));

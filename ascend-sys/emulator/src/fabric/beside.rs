@@ -1,9 +1,9 @@
-//! A communicator of the same ranks beside another one, for a module that meets apart from the
-//! program's own operations.
+//! A second communicator of the same ranks, beside a first one. A module uses it for meetings that
+//! are separate from the program's own operations.
 //!
-//! Where ranks are in several processes, its words follow those of the other communicator in shared
-//! memory, so no process has to ask another for them. Its key follows from the key of the other,
-//! too.
+//! If the ranks are in several processes, the words of the second communicator follow those of the
+//! first in shared memory, so no process has to request them from another. The key of the second
+//! communicator is derived from the key of the first.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::news::CommNews;
 use super::part_news::{ChannelNews, PartNews};
 use crate::processes::region::Ground;
 
-/// Turns the key of a communicator into that of the one beside it (by exclusive or). Keys are
-/// numbers that nobody can guess.
+/// Turns the key of a communicator into that of the communicator beside it, by exclusive or. Keys
+/// are random numbers that nobody can guess.
 const BESIDE: u64 = 0x6265_7369_6465;
 
 impl Comm {
-    /// Makes another communicator of the same ranks; once in each process. A rank that has left
-    /// this one has left that one.
+    /// Makes another communicator of the same ranks. Each process calls this once. Ranks that have
+    /// left this communicator have also left the new one.
     pub(crate) fn new_beside(&self) -> Arc<Self> {
         let rest = self.joint.as_ref().and_then(|joint| joint.rest.as_ref());
         let ground = match rest {
@@ -35,7 +35,7 @@ impl Comm {
         beside.set_title(self.title());
         let beside = Arc::new(beside);
         beside.publish();
-        // Asks for the news that the others sent before this side existed.
+        // Requests the news that the other processes sent before this side existed.
         beside.tell(|| CommNews::Asks);
         for rank in 0..self.ranks() {
             if let Some(why) = self.board.departure(rank) {
@@ -45,7 +45,8 @@ impl Comm {
         beside
     }
 
-    /// Sends news about a rank to the parts of the other processes, if there are any.
+    /// Sends news about a rank to the parts of this communicator in the other processes, if it has
+    /// ranks there.
     pub(crate) fn tell_parts(&self, rank: usize, news: impl FnOnce() -> PartNews) {
         self.tell(|| CommNews::Part { rank, news: news() });
     }

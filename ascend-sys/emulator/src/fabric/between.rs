@@ -1,12 +1,13 @@
 //! Gatherings whose ranks come from several processes.
 //!
-//! One process decides: the process that made the root info, or the first one that came with a
-//! [rank table](super::cluster). Ranks of other processes come to it as guests. It compares what
-//! all ranks say, and when all are there it has every process [make its side](super::formation) of
-//! the communicator. When all have, the ranks go on. So nobody goes on with a communicator that
-//! another process could not make.
+//! One process decides: the process that made the root info, or the first process that brought a
+//! [rank table](super::cluster). It is the home of the gathering. Ranks of other processes join it
+//! as guests. The home compares the arguments of all ranks. When all ranks have come, it has every
+//! process [make its side](super::formation) of the communicator. When every process has made its
+//! side, the ranks go on. So no rank goes on with a communicator that another process could not
+//! make.
 //!
-//! The other processes have an image of the gathering, in which their own ranks wait.
+//! Every other process has an image of the gathering, in which its own ranks wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,7 +29,7 @@ use crate::processes::listener::{self, Hears, as_bytes};
 use crate::processes::peer::{Home, Peer};
 use ascend_sync::lock_std as lock;
 
-/// The reactions of this process to what others say.
+/// The functions by which this process handles messages from other processes.
 pub(super) const HEARS: Hears = Hears {
     layout: LAYOUT,
     said: hear,
@@ -43,10 +44,10 @@ pub(super) const HEARS: Hears = Hears {
 /// Identifies the layout of the shared words. Any change of their meaning must increase it.
 const LAYOUT: u64 = 8;
 
-/// The time that a process has for answering one that comes to it.
+/// The time limit for a process to answer another process that connects to it.
 pub(super) const ANSWER: Duration = Duration::from_secs(20);
 
-/// A rank of another process, at the process of the root info.
+/// A rank of another process that takes part in a gathering of this process.
 #[derive(Clone)]
 pub(crate) struct Guest {
     pub(super) peer: Arc<Peer>,
@@ -56,10 +57,11 @@ pub(crate) struct Guest {
 /// The role of other processes in a gathering.
 #[derive(Default)]
 pub(super) enum Side {
-    /// Nothing: its ranks are in this one.
+    /// None: all its ranks are in this process.
     #[default]
     Local,
-    /// This process decides. The number is that of the root info.
+    /// This process decides. The fields are the number of the root info, and the communicator while
+    /// it is being made.
     Home(u64, Option<Forming>),
     /// Another process decides.
     Away(Away),
@@ -71,27 +73,28 @@ pub(super) struct Forming {
     pub(super) waits_for: BTreeSet<Home>,
 }
 
-/// The image of a gathering.
+/// The image of a gathering whose home is another process.
 pub(super) struct Away {
     root: u64,
-    /// The address of the home. It is only an address: an image outlives its communicator.
+    /// The address of the home. It is not a [`Peer`], because an image outlives its communicator.
     pub(super) home: Home,
-    /// The ranks that are there, as the home says.
+    /// The ranks that have come, as the home reports them.
     pub(super) here: BTreeSet<u32>,
-    /// The ranks among them that are in the home.
+    /// The ranks of `here` that are in the home process.
     pub(super) at_home: BTreeSet<u32>,
     /// Ranks of this process that were refused.
     pub(super) refused: BTreeMap<u32, Failure>,
-    /// The formation that a waiting thread has still to make.
+    /// The formation that a waiting thread must still carry out, with the file of the shared words.
     pub(super) formation: Option<(Formation, OwnedFd)>,
     pub(super) made: Option<Arc<Comm>>,
 }
 
-/// The images of gatherings elsewhere that are not over.
+/// The images of gatherings of other processes, by home and number, until they are over.
 static IMAGES: Mutex<BTreeMap<(Home, u64), Shared>> = Mutex::new(BTreeMap::new());
 
-/// Returns the gathering of a root info of another process, or of a rank table: then with a rank
-/// that the other process has in it. The error says why that process cannot be reached.
+/// Returns the image of a gathering of another process, and makes the image if there is none.
+/// `rank` is `None` for a root info. For a rank table, it is a rank that the other process has in
+/// the gathering. The error says why that process cannot be reached.
 pub(super) fn image(
     home: &Home,
     root: u64,
@@ -119,7 +122,7 @@ pub(super) fn image(
     Ok(Arc::clone(images.entry((*home, root)).or_insert_with(new)))
 }
 
-/// Returns the image, if ranks of this process are in it.
+/// Returns the image of a gathering of another process, if this process has one.
 pub(super) fn known_image(home: &Home, root: u64) -> Option<Shared> {
     lock(&IMAGES).get(&(*home, root)).cloned()
 }
@@ -149,8 +152,8 @@ impl Away {
 }
 
 impl Side {
-    /// The gathering is decided: drops everything that belongs to other processes, or to a
-    /// communicator that was not made.
+    /// Drops everything that belongs to other processes, or to a communicator that was not made.
+    /// Called when the gathering is decided.
     pub(super) fn let_go(&mut self) {
         match self {
             Self::Local => {}
@@ -169,14 +172,14 @@ pub(super) fn seat_of(device: u32, settings: &Settings) -> Seat {
 }
 
 impl Applicant {
-    /// Whether it is a rank of another process.
+    /// Whether the applicant is a rank of the process `peer`.
     pub(super) fn is_of(&self, peer: &Peer) -> bool {
         self.guest.as_ref().is_some_and(|guest| guest.peer.home == peer.home)
     }
 }
 
 impl Gathering {
-    /// The number of an applicant's device among those of its program.
+    /// Returns the number of an applicant's device among those of its program.
     pub(super) fn card_of(applicant: &Applicant) -> u32 {
         match &applicant.guest {
             Some(guest) => guest.seat.card,
@@ -184,8 +187,8 @@ impl Gathering {
         }
     }
 
-    /// A rank of this process has come to an image: the home is told. A home that has ended since
-    /// it was reached is told nothing, and nobody waits for it.
+    /// Reports to the home that a rank of this process has come to the image. If the home has ended
+    /// since it was reached, fails the image, so that no rank waits for it.
     pub(super) fn announce_to_home(&mut self, applicant: &Applicant) {
         let Side::Away(Away { home, root, .. }) = self.side else { return };
         let Some(peer) = listener::find(&home) else {
@@ -208,7 +211,7 @@ impl Gathering {
         self.applicants.values().filter_map(|applicant| applicant.guest.as_ref())
     }
 
-    /// The processes of the guests, each once.
+    /// Returns the processes of the guests, each once.
     pub(super) fn guest_processes(&self) -> Vec<Arc<Peer>> {
         let mut found: Vec<Arc<Peer>> = Vec::new();
         for Guest { peer, .. } in self.guests() {
@@ -223,7 +226,7 @@ impl Gathering {
         self.guests().next().is_some()
     }
 
-    /// Tells the guests which ranks are there.
+    /// Reports to the guests which ranks have come.
     pub(super) fn tell_who_is_here(&self) {
         let Side::Home(root, _) = self.side else { return };
         let here: Vec<u32> = self.applicants.keys().copied().collect();
@@ -236,7 +239,7 @@ impl Gathering {
         }
     }
 
-    /// Tells the other processes that it has failed.
+    /// Reports the failure of the gathering to the other processes.
     pub(super) fn tell_failure(&self) {
         let Some(Err(error)) = &self.outcome else { return };
         match &self.side {
@@ -248,7 +251,7 @@ impl Gathering {
             }
             Side::Away(away) => {
                 away.say(RootNews::Failed((**error).clone()));
-                // Others may have gone on with it.
+                // Ranks of other processes may have gone on with the communicator.
                 for (comm, rank) in away
                     .made
                     .iter()
@@ -260,7 +263,8 @@ impl Gathering {
         }
     }
 
-    /// A process has made its side.
+    /// Notes that a process has made its side. When all processes have made theirs, all ranks go
+    /// on.
     fn ready(&mut self, home: &Home) {
         let Side::Home(root, forming) = &mut self.side else { return };
         let root = *root;
@@ -270,7 +274,7 @@ impl Gathering {
             && self.outcome.is_none()
             && let Some(Forming { comm, .. }) = forming.take()
         {
-            // One that has gone on may come for the next communicator at once.
+            // A rank that has gone on may come for the next communicator at once.
             self.rendezvous = None;
             for peer in self.guest_processes() {
                 say(&peer, root, true, RootNews::Go, None);
@@ -280,7 +284,7 @@ impl Gathering {
     }
 }
 
-/// Handles a frame of a process.
+/// Handles a frame from another process.
 fn hear(from: &Arc<Peer>, frame: Frame) {
     match serde_json::from_slice::<News>(&frame.bytes) {
         Ok(News::Still(news)) => return stillness::hear(from, news),
@@ -302,7 +306,7 @@ fn hear(from: &Arc<Peer>, frame: Frame) {
     from.note_heard();
 }
 
-/// Handles news of a process about a root info of this one.
+/// Handles news from another process about a root info of this process.
 fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
     match news {
         RootNews::Enter(newcomer) => {
@@ -311,7 +315,8 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
             if let Err(failure) = root::enter_guest(number, from, newcomer) {
                 let (code, text) = failure.in_hccl();
                 let refused = RootNews::Refused { rank, code: code.0, text: text.to_string() };
-                // Where there will be no communicator, it learns which ranks are the cause.
+                // If the communicator cannot be made at all, the guest gets the error that names
+                // the ranks at fault.
                 let news = attempt::last().map_or(refused, |it| RootNews::Failed((*it).clone()));
                 say(from, number, true, news, None);
             }
@@ -337,7 +342,7 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
     }
 }
 
-/// Handles news of the process of a root info about it.
+/// Handles news from the home about a gathering of which this process has an image.
 fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedFd>) {
     if gathering.outcome.is_some() {
         return;
@@ -367,14 +372,14 @@ fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedF
     }
 }
 
-/// Gives up on the ranks of this process on some devices, wherever they wait for others.
+/// Gives up on the ranks of this process on these devices, in every gathering in which they wait.
 pub(super) fn leave(devices: &Range<u32>, why: &str) {
     root::with_all(|gathering| gathering.leave(devices, why));
     let images: Vec<Shared> = lock(&IMAGES).values().cloned().collect();
     images.iter().for_each(|image| lock(image).leave(devices, why));
 }
 
-/// Tells the process of a root info that a rank of this one will not come.
+/// Reports to the home of a root info that a rank of this process will not come.
 pub(super) fn tell_leave(home: &Home, root: u64, rank: u32, why: &str) {
     say_home(home, root, RootNews::Leaves { rank, why: why.to_owned() });
 }

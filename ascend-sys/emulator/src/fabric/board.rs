@@ -17,11 +17,10 @@ pub(crate) struct Board {
 
 pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
-    /// By (rank, peer): the function by which the rank was the first to exchange something with the
-    /// peer.
+    /// The function in which a rank first exchanges something with a peer, by (rank, peer).
     pub(super) wanted: HashMap<(usize, usize), Cow<'static, str>>,
-    /// Calls in which each rank waits for all others, by their purpose: the same text on every
-    /// rank.
+    /// The calls in which each rank waits for all others, by purpose. The purpose is the same text
+    /// on every rank.
     pub(super) shared: BTreeMap<String, SharedCall>,
 }
 
@@ -29,15 +28,15 @@ pub(super) struct LinksState {
 pub(super) struct SharedCall {
     /// The function that they call.
     pub(super) function: Cow<'static, str>,
-    /// By rank: the part of the call that must be the same everywhere. `None`: the rank has not
-    /// called it.
+    /// The part of the call that must be the same on every rank, by rank. `None` if the rank has
+    /// not made the call.
     pub(super) said: Vec<Option<String>>,
     /// The number of ranks of this process that have gone on.
     passed: usize,
 }
 
 impl SharedCall {
-    /// Returns the ranks that have not called it, for which the others wait.
+    /// Returns the ranks that have not made the call, for which the others wait.
     pub(super) fn absent(&self) -> impl Iterator<Item = usize> {
         self.said.iter().enumerate().filter(|(_, said)| said.is_none()).map(|(rank, _)| rank)
     }
@@ -65,7 +64,7 @@ impl SharedCall {
 pub(super) struct LinkSlot {
     /// The collective that the rank has called, if it was not linked yet.
     pub(super) posted: Option<(u64, CollectiveRequest)>,
-    /// The rank waits for others in that call.
+    /// Whether the rank waits for others in that call.
     pub(super) waits: bool,
     /// The reason why it is gone.
     pub(super) gone: Option<String>,
@@ -157,7 +156,7 @@ impl Board {
 pub(super) enum LinkStep {
     Linked,
     Wait,
-    /// The communicator ends, for this reason.
+    /// The communicator must fail, for this reason.
     Fail(Cause, Account),
 }
 
@@ -221,7 +220,7 @@ impl LinksState {
         if missing { LinkStep::Wait } else { LinkStep::Linked }
     }
 
-    /// Returns the peers that have called nothing to exchange something with `rank`.
+    /// Returns the peers that have made no call to exchange something with `rank`.
     pub(super) fn unanswered(&self, rank: usize, peers: &[usize]) -> Vec<usize> {
         let is_silent = |peer: &usize| !self.wanted.contains_key(&(*peer, rank));
         peers.iter().copied().filter(is_silent).collect()
@@ -241,7 +240,7 @@ impl LinksState {
         }
     }
 
-    /// The ranks that have not made it.
+    /// Returns the ranks that have not made the call of this purpose.
     pub(super) fn absent_from(&self, purpose: &str) -> Vec<usize> {
         self.shared.get(purpose).into_iter().flat_map(SharedCall::absent).collect()
     }
@@ -258,7 +257,7 @@ impl LinksState {
         format!("{function} with rank {peer}")
     }
 
-    /// Describes the calls of `rank` that ranks have not answered; empty if there are none.
+    /// Describes the calls of `rank` that other ranks have not answered. Empty if there are none.
     pub(super) fn waits_of(&self, rank: usize) -> String {
         let all =
             self.wanted.keys().filter(|(from, to)| *from == rank && self.waits_for(rank, *to));
@@ -273,14 +272,15 @@ impl LinksState {
         said.join(", ")
     }
 
-    /// The ranks that have not answered a first contact.
+    /// Returns the ranks that have not answered a first exchange, or have not made a call that all
+    /// ranks make.
     pub(super) fn awaited(&self) -> BTreeSet<usize> {
         let open = self.wanted.keys().filter(|(rank, peer)| self.waits_for(*rank, *peer));
         let absent = self.shared.values().flat_map(SharedCall::absent);
         open.map(|(_, peer)| *peer).chain(absent).collect()
     }
 
-    /// Whether a batch of `rank` waits for the first one of `peer` with it.
+    /// Whether a batch of `rank` waits for the first batch of `peer` with `rank`.
     pub(super) fn waits_for(&self, rank: usize, peer: usize) -> bool {
         self.wanted.contains_key(&(rank, peer)) && !self.wanted.contains_key(&(peer, rank))
     }

@@ -1,20 +1,21 @@
-//! News of checked mode about a rank to the processes of the other ranks.
+//! News that checked mode sends about a rank to the processes of the other ranks.
 
 use serde::{Deserialize, Serialize};
 
-/// News from the checker of a process for one of its ranks.
+/// News that the checker of a process sends for one of its ranks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum CheckNews {
-    /// The rank comes to a meeting of the communicator, and knows this. It is sent before the
-    /// operation begins, so a thread that sees the operation end can wait for it.
+    /// The rank arrives at a meeting of the communicator, with the clock `known`. The news is sent
+    /// before the operation begins, so a thread that sees the operation end can wait for the news.
     Arrives { way: u64, number: u64, known: ToldClock },
-    /// The host of its process knows this.
+    /// The clock of the host of the sending process.
     HostKnows { known: ToldClock },
-    /// The rank touches memory of the receiving rank. It is sent before the rank moves anything.
+    /// The rank touches memory of the receiving rank. The news is sent before the rank moves any
+    /// data.
     Touches { to: usize, operation: ToldOperation },
 }
 
-/// A component of the clocks of some checker.
+/// A component of the vector clocks, with the checker that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ToldComponent {
     /// The [name](crate::check) of the checker that has the stream or host.
@@ -22,22 +23,22 @@ pub(crate) struct ToldComponent {
     pub(crate) component: u32,
 }
 
-/// For each component, the step up to which it is known to be complete.
+/// A clock in the news: for each component, the step up to which it is known to be complete.
 pub(crate) type ToldClock = Vec<(ToldComponent, u64)>;
 
-/// An operation of one process, as it is told to another one.
+/// An operation of one process, as reported to another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ToldOperation {
-    /// The end of its step.
+    /// The component of the operation. With `time`, it names the end of the operation's step.
     pub(crate) component: ToldComponent,
     pub(crate) time: u64,
-    /// The operations that are complete when it begins.
+    /// The operations that are complete when this operation begins.
     pub(crate) known: ToldClock,
     pub(crate) what: String,
     pub(crate) place: String,
     pub(crate) member: Option<String>,
     pub(crate) issued: String,
-    /// The accesses to memory of the rank that is told.
+    /// The accesses to memory of the receiving rank.
     pub(crate) touches: Vec<ToldTouch>,
 }
 

@@ -1,14 +1,14 @@
-//! How the ranks of a [rank table](super::rank_table) find each other: ranks that bring tables of
+//! How the ranks of a [rank table](super::rank_table) find each other: ranks that bring tables with
 //! the same contents gather.
 //!
-//! Nothing in a table is an address of this machine, so nothing of it is used as one. Its contents
-//! name a [rendezvous](Rendezvous), whatever the file is called and however it is written. The
-//! first process that comes keeps the rendezvous and has a gathering as for a root info of its own.
-//! The others ask it where that is, and go on as with a root info of that process
-//! ([`between`](super::between)).
+//! The addresses in a table are not addresses of this machine, so the emulator does not use them.
+//! Instead, the contents of the table name a [rendezvous](Rendezvous). The name and the layout of
+//! the file do not matter. The first process that comes keeps the rendezvous, and has a gathering
+//! like that of a root info of its own. Every other process asks the keeper for the gathering, and
+//! then proceeds as with a root info of the keeper ([`between`](super::between)).
 //!
-//! A gathering makes one communicator. When it is decided, its rendezvous is over, and the ranks of
-//! the table can gather anew. A device is in one such communicator at a time.
+//! A gathering makes one communicator. When the gathering is decided, its rendezvous ends, and the
+//! ranks of the table can gather anew. A device is in one such communicator at a time.
 //!
 //! A process takes part with ranks of one block of devices. Ranks of another block that bring the
 //! same table at the same time gather among themselves.
@@ -30,18 +30,19 @@ use crate::processes::listener;
 use crate::processes::rendezvous::{KeeperAnswer, KeeperReply, Rendezvous};
 use ascend_sync::lock_std as lock;
 
-/// The gatherings that are not over, by block of devices and contents.
+/// The gatherings that are not over, by block of devices and contents of the table.
 static CLUSTERS: Mutex<Clusters> = Mutex::new(Clusters(BTreeMap::new()));
 
 struct Clusters(BTreeMap<(u32, String), Vec<Shared>>);
 
-/// The pause of a rank that has found the rendezvous of a gathering that was ending.
+/// The pause before a rank tries again, after it has found the rendezvous of a gathering that was
+/// ending.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// The least time that a keeper has for its answer, however little of the rank's time is left.
+/// The shortest time limit for the answer of a keeper, even if the rank has less time left.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// A rank that looks for the others of its table.
+/// A rank that looks for the other ranks of its table.
 struct Search<'a> {
     /// The block of its devices.
     block: u32,
@@ -51,7 +52,8 @@ struct Search<'a> {
     function: &'static str,
 }
 
-/// Brings a rank to the others. Waits only for the process that keeps the rendezvous.
+/// Brings a rank to the other ranks of its table. Waits only for the process that keeps the
+/// rendezvous.
 pub(crate) fn enter(
     table: RankTable,
     applicant: &Applicant,
@@ -74,15 +76,16 @@ pub(crate) fn enter(
         let why = match search.rendezvous.ask(left.clamp(LEAST, ANSWER)) {
             KeeperReply::Keeper(keeper) => match search.enter_at(&keeper, left)? {
                 Ok(Some(entered)) => return Ok(entered.since(since)),
-                Ok(None) => "gatherings of this table end while this rank comes".to_owned(),
-                // The keeper was ending, unless it answers once more.
+                Ok(None) => "its gatherings end while this rank joins them".to_owned(),
+                // The keeper answered twice and could not be reached twice, so it was not just
+                // ending.
                 Err(why) if unreached.as_ref() == Some(&keeper) => return search.fails(&why),
                 Err(why) => {
                     unreached = Some(keeper);
                     why
                 }
             },
-            KeeperReply::Nobody => "its name is taken, and nobody answers there".to_owned(),
+            KeeperReply::Nobody => "its socket is in use, but nobody answers".to_owned(),
             KeeperReply::Unusable(why) => return search.fails(&why),
         };
         if since.elapsed() >= limit {
@@ -93,8 +96,8 @@ pub(crate) fn enter(
 }
 
 impl Search<'_> {
-    /// Joins the gathering of this process, or keeps the rendezvous. `None` when another process,
-    /// or another block, does.
+    /// Joins the gathering of this process, or becomes the keeper of the rendezvous. Returns `None`
+    /// if another process or another block keeps it.
     fn enter_here(&self) -> Result<Option<Entered>, Failure> {
         let mut clusters = lock(&CLUSTERS);
         let gatherings = self.gatherings(&mut clusters)?;
@@ -108,8 +111,8 @@ impl Search<'_> {
         };
         let (number, new) = root::of_a_table();
         gatherings.push(Arc::clone(&new));
-        // The rank comes first, then others hear of it: the others are never without a rank of this
-        // process, which decides.
+        // The rank joins before other processes can learn of the gathering. So whenever another
+        // process joins, this process, which decides, has a rank in it.
         let entered = self.begin(Arc::clone(&new));
         let mut gathering = lock(&new);
         match &entered {
@@ -128,8 +131,9 @@ impl Search<'_> {
         entered.map(Some)
     }
 
-    /// Joins the gathering that a keeper names. `None` when it is over, and an error inside when
-    /// the keeper cannot be reached: both may be because it was ending.
+    /// Joins the gathering that a keeper names. Returns `Ok(Ok(None))` if that gathering is over,
+    /// and `Ok(Err(_))` if the keeper cannot be reached. Both can happen because the gathering was
+    /// ending.
     fn enter_at(
         &self,
         keeper: &KeeperAnswer,
@@ -151,7 +155,7 @@ impl Search<'_> {
         let gatherings = self.gatherings(&mut clusters)?;
         let is_open = |there: &Shared| lock(there).is_open();
         let Some(there) = there.filter(is_open) else { return Ok(Ok(None)) };
-        // Another thread may have been faster.
+        // Another thread of this process may have joined the gathering meanwhile.
         if let Some(open) = find_open(gatherings) {
             return self.begin(open).map(|entered| Ok(Some(entered)));
         }
@@ -171,7 +175,8 @@ impl Search<'_> {
         if all.any(|of| lock(of).is_joined_on(device)) || registry::has_cluster(device) {
             return refuse!(
                 HCCL_E_UNAVAIL,
-                "EI0003: device {} is in a communicator of a rank table already; a device is in one at a time",
+                "EI0003: device {} is already in a communicator of a rank table; a device can be \
+                 in only one at a time",
                 machine::named(device)
             );
         }
@@ -185,8 +190,8 @@ impl Search<'_> {
         Ok(clusters.0.entry((self.block, self.contents.clone())).or_default())
     }
 
-    /// Called with [`CLUSTERS`] locked, so that no other thread brings the device meanwhile. Does
-    /// not wait.
+    /// Brings the rank into a gathering, without waiting. Called with [`CLUSTERS`] locked, so that
+    /// no other thread brings the device meanwhile.
     fn begin(&self, gathering: Shared) -> Result<Entered, Failure> {
         Entered::begin(gathering, WORLD.to_owned(), self.applicant, self.function)
     }
@@ -195,8 +200,9 @@ impl Search<'_> {
     fn fails<T>(&self, why: &str) -> Result<T, Failure> {
         refuse!(
             HCCL_E_REMOTE,
-            "EI0015: rank {} cannot come to where the ranks of its rank table meet: {why}\n\
-             Ranks of one user meet here when their tables say the same; another server_id (net_instance_id in version 2.0) is another place.",
+            "EI0015: rank {} cannot meet the other ranks of its rank table: {why}\n\
+             Ranks of one user on this machine meet if their rank tables have the same contents. \
+             To meet apart, give the tables another server_id (net_instance_id in version 2.0).",
             self.applicant.rank
         )
     }
@@ -209,7 +215,7 @@ fn find_open(gatherings: &[Shared]) -> Option<Shared> {
 /// Gives up on the ranks of devices that are gone, in gatherings of a table or a root info.
 pub(crate) fn leave(devices: &Range<u32>, why: &str) {
     between::leave(devices, why);
-    // Those that are in this process only.
+    // The gatherings that are in this process only.
     let all: Vec<Shared> = lock(&CLUSTERS).0.values().flatten().cloned().collect();
     all.iter().for_each(|gathering| lock(gathering).leave(devices, why));
     executor::announce();

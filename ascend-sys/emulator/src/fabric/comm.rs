@@ -32,11 +32,11 @@ use ascend_sync::SpinLock;
 
 /// The part of a communicator that all ranks share.
 pub(crate) struct Comm {
-    /// The id: no other communicator of the process ever has the same.
+    /// The id, which no other communicator of the process ever has.
     pub(crate) id: u64,
-    /// The name by which CANN's functions know it.
+    /// The name that CANN's functions use.
     pub(crate) name: String,
-    /// The name by which its program knows it.
+    /// The name that the program has given the communicator for messages.
     title: OnceLock<Box<str>>,
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
@@ -44,14 +44,14 @@ pub(crate) struct Comm {
     pub(crate) job: CollectiveJob,
     pub(crate) board: Board,
     pub(crate) exchange: Exchange,
-    /// It was made from another communicator, and no communicator can be made from it.
+    /// Whether it was made from another communicator, so that no communicator can be made from it.
     pub(crate) is_sub: bool,
-    /// It was made by a rank table.
+    /// Whether it was made by a rank table.
     pub(super) is_cluster: bool,
-    /// Where the devices of the ranks stand.
+    /// The place of each rank's device.
     pub(super) places: Box<[Stand]>,
     pub(super) parts: CommParts,
-    /// The ranks that it has in other processes.
+    /// The ranks in other processes; `None` if all ranks are in this process.
     pub(crate) joint: Option<Joint>,
     issued: Placed<Issued>,
     lone_zeros: Placed<LoneZeros>,
@@ -59,15 +59,15 @@ pub(crate) struct Comm {
     tables: Box<[SpareTables]>,
 }
 
-/// The number of a rank's newest collective, on a line of its own.
+/// The number of a rank's newest collective, on a cache line of its own.
 #[repr(C, align(128))]
 struct Issued(AtomicU64);
 
 // SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Issued {}
 
-/// Words of a rank for the module that the communicator was made for: operators, or kernels of one
-/// [beside](super::beside) it. All processes see them.
+/// The shared words of a rank for the module that uses the communicator: operators, or, in a
+/// communicator [beside](super::beside) another one, kernels. All processes see the words.
 #[repr(C, align(128))]
 pub(crate) struct RankWords(pub(crate) [AtomicU64; 8]);
 
@@ -85,20 +85,20 @@ pub(crate) struct Member {
     pub(crate) comm: Arc<Comm>,
     pub(crate) rank: usize,
     pub(crate) device: u32,
-    /// For a sub-communicator: its parent, and the rank there.
+    /// The parent, and the rank in the parent; `None` unless this is a sub-communicator.
     pub(crate) origin: Option<(Weak<Comm>, usize)>,
     pub(crate) config: CommConfig,
-    /// The execution time limit; `None`: for ever.
+    /// The execution time limit; `None` means no limit.
     pub(crate) exec_timeout: Option<Duration>,
     /// Set between `HcclCommSuspend` and `HcclCommResume`.
     pub(crate) suspended: AtomicBool,
-    /// Whether a call with nothing to move takes a number and meets the others like any other; an
-    /// optional entry asks for that.
+    /// Whether a call with nothing to move takes a number and meets the other ranks like any other
+    /// call. An optional entry sets this.
     pub(crate) numbers_zeros: AtomicBool,
 }
 
 impl Member {
-    /// An empty table for a new operation.
+    /// Returns an empty table for a new operation.
     pub(crate) fn take_table(&self) -> Box<Table> {
         let spare = self.comm.tables[self.rank].0.lock().pop();
         let mut table = spare.unwrap_or_else(|| Box::new(Table::EMPTY));
@@ -106,7 +106,7 @@ impl Member {
         table
     }
 
-    /// An operation is done with a table.
+    /// Keeps the table of an operation that no longer needs it, for a later operation.
     pub(crate) fn put_back(&self, table: Box<Table>) {
         let mut tables = self.comm.tables[self.rank].0.lock();
         if tables.len() < SPARE_TABLES {
@@ -162,7 +162,7 @@ impl Comm {
         Self { places, ..self }
     }
 
-    /// Whether its ranks have a rank table.
+    /// Sets whether the communicator was made by a rank table.
     pub(super) fn of_a_table(self, is_cluster: bool) -> Self {
         Self { is_cluster, ..self }
     }
@@ -176,22 +176,22 @@ impl Comm {
         Self { is_sub: true, places, ..comm }
     }
 
-    /// Sets the title that texts use from now on; the first call counts.
+    /// Sets the title that messages use from now on. Only the first call has an effect.
     pub(crate) fn set_title(&self, title: &str) {
         let _ = self.title.set(title.into());
     }
 
-    /// Returns what texts call it: its name, unless the program has set a title.
+    /// Returns the title that messages use: the name, unless the program has set a title.
     pub(crate) fn title(&self) -> &str {
         self.title.get().map_or(&self.name, |title| title)
     }
 
-    /// Where the device of a rank stands.
+    /// Returns the place of a rank's device.
     pub(crate) fn place_of(&self, rank: usize) -> Option<Stand> {
         self.places.get(rank).copied()
     }
 
-    /// The rank of this process on a device.
+    /// Returns the rank of this process on a device.
     pub(crate) fn rank_on(&self, device: u32) -> Option<usize> {
         self.places.iter().position(|place| place.device == device)
     }
@@ -209,20 +209,21 @@ impl Comm {
         self.issued[rank].0.load(Ordering::Acquire)
     }
 
-    /// A rank has made a call with nothing to move.
+    /// Notes that a rank has made a call with nothing to move.
     #[cold]
     pub(crate) fn note_lone_zero(&self, rank: usize, request: CollectiveRequest) {
         self.lone_zeros[rank].note(request, self.issued(rank));
     }
 
-    /// Describes the calls of a rank with nothing to move, from those behind collective `from` on,
-    /// if there are any.
+    /// Describes the calls with nothing to move that a rank made after collective `from` or a later
+    /// one. `None` if there are none.
     #[cold]
     pub(crate) fn lone_zeros(&self, rank: usize, from: u64) -> Option<String> {
         self.lone_zeros[rank].say(from)
     }
 
-    /// Where ranks wait for one another or disagree: the notes about that, a line a rank.
+    /// Describes the calls with nothing to move, one line per rank, if `cause` is one by which
+    /// ranks wait for one another or disagree.
     #[cold]
     fn say_lone_zeros(&self, cause: Cause) -> String {
         if !matches!(cause, Cause::Mismatch | Cause::Timeout | Cause::Deadlock | Cause::Gone) {
@@ -232,27 +233,29 @@ impl Comm {
         (0..self.ranks()).filter_map(say).take(MENTIONED).collect()
     }
 
-    /// Bytes of the words of a communicator, with those of one [beside](super::beside) it.
+    /// Returns the number of bytes of the words of a communicator and of the one
+    /// [beside](super::beside) it.
     pub(super) fn measure(make: impl Fn(&Ground) -> Self) -> usize {
         Ground::measure(|ground| [make(ground), make(ground)])
     }
 
-    /// See [`RankWords`].
+    /// Returns the [`RankWords`] of a rank.
     pub(crate) fn words_of(&self, rank: usize) -> &[AtomicU64; 8] {
         &self.words[rank].0
     }
 
-    /// Returns a module's part in the communicator, which is made now if there is none.
+    /// Returns a module's part in the communicator, and makes it first if there is none.
     pub(crate) fn part<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
         let part = self.parts.get_or_make(make);
-        // Delivers the news that arrived before it was there.
+        // Delivers the news that arrived before the part existed.
         if self.joint.as_ref().is_some_and(|joint| joint.has_unheard()) {
             self.deliver();
         }
         part
     }
 
-    /// Ends the communicator for all ranks; the first failure counts.
+    /// Ends the communicator for all ranks. Returns the first failure, which is the one that
+    /// counts.
     #[cold]
     pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
         let known = self.meeting.error();
@@ -263,7 +266,8 @@ impl Comm {
         first
     }
 
-    /// Tells the other processes why it has failed, if it has and this one has not told them.
+    /// Reports the failure of the communicator to the other processes, unless there is none or this
+    /// process has already reported it.
     #[cold]
     fn tell_failure(&self) {
         if let (Some(error), Some(joint)) = (self.meeting.error(), &self.joint)
@@ -279,7 +283,7 @@ impl Comm {
         if let Some(first) = self.meeting.error() {
             return first;
         }
-        // Another process has said where the ranks are.
+        // An error from another process already has the states of the ranks.
         let error = match error.ranks.is_empty() {
             true => {
                 let text = error.text.clone() + &self.say_lone_zeros(error.cause);
@@ -293,7 +297,7 @@ impl Comm {
         first
     }
 
-    /// Wakes everything, since something has changed for all.
+    /// Wakes every waiter, because the state has changed for all ranks.
     #[cold]
     pub(super) fn wake_all(&self) {
         self.meeting.wake_all();
@@ -301,12 +305,13 @@ impl Comm {
         executor::announce();
     }
 
-    /// The rank will issue nothing more. Ranks that wait for it learn that.
+    /// Notes that a rank will issue nothing more, and reports it to all ranks that may wait for it.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
         let is_own = self.joint.as_ref().is_none_or(|joint| joint.is_own(rank));
         if is_own && self.board.departure(rank).is_none() {
-            // It may have heard of a failure before others, and leave for that reason.
+            // The rank may leave because of a failure that other processes have not learned of yet.
+            // So the failure is reported first.
             self.tell_failure();
             self.tell(|| CommNews::Left { rank, why: why.clone() });
         }
@@ -314,7 +319,7 @@ impl Comm {
         joint_subs::keep(self);
     }
 
-    /// The same, as seen from this process.
+    /// Does the same as [`leave`](Self::leave), but only in this process.
     #[cold]
     pub(super) fn leave_here(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
@@ -324,8 +329,8 @@ impl Comm {
         executor::announce();
     }
 
-    /// The needs that are open until all ranks have arrived at collective `number`; only some of
-    /// them if there are many.
+    /// Returns the needs that must be met before all ranks have arrived at collective `number`. If
+    /// there are many, returns only some of them.
     pub(crate) fn needed_for(&self, number: u64) -> Vec<Need> {
         let is_own = |rank: &usize| self.joint.as_ref().is_none_or(|joint| joint.is_own(*rank));
         let absent = self.absentees(number);
@@ -339,14 +344,14 @@ impl Comm {
         parts.chain(abroad).collect()
     }
 
-    /// A need for the other processes to do something, if some of its ranks are there: any of them
-    /// can end the communicator, or have a rank come. So it also counts where only ranks of this
-    /// process are missing.
+    /// Returns a need for an action of another process, if the communicator has ranks in other
+    /// processes. Each of these processes can end the communicator, or cause a rank to come. So the
+    /// need also exists if only ranks of this process are missing.
     pub(crate) fn abroad(&self) -> Option<Need> {
         self.joint.as_ref().map(|joint| Need::Abroad(joint.names().collect()))
     }
 
-    /// The processes whose calls can end a wait for ranks.
+    /// Returns the processes whose calls can end a wait for ranks.
     pub(crate) fn enders(&self) -> Enders {
         Enders::Processes(self.joint.iter().flat_map(Joint::names).collect())
     }
@@ -391,8 +396,8 @@ impl Comm {
         table: impl Fn(usize) -> Option<Cow<'a, Table>>,
     ) -> Account {
         let number = place.number;
-        // In this order: a rank that has come is there with its table. A rank that comes meanwhile
-        // counts as not there yet.
+        // The claim is read before the table: the table of a rank that has arrived is there. A rank
+        // that arrives between the two reads counts as absent.
         let look = |rank| (self.meeting.latest(rank), table(rank));
         let looks: Vec<_> = (0..self.ranks()).map(look).collect();
         let mut sides = Sides::default();
@@ -418,7 +423,7 @@ impl Comm {
         }
     }
 
-    /// For each rank, the capture that its collective `number` belongs to, if they differ.
+    /// Returns the captures that collective `number` belongs to, by rank, if the captures differ.
     fn captures(&self, number: u64) -> Option<Vec<String>> {
         let capture = |rank| match self.meeting.latest(rank) {
             Some((n, claim)) if n == number => Some(claim.capture()),
@@ -452,7 +457,7 @@ impl Comm {
         (0..self.ranks()).filter(|rank| !arrived(rank)).collect()
     }
 
-    /// Says why a rank that has left will not come.
+    /// Describes why a rank that has left will not come.
     #[cold]
     pub(crate) fn gone(&self, rank: usize) -> String {
         let why = self.board.why_gone(rank);
@@ -461,9 +466,8 @@ impl Comm {
     }
 }
 
-/// The most tables that are kept for the next operations: more than a program has in flight at a
-/// time.
+/// The largest number of spare tables of a rank: more than a program has in flight at a time.
 const SPARE_TABLES: usize = 256;
 
-/// How many ranks or groups a message mentions.
+/// The largest number of ranks or groups that a message mentions.
 const MENTIONED: usize = 8;

@@ -2,9 +2,9 @@
 //!
 //! The caller writes the size of its struct and its version. Neither alone says which fields exist,
 //! so a field is read only if the version has it **and** the struct reaches that far. Two layouts
-//! that were current for a few days use the numbers of others for other fields; they are recognised
-//! by version and size together. Nothing beyond the caller's size is read, and a newer version or a
-//! larger struct is accepted.
+//! that were current for a few days have the version numbers of other layouts, but different
+//! fields. They are recognised by version and size together. Nothing beyond the caller's size is
+//! read, and a newer version or a larger struct is accepted.
 
 mod texts;
 
@@ -16,27 +16,27 @@ const KNOWN: usize = 2248;
 const MAGIC: u32 = 0xf0f0_f0f0;
 const NOT_SET: u32 = 0xffff_ffff;
 
-/// The settings of one communicator that mean something here.
+/// The settings of one communicator that the emulator uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommConfig {
-    /// The name; empty: a default name.
+    /// The name; empty for a default name.
     pub(crate) name: String,
-    /// MiB of each communication buffer.
+    /// The size of each communication buffer, in MiB.
     pub(crate) buffer_megabytes: u32,
     /// Whether the caller has set a size that is not the default.
     is_sized: bool,
-    /// `hcclOpExpansionMode`, 0 where it is not set; the meaning of the numbers depends on the
+    /// `hcclOpExpansionMode`, or 0 if it is not set. The meaning of the numbers depends on the
     /// product.
     pub(crate) expansion: u32,
     /// `hcclAlgo` as given.
     pub(crate) algorithm: String,
-    /// Seconds; 0 is for ever, `None` the default.
+    /// The execution time limit in seconds; 0 means no limit, and `None` means the default.
     pub(crate) exec_timeout: Option<u32>,
-    /// The most bytes that a rank has in symmetric windows.
+    /// The largest total size of a rank's symmetric windows, in bytes.
     pub(crate) window_bytes: u64,
 }
 
-/// GiB in symmetric windows, unless set.
+/// The default limit for a rank's symmetric windows, in GiB.
 const WINDOW_GIGABYTES: u64 = 16;
 
 impl Default for CommConfig {
@@ -54,13 +54,13 @@ impl Default for CommConfig {
 }
 
 impl CommConfig {
-    /// The part of its configuration that a rank of another process sends.
+    /// Makes a configuration from the part that a rank of another process sends.
     pub(super) fn of_guest(name: String, buffer_megabytes: u32) -> Self {
         Self { name, buffer_megabytes, ..Self::default() }
     }
 
-    /// Fills in the defaults of the devices where the caller has set nothing: a size of buffers,
-    /// and an `hcclOpExpansionMode`.
+    /// Fills in the defaults of the devices for the buffer size and `hcclOpExpansionMode`, where
+    /// the caller has set none.
     pub(crate) fn with_defaults(mut self, megabytes: u32, expansion: u32) -> Self {
         if !self.is_sized {
             self.buffer_megabytes = megabytes;
@@ -80,7 +80,8 @@ struct Given {
 }
 
 impl Given {
-    /// `N` bytes at an offset, if fields of version `since` are there.
+    /// Returns the `N` bytes at an offset, if the version is at least `since` and the struct
+    /// reaches that far.
     fn field<const N: usize>(&self, since: u32, offset: usize) -> Option<[u8; N]> {
         if self.version < since || offset + N > self.size {
             return None;
@@ -100,11 +101,11 @@ impl Given {
     ) -> Result<String, Failure> {
         let Some(bytes) = self.field::<N>(since, offset) else { return Ok(String::new()) };
         let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
-            return refuse!(HCCL_E_PARA, "{what} of HcclCommConfig has no end within {N} bytes");
+            return refuse!(HCCL_E_PARA, "{what} of HcclCommConfig has no NUL in its {N} bytes");
         };
         match std::str::from_utf8(&bytes[..end]) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => refuse!(HCCL_E_PARA, "{what} of HcclCommConfig is not text"),
+            Err(_) => refuse!(HCCL_E_PARA, "{what} of HcclCommConfig is not valid UTF-8"),
         }
     }
 }
@@ -165,12 +166,12 @@ impl Given {
         match self.number(1, 28) {
             None | Some(NOT_SET | 0 | 1) => {}
             Some(2) if product == Product::A2 => {}
-            // 950 is always deterministic, and does not read the field.
+            // CANN for 950 is always deterministic and does not read the field.
             Some(_) if product == Product::Ascend950 => {}
             Some(mode) => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "hcclDeterministic is {mode}, which {product} has not"
+                    "hcclDeterministic is {mode}, which {product} does not support"
                 );
             }
         }
@@ -192,8 +193,7 @@ impl Given {
         {
             return refuse!(HCCL_E_PARA, "hcclRdmaServiceLevel is {level}; it goes from 0 to 7");
         }
-        // Two layouts that lived for days: they have other fields behind the job id, at other
-        // places.
+        // Two layouts that were current for a few days have different fields after the job id.
         let (zero_copy, tail) = match (self.version, self.size) {
             (7, 328) => (self.field::<1>(7, 324), false),
             (8, 448) => {
@@ -229,9 +229,9 @@ impl Given {
         Ok(())
     }
 
-    /// The fields since version 8 in the layouts that lasted.
+    /// Reads the fields since version 8, in the layouts that stayed in use.
     fn tail(&self, config: &mut CommConfig, product: Product) -> Result<(), Failure> {
-        // Out of range is a warning in CANN, and the value is ignored.
+        // CANN warns about a value that is out of range, and ignores the value.
         config.exec_timeout = self.number(8, 316).filter(|seconds| *seconds <= i32::MAX as u32);
         config.algorithm = self.text::<1600>(8, 320, "hcclAlgo")?;
         let algorithm = &config.algorithm;
@@ -242,7 +242,7 @@ impl Given {
                  allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise"
             );
         }
-        // 950 does not read them.
+        // CANN for 950 does not read the retry fields.
         if product != Product::Ascend950 {
             self.retries()?;
         }
@@ -297,7 +297,7 @@ mod tests {
         unsafe { CommConfig::read(bytes.as_ptr(), product) }
     }
 
-    /// Version and size.
+    /// The version and the size of each layout.
     const LAYOUTS: [(u32, usize); 16] = [
         (1, 32),
         (2, 160),
@@ -322,7 +322,7 @@ mod tests {
         for (version, size) in LAYOUTS {
             let with = |offset: usize, value: u32| {
                 let mut bytes = client(version, size);
-                // Where the struct ends before the field, there are other bytes behind the struct.
+                // If the struct ends before the field, these bytes are outside the struct.
                 bytes.resize(size.max(offset + 4), 0);
                 bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
                 read(&bytes, Product::A3)

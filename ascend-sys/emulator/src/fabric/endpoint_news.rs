@@ -1,4 +1,5 @@
-//! News between processes about ends of channels between endpoints, before these are connected.
+//! News between processes about the ends of channels between endpoints, before the ends are
+//! connected.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -9,16 +10,16 @@ use super::news::{News, Seat};
 use crate::processes::listener::as_bytes;
 use crate::processes::peer::Peer;
 
-/// An end is named by its handle in its own process.
+/// News about an end of a channel. The news names an end by its handle in its own process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum EndpointNews {
-    /// A process has made an end that leads to an endpoint of the receiving process, which decides
-    /// which ends go together.
+    /// The sending process has made an end that leads to an endpoint of the receiving process. The
+    /// receiving process decides which ends belong together.
     Asks(AskedEnd),
     /// The end has met `other`, an end of the sending process. The message carries one file
     /// descriptor: that of the words that the two ends share.
     Meets { end: u64, other: u64, key: u64, bytes: usize },
-    /// The end has met one that differs from it.
+    /// The end has met an end that does not match it. `text` describes the difference.
     Differs { end: u64, text: String },
     /// The sender no longer wants an end that it asked for.
     Withdraws { end: u64 },
@@ -26,14 +27,14 @@ pub(crate) enum EndpointNews {
     Gone { end: u64 },
 }
 
-/// An end, as a process asks for it.
+/// The request of a process for an end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AskedEnd {
     pub(crate) end: u64,
     pub(crate) protocol: i32,
-    /// The device of its endpoint, in the process that asks.
+    /// The device of its endpoint, in the requesting process.
     pub(crate) seat: Seat,
-    /// The start of the memory of the device of the other endpoint, in the process that is asked.
+    /// The start of the memory of the other endpoint's device, in the receiving process.
     pub(crate) to: usize,
     pub(crate) notifies: u32,
     /// The side of the socket: 0 the client, 1 the server, else either.
@@ -45,13 +46,13 @@ type EndHearer = fn(&Arc<Peer>, EndpointNews, Option<OwnedFd>);
 
 static HEARS: OnceLock<(EndHearer, EndLoser)> = OnceLock::new();
 
-/// Registers the hearers: from now on they hear what others say of ends, and that a process is
-/// gone. Before this, this process has told nobody of an endpoint.
+/// Registers the functions that handle news about ends and the loss of a process. Before the first
+/// call, this process has announced no endpoint.
 pub(crate) fn listen(hears: EndHearer, loses: EndLoser) {
     let _ = HEARS.set((hears, loses));
 }
 
-/// A process is gone.
+/// Handles the loss of a process.
 pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
     if let Some((_, loses)) = HEARS.get() {
         loses(lost, why);
@@ -65,7 +66,8 @@ pub(super) fn hear(from: &Arc<Peer>, news: EndpointNews, file: Option<OwnedFd>) 
 }
 
 pub(crate) fn say(peer: &Peer, news: EndpointNews, file: Option<&OwnedFd>) {
-    // Without the file the other process answers that the end is gone.
+    // If the file cannot be duplicated, the news is sent without it, and the other process answers
+    // that the end is gone.
     let file = file.and_then(|file| file.as_fd().try_clone_to_owned().ok());
     peer.say(&as_bytes(&News::Endpoint(news)), file.map(Arc::new).into_iter().collect());
 }

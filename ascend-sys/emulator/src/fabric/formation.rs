@@ -1,8 +1,8 @@
 //! How the processes of a communicator make it, when all ranks are known.
 //!
-//! The process that decides makes the words that all will share and tells the others the place of
-//! each rank. Each process goes to those that it does not know, maps the device memory of the
-//! others, makes its own side and says so. See [`between`](super::between).
+//! The process that decides makes the words that all processes will share, and sends the others the
+//! place of each rank. Each process connects to those that it is not connected to, maps the device
+//! memory of the others, makes its own side, and reports this. See [`between`](super::between).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::processes::region::{Ground, SharedMemory};
 use ascend_sync::lock_std as lock;
 
 impl Gathering {
-    /// All are there, some of them from other processes.
+    /// Begins to make the communicator. All ranks have come, some of them from other processes.
     pub(super) fn form_between(&mut self, name: String, first: &Applicant) {
         let Side::Home(root, _) = self.side else { return };
         let formed = self.formation(name, first).and_then(|(formation, memory)| {
@@ -72,12 +72,12 @@ impl Gathering {
         };
         formation.bytes = Comm::measure(|ground| formation.comm(ground));
         let memory = SharedMemory::new(formation.bytes)
-            .map_err(|e| format!("there is no memory to share, {} bytes: {e}", formation.bytes))?;
+            .map_err(|e| format!("cannot make {} bytes of shared memory: {e}", formation.bytes))?;
         Ok((formation, memory))
     }
 
-    /// Makes this process's side of a communicator. `processes` are its processes, in the order of
-    /// the formation; `None` for this one.
+    /// Makes this process's side of a communicator. `processes` holds the processes in the order of
+    /// the formation, with `None` for this process.
     fn make_side(
         &self,
         formation: &Formation,
@@ -87,14 +87,14 @@ impl Gathering {
         let ground = Ground::shared(Arc::new(memory));
         let mut comm = formation.comm(&ground);
         if Comm::measure(|ground| formation.comm(ground)) > formation.bytes {
-            return Err("the processes disagree about the size of what they share".into());
+            return Err("the processes disagree about the size of their shared memory".into());
         }
         let own = self.applicants.values().find(|applicant| applicant.guest.is_none());
         let block = own.map_or(0, |own| own.settings.block);
         let (mut abroad, mut places) = (Vec::new(), Vec::new());
         for (rank, (process, seat)) in (0..).zip(&formation.ranks) {
             let Some(process) = processes.get(*process) else {
-                return Err(format!("rank {rank} is in no process"));
+                return Err(format!("rank {rank} has no process in the formation"));
             };
             let applicant = self.applicants.get(&rank).filter(|one| one.guest.is_none());
             let device = applicant.map_or(u32::MAX, |applicant| applicant.device);
@@ -123,7 +123,7 @@ impl Gathering {
 }
 
 impl Formation {
-    /// The communicator, without its ranks elsewhere.
+    /// Makes the communicator, without its ranks in other processes.
     fn comm(&self, ground: &Ground) -> Comm {
         let ranks = self.ranks.len();
         Comm::new_on(ground, self.name.clone(), self.product, self.connect_timeout, ranks)
@@ -136,8 +136,9 @@ impl Formation {
     }
 }
 
-/// Makes this process's side of a communicator, if that is to be done and no other thread is at it.
-/// Waiting threads call it. May wait for the answer of another process.
+/// Makes this process's side of a communicator, if a formation has arrived and no other thread is
+/// making it. Threads that wait in the gathering call this. May wait for the answer of another
+/// process.
 pub(super) fn advance(shared: &Shared) {
     let taken = match &mut lock(shared).side {
         Side::Away(away) => away.formation.take(),
@@ -168,7 +169,7 @@ pub(super) fn advance(shared: &Shared) {
             away.made = Some(comm);
             away.say(RootNews::Ready);
         }
-        // Another process is still on its way.
+        // Another process has not connected yet.
         Ok(Err(again)) => away.formation = Some(again),
         Err(text) => {
             gathering.fail(Cause::Gone, cannot_be_made(&text));
@@ -177,14 +178,15 @@ pub(super) fn advance(shared: &Shared) {
     }
 }
 
-/// A process, by its number in the formation, to which this one could not go.
+/// A process that this process could not connect to, by its number in the formation.
 struct Unmet {
     process: usize,
     why: String,
 }
 
-/// Connects to all processes of a communicator. When two do not know each other, one goes to the
-/// other. `None` while one is still to come.
+/// Connects to all processes of a communicator. If two processes are not connected yet, one of the
+/// two connects to the other. Returns `None` if a process that must connect to this one has not
+/// done so yet.
 fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>>, Unmet> {
     let unmet = |process: usize| move |why: String| Unmet { process, why };
     let own = listener::open(HEARS).map_err(unmet(usize::MAX))?;

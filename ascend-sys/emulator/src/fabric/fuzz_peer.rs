@@ -1,5 +1,5 @@
-//! Another process of the machine, as a fuzz target: it comes to this one with a correct hello,
-//! then sends anything.
+//! A fuzz target that acts as another process of the machine. It connects to this process with a
+//! correct hello, then sends arbitrary frames.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -24,11 +24,11 @@ use ascend_sync::lock_std as lock;
 
 /// The number of the root info that the other process has made.
 const IMAGE: u64 = 7;
-/// Bytes of a memory file that it sends.
+/// The size of a memory file that the other process sends, in bytes.
 const WORDS: usize = 64 << 20;
-/// Bytes of its device memory.
+/// The size of the other process's device memory, in bytes.
 const POOL: usize = 1 << 20;
-/// A limit that is far longer than anything here takes.
+/// A time limit far longer than any step of the target takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn settings() -> &'static Settings {
@@ -39,8 +39,8 @@ fn settings() -> &'static Settings {
     })
 }
 
-/// The first panic: the thread that hears other processes goes on after a panic, but a fuzz target
-/// must not.
+/// A panic of the thread that handles frames from other processes. That thread goes on after a
+/// panic, but a fuzz target must not.
 static PANICKED: Mutex<Option<String>> = Mutex::new(None);
 
 fn watch_panics() {
@@ -56,14 +56,14 @@ fn watch_panics() {
     });
 }
 
-/// Another process: the socket to it, and its name.
+/// Another process: its socket to this process, and its address.
 struct Other {
     stream: UnixStream,
     home: Home,
 }
 
 impl Other {
-    /// Reaches this process.
+    /// Connects to this process.
     fn new(own: Home) -> Other {
         let name = format!("ascend-emulator-{}-{:016x}", own.process, own.name);
         let address = SocketAddr::from_abstract_name(name).expect("a name");
@@ -73,7 +73,7 @@ impl Other {
         Other { stream, home }
     }
 
-    /// Comes to this process with a correct hello.
+    /// Connects to this process and introduces itself with a correct hello.
     fn come(own: Home) -> Other {
         let mut other = Other::new(own);
         let hello = serde_json::json!({
@@ -94,7 +94,7 @@ impl Other {
         let _ = self.stream.write_all(&bytes[sent..]);
     }
 
-    /// The next frame, without its descriptors; `None` when the other side has hung up.
+    /// Returns the next frame, without its descriptors; `None` if this process has hung up.
     fn hear(&mut self) -> Option<String> {
         let mut head = [0; 8];
         self.read(&mut head)?;
@@ -113,13 +113,14 @@ impl Other {
         }
     }
 
-    /// Waits until all its frames were heard: asks a question, and waits for the answer. False when
-    /// the other side has hung up.
+    /// Waits until this process has handled all frames: sends a question, and waits for the answer.
+    /// Returns false if this process has hung up.
     fn is_heard(&mut self) -> bool {
         self.hears(&mut Vec::new())
     }
 
-    /// The same; collects the frames that it hears meanwhile.
+    /// Does the same as [`is_heard`](Self::is_heard), and collects the frames that arrive
+    /// meanwhile.
     fn hears(&mut self, heard: &mut Vec<String>) -> bool {
         let key = random();
         self.say(format!("{{\"Comm\":{{\"comm\":{key},\"news\":\"Asks\"}}}}").as_bytes(), &[]);
@@ -134,7 +135,7 @@ impl Other {
     }
 }
 
-/// Descriptors with a frame: a memory file, then others.
+/// Returns `count` descriptors for a frame: a memory file, then pipes.
 fn files(count: usize) -> Vec<Arc<OwnedFd>> {
     let file = |at: usize| match at {
         0 => Arc::new(memory_file(WORDS).expect("a memory file")),
@@ -143,7 +144,7 @@ fn files(count: usize) -> Vec<Arc<OwnedFd>> {
     (0..count).map(file).collect()
 }
 
-/// Descriptors as they belong to a hello, and others.
+/// Returns `count` descriptors of the kinds that a hello carries: an eventfd, then memory files.
 fn files_of_hello(count: usize) -> Vec<Arc<OwnedFd>> {
     let file = |at: usize| match at {
         0 => Doorbell::new().expect("an eventfd").0,
@@ -152,7 +153,8 @@ fn files_of_hello(count: usize) -> Vec<Arc<OwnedFd>> {
     (0..count).map(file).collect()
 }
 
-/// Returns the number of descriptors and the text of a line, whose names stand for values.
+/// Returns the number of descriptors and the text of a line. Replaces the names in the text by
+/// their values.
 fn read(line: &[u8], names: &[(&str, String)]) -> (usize, String) {
     let (count, text) = match line {
         [digit @ b'0'..=b'4', rest @ ..] => (usize::from(digit - b'0'), rest),
@@ -166,8 +168,8 @@ fn address(home: &Home) -> String {
     serde_json::to_string(home).expect("a text")
 }
 
-/// A process that comes to this one without a proper hello; see [`peer`]. This process hangs up on
-/// it.
+/// Acts as a process that connects to this one without a proper hello; see [`peer`]. This process
+/// hangs up on it.
 fn stranger(lines: &[u8], own: Home) {
     let mut other = Other::new(own);
     let names = [
@@ -181,21 +183,25 @@ fn stranger(lines: &[u8], own: Home) {
         let (count, text) = read(line, &names);
         other.say(text.as_bytes(), &files_of_hello(count));
     }
-    // The other side may have hung up already.
+    // This process may have hung up already.
     let _ = other.stream.shutdown(Shutdown::Write);
     while other.hear().is_some() {}
 }
 
-/// The frames of another process, one a line. A line that begins with a digit is a frame with that
-/// number of descriptors. A line that begins with `=` is bytes that are no frame. Other lines are
-/// frames without descriptors. Names stand for values: `$R` is the number of a root info of this
-/// process, `$I` of one of the other process (a rank of this process waits at both), `$C` the key
-/// of the newest communicator, `$H` and `$P` the addresses of this process and the other, `$W` the
-/// bytes of the memory file. No frame breaks the thread that hears it, or keeps the ranks waiting
-/// when the other process is gone.
+/// Sends the frames of another process to this process, one frame per line.
 ///
-/// Lines that begin with `!` are frames of a process that has not introduced itself. `$L` is the
-/// layout and `$S` the secret that belong to a hello, `$B` the bytes of device memory.
+/// A line that begins with a digit is a frame with that number of descriptors. A line that begins
+/// with `=` is bytes that are no frame. Every other line is a frame without descriptors. No frame
+/// may break the thread that handles it, or keep the ranks waiting after the other process is gone.
+///
+/// Names in a line are replaced by values. `$R` is the number of a root info of this process, and
+/// `$I` that of a root info of the other process. A rank of this process waits at each of the two.
+/// `$C` is the key of the newest communicator. `$H` and `$P` are the addresses of this process and
+/// of the other process. `$W` is the size of the memory file in bytes.
+///
+/// If the input begins with `!`, its lines are frames of a process that has not introduced itself.
+/// Then `$L` is the layout and `$S` the secret of a correct hello, and `$B` is the size of the
+/// device memory in bytes.
 pub fn peer(bytes: &[u8]) {
     watch_panics();
     let info = root::create().unwrap_or_else(|failure| panic!("{}", failure.text));
@@ -214,7 +220,7 @@ pub fn peer(bytes: &[u8]) {
     let here = root::enter(&info, &applicant(0));
     let there = Entered::begin(Arc::clone(&image), "image".into(), &applicant(1), "fuzz");
 
-    // Nothing is heard behind a part of a frame.
+    // After an incomplete frame, this process handles no further frame.
     let mut is_cut = false;
     for line in bytes.split(|byte| *byte == b'\n') {
         if let [b'=', raw @ ..] = line {
@@ -246,7 +252,7 @@ pub fn peer(bytes: &[u8]) {
     let Other { stream, home } = other;
     drop(stream);
     while listener::find(&home).is_some() {
-        assert!(began.elapsed() < LIMIT, "it is not heard that the other process is gone");
+        assert!(began.elapsed() < LIMIT, "this process did not notice that the other is gone");
         std::thread::yield_now();
     }
     let left = root::leave(&info, 1, "it is over");
@@ -263,7 +269,7 @@ pub fn peer(bytes: &[u8]) {
 
 fn is_well() {
     if let Some(panic) = lock(&PANICKED).take() {
-        panic!("the thread that hears has panicked: {panic}");
+        panic!("the thread that handles frames has panicked: {panic}");
     }
 }
 
@@ -271,7 +277,8 @@ fn is_well() {
 mod tests {
     use super::*;
 
-    /// Each rank of a sub-communicator would take memory for every rank.
+    /// A sub-communicator takes memory for each of its ranks, so a request must not name more ranks
+    /// than the parent has.
     #[test]
     fn a_sub_communicator_of_more_ranks_than_there_are_is_not_registered() {
         let info = root::create().unwrap_or_else(|failure| panic!("{}", failure.text));

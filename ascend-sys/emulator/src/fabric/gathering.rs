@@ -1,5 +1,5 @@
-//! The ranks of a new communicator, as they come. Their requests must agree, and when all are there
-//! they leave with one [`Comm`].
+//! Gatherings: the ranks of a new communicator, as they come. Their requests must agree. When all
+//! ranks have come, they leave the gathering with one [`Comm`].
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -27,7 +27,7 @@ use crate::processes::rendezvous::KeptRendezvous;
 use crate::sleep::Enders;
 use ascend_sync::lock_std as lock;
 
-/// A rank on its way in.
+/// A rank that is joining a new communicator.
 #[derive(Clone)]
 pub(crate) struct Applicant {
     pub(crate) rank: u32,
@@ -35,7 +35,8 @@ pub(crate) struct Applicant {
     pub(crate) device: u32,
     pub(crate) settings: Settings,
     pub(crate) config: CommConfig,
-    /// The guest, if the rank is in another process; its device is no device of this one.
+    /// The guest, if the rank is in another process. In that case, `device` is not a device of this
+    /// process.
     pub(crate) guest: Option<Guest>,
 }
 
@@ -48,10 +49,11 @@ pub(super) struct Gathering {
     devices: BTreeMap<u32, u32>,
     gone: BTreeMap<u32, String>,
     pub(super) outcome: Option<Result<Formed, Arc<CommError>>>,
-    /// Its ranks have a rank table.
+    /// Whether the ranks have a rank table.
     pub(super) by_table: bool,
     pub(super) side: Side,
-    /// The rendezvous at which others ask for the gathering, unless it is decided.
+    /// The rendezvous at which other processes find the gathering. It is dropped when the gathering
+    /// is decided.
     pub(super) rendezvous: Option<KeptRendezvous>,
 }
 
@@ -60,14 +62,14 @@ pub(super) const WORLD: &str = "hccl_world_group";
 
 pub(super) struct Formed {
     pub(super) comm: Weak<Comm>,
-    /// Held until the last rank has taken it.
+    /// The same communicator, kept alive until the last rank has taken it.
     held: Option<Arc<Comm>>,
     to_take: u32,
 }
 
 pub(super) type Shared = Arc<Mutex<Gathering>>;
 
-/// A rank that the others can see, and that waits for them.
+/// A rank that has entered a gathering, in which it waits for the other ranks.
 pub(crate) struct Entered {
     gathering: Shared,
     rank: u32,
@@ -79,14 +81,14 @@ pub(crate) struct Entered {
     function: &'static str,
 }
 
-/// Tells the calling thread that there is no communicator.
+/// Records for the calling thread that the communicator was not made, and returns the failure.
 #[cold]
 fn refused(error: &Arc<CommError>) -> Failure {
     attempt::fail(Arc::clone(error));
     Failure::new(error.cause.hccl_result(), error.text.as_str())
 }
 
-/// A communicator of ranks that are all known already.
+/// Makes a communicator of ranks that are all known already.
 pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut gathering = Gathering::default();
@@ -104,8 +106,8 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
 }
 
 impl Entered {
-    /// Brings a rank to the others, without waiting. `name` is the name of the communicator, unless
-    /// the ranks have one for it.
+    /// Brings a rank into a gathering, without waiting. `name` is the name of the communicator,
+    /// unless the ranks have configured one.
     pub(super) fn begin(
         gathering: Shared,
         name: String,
@@ -117,8 +119,8 @@ impl Entered {
             gathering.enter(name, applicant)?;
             gathering.outcome.is_some()
         };
-        // Wakes waiters only when the last rank has come: a thousand need not hear of every
-        // arrival.
+        // Wakes the waiters only when the last rank has come. With a thousand ranks, waking all of
+        // them at every arrival would be expensive.
         if complete {
             executor::announce();
         }
@@ -127,12 +129,12 @@ impl Entered {
         Ok(Entered { gathering, rank, device, ranks, limit, since: Instant::now(), function })
     }
 
-    /// Its limit counts from this moment on.
+    /// Sets the moment from which the time limit counts.
     pub(super) fn since(self, since: Instant) -> Entered {
         Entered { since, ..self }
     }
 
-    /// Waits for the others, at most as long as its block's connect timeout.
+    /// Waits for the other ranks, for at most the connect timeout of the rank's block.
     pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
         let Self { gathering: root, rank, device, ranks, limit, since, function } = self;
         let left = limit.saturating_sub(since.elapsed());
@@ -158,13 +160,13 @@ impl Entered {
             let missing = gathering.missing();
             let (cause, when) = match waited {
                 Err(text) => {
-                    (Cause::Deadlock, format!("and nobody is left who could: deadlock: {text}"))
+                    (Cause::Deadlock, format!("and no thread is left that could: deadlock: {text}"))
                 }
                 Ok(_) => (Cause::Timeout, format!("within {:.1} s", limit.as_secs_f64())),
             };
             let advice = match gathering.by_table {
                 true => {
-                    "Start the missing ranks, each with a rank table that says the same, or correct the table."
+                    "Start the missing ranks, each with the same rank table, or correct the table."
                 }
                 false => "Start the missing ranks, or correct the number of ranks.",
             };
@@ -212,9 +214,9 @@ impl Gathering {
         }
     }
 
-    /// Names the ranks that have not come, for a text.
+    /// Names the ranks that have not come, for a message.
     fn missing(&self) -> String {
-        // A mistake may name any number of ranks, so this does not visit each.
+        // A wrong call may give any number of ranks, so this code does not visit each rank.
         let known: BTreeSet<u32> = match &self.side {
             Side::Away(away) => self.applicants.keys().chain(&away.here).copied().collect(),
             _ => self.applicants.keys().copied().collect(),
@@ -247,14 +249,14 @@ impl Gathering {
         }
     }
 
-    /// A rank of this process was not taken after all.
+    /// Removes a rank of this process that the home process has refused.
     pub(super) fn drop_applicant(&mut self, rank: u32) {
         if let Some(applicant) = self.applicants.remove(&rank) {
             self.devices.remove(&applicant.device);
         }
     }
 
-    /// There will be no communicator.
+    /// Ends the gathering without a communicator, and reports this to the other processes.
     pub(super) fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Arc<CommError> {
         let error = CommError::new(Origin::Call, cause, account);
         let error = Arc::new(CommError { ranks: self.states(&error), ..error });
@@ -264,7 +266,7 @@ impl Gathering {
         error
     }
 
-    /// Another process has said that there will be no communicator.
+    /// Ends the gathering because another process has reported that there will be no communicator.
     pub(super) fn end(&mut self, error: CommError) {
         self.end_with(Arc::new(error));
         if !matches!(self.side, Side::Away(_)) {
@@ -273,14 +275,14 @@ impl Gathering {
         self.let_guests_go();
     }
 
-    /// Sets the outcome before anybody is told: a rank that comes anew because of that is to find
-    /// the next gathering.
+    /// Sets the outcome. This happens before any other process is notified, so that a rank that
+    /// tries again because of the failure finds the next gathering.
     fn end_with(&mut self, error: Arc<CommError>) {
         self.rendezvous = None;
         self.outcome = Some(Err(error));
     }
 
-    /// There is a communicator, and the ranks of this process go on with it.
+    /// Ends the gathering with a communicator, with which the ranks of this process go on.
     pub(super) fn go(&mut self, comm: Arc<Comm>) {
         self.rendezvous = None;
         let to_take = self.applicants.values().filter(|one| one.guest.is_none()).count() as u32;
@@ -290,13 +292,14 @@ impl Gathering {
         self.let_guests_go();
     }
 
-    /// The gathering is decided: lets go of everything of other processes.
+    /// Drops everything that belongs to other processes. Called when the gathering is decided.
     fn let_guests_go(&mut self) {
         self.applicants.retain(|_, applicant| applicant.guest.is_none());
         self.side.let_go();
     }
 
-    /// Returns the states of the ranks; none if there are more ranks than there can be devices.
+    /// Returns the states of the ranks. If there are more ranks than there can be devices, returns
+    /// only the states up to the last rank that the error quotes.
     fn states(&self, error: &CommError) -> Box<[RankState]> {
         let said = |rank| error.said.iter().find(|(other, _)| *other == rank as usize);
         let state = |rank: u32| {
@@ -331,7 +334,8 @@ impl Gathering {
         }
         let disagreement = self.disagreement(applicant);
         if let Some(account) = disagreement {
-            // A mistake may give a huge number of ranks; no list is that long.
+            // A wrong call may give a huge number of ranks. The smaller number keeps the list of
+            // states short.
             self.ranks = self.ranks.min(ranks);
             let error = self.fail(Cause::Mismatch, account);
             executor::announce();
@@ -367,7 +371,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// Refuses a rank that is too late.
+    /// Returns the error for a rank that comes after the communicator was made.
     fn is_made(&self) -> Result<(), Failure> {
         match self.by_table {
             true => refuse!(
@@ -411,8 +415,8 @@ impl Gathering {
         self.applicants.insert(applicant.rank, applicant.clone());
     }
 
-    /// Returns how this applicant differs from those before. They all say the same, so one of them
-    /// is enough to compare with.
+    /// Returns how an applicant differs from the earlier ones. The earlier applicants all agree, so
+    /// one of them is enough to compare with.
     fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
         let Applicant { rank, ranks, settings, config, .. } = applicant;
         let (other, first) = self.applicants.first_key_value()?;
@@ -457,8 +461,8 @@ impl Gathering {
         None
     }
 
-    /// Returns the rank on the same device as the applicant. Two ranks of this process are compared
-    /// by their devices, others by the numbers of their devices in their programs.
+    /// Returns the rank on the same device as the applicant. Compares two ranks of this process by
+    /// their devices, and other ranks by the numbers of their devices in their programs.
     fn on_the_card_of(&self, applicant: &Applicant) -> Option<u32> {
         let process = |one: &Applicant| one.guest.as_ref().map(|guest| guest.peer.home);
         let own = process(applicant);
@@ -469,9 +473,9 @@ impl Gathering {
         self.applicants.values().find(is_same).map(|other| other.rank)
     }
 
-    /// Ends waits for a rank that is gone.
+    /// Fails the gathering if one of its ranks is gone.
     fn give_up_on_the_gone(&mut self) {
-        // Before the first rank comes, the number of ranks is unknown, and nobody waits.
+        // Before the first rank comes, the number of ranks is unknown, and no rank waits.
         if self.outcome.is_none()
             && let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks)
         {
@@ -489,7 +493,7 @@ impl Gathering {
         comm.on(places.collect()).of_a_table(self.by_table)
     }
 
-    /// The outcome for the rank on a device.
+    /// Takes the outcome for the rank on a device.
     fn take(&mut self, device: u32) -> Result<Arc<Comm>, Failure> {
         self.devices.remove(&device);
         match &mut self.outcome {
@@ -501,7 +505,7 @@ impl Gathering {
                 match held {
                     Some(comm) => Ok(comm),
                     None => {
-                        refuse!(HCCL_E_INTERNAL, "EI9999: the communicator was taken too often")
+                        refuse!(HCCL_E_INTERNAL, "EI9999: too many ranks took the communicator")
                     }
                 }
             }

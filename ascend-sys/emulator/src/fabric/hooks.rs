@@ -1,8 +1,9 @@
 //! Callbacks around the end of a communicator, and on Ascend 950 around its resuming.
 //!
-//! They are called one at a time for the whole process, in the order of their names. A callback
-//! that returns a code ends the operation with that code. In CANN a callback that calls register,
-//! end or resume waits for itself; here that call is refused.
+//! The callbacks of the whole process are called one at a time, in the order of their names. If a
+//! callback returns an error code, the operation ends with that code. In CANN, a callback that
+//! itself registers a callback, or ends or resumes a communicator, waits for itself. The emulator
+//! refuses such a call.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,12 +15,12 @@ use ascend_sys::{HcclComm, HcclCommStatePhase, HcclResult};
 use super::registry;
 use crate::message::{Failure, refuse};
 
-/// Most bytes of the name of a callback.
+/// The largest length of a callback's name, in bytes.
 const LONGEST: usize = 159;
 
 type StateCallback = unsafe extern "C" fn(HcclComm, HcclCommStatePhase, *mut c_void) -> HcclResult;
 
-/// A callback, and the address that it is given.
+/// The callbacks by name, each with the address that is passed to it.
 type Hooks = BTreeMap<String, (StateCallback, usize)>;
 
 static HOOKS: Mutex<Hooks> = Mutex::new(BTreeMap::new());
@@ -32,23 +33,23 @@ fn not_inside() -> Result<(), Failure> {
     if INSIDE.get() {
         return refuse!(
             HCCL_E_UNAVAIL,
-            "not inside a callback of HcclCommRegCommStateCallback: it would wait for itself"
+            "a callback of HcclCommRegCommStateCallback cannot call this: it would wait for itself"
         );
     }
     Ok(())
 }
 
-/// A callback takes the place of an earlier one of the same name.
+/// Registers a callback, which replaces an earlier callback of the same name.
 pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Result<(), Failure> {
     if name.is_empty() || name.len() > LONGEST {
-        return refuse!(HCCL_E_PARA, "regName has {} bytes; it has 1 to {LONGEST}", name.len());
+        return refuse!(HCCL_E_PARA, "regName has {} bytes, must have 1 to {LONGEST}", name.len());
     }
     not_inside()?;
     HOOKS.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (callback, args));
     Ok(())
 }
 
-/// Calls them all.
+/// Calls all callbacks for a phase of a communicator.
 pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> {
     struct InsideHook;
     impl Drop for InsideHook {
@@ -57,7 +58,7 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
         }
     }
     not_inside()?;
-    // Held while they run, as in CANN.
+    // The lock is held while the callbacks run, as in CANN.
     let hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
     INSIDE.set(true);
     let _inside = InsideHook;
@@ -73,10 +74,10 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Ends a communicator, and calls them before and after.
+/// Ends a communicator, and calls the callbacks before and after.
 pub(crate) fn around_end(comm: u64) -> Result<(), Failure> {
     if registry::member(comm).is_err() {
-        // For an unknown communicator no callback is called: this is the error.
+        // For an unknown communicator, `destroy` returns the error, and no callback is called.
         return registry::destroy(comm);
     }
     call(comm, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;

@@ -1,9 +1,10 @@
 //! The part of a communicator that is in other processes, and the news that its processes exchange.
 //!
-//! Each process has a [`Comm`] of its own. Their meetings, jobs and messages are the same words, in
+//! Each process has a [`Comm`] of its own. Their meetings, jobs and messages use the same words, in
 //! shared memory. Each process keeps the rest of a `Comm` for itself: which rank has called what
-//! for the first time, which rank is gone, why the communicator has failed. It tells the others
-//! when that changes. News about one rank arrives in the order in which it was sent.
+//! for the first time, which rank is gone, and why the communicator has failed. When this changes,
+//! the process sends news to the other processes. News about one rank arrives in the order in which
+//! it was sent.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -23,21 +24,22 @@ use crate::processes::peer::{Peer, PeerMemory};
 use crate::processes::region::SharedMemory;
 use ascend_sync::lock_std as lock;
 
-/// See the [module](self).
+/// The part of a communicator that is in other processes; see the [module](self).
 pub(crate) struct Joint {
-    /// The key by which the processes know the communicator.
+    /// The key by which the processes identify the communicator.
     pub(super) key: u64,
-    /// The other processes' ranks, by rank; `None` for ranks of this process.
+    /// The ranks of other processes, by rank; `None` for a rank of this process.
     ranks: Box<[Option<Abroad>]>,
     /// The other processes, each once.
     peers: Box<[Arc<Peer>]>,
     /// Set when some process is gone.
     has_lost: OnceLock<()>,
-    /// Where words follow those of the communicator; `None` for a communicator that is
-    /// [beside](super::beside) another.
+    /// The shared memory, and the offset after the words of this communicator. The words of the
+    /// communicator [beside](super::beside) it follow there. `None` if this communicator is itself
+    /// beside another one.
     pub(super) rest: Option<(Arc<SharedMemory>, usize)>,
     unheard: Unheard,
-    /// Whether this process has told the others that the communicator has failed.
+    /// Whether this process has reported to the others that the communicator has failed.
     said_broken: AtomicBool,
 }
 
@@ -47,14 +49,14 @@ pub(super) struct Abroad {
     pub(super) peer: Arc<Peer>,
     /// The memory of its device.
     pub(super) memory: PeerMemory,
-    /// Whether checked mode watches it.
+    /// Whether checked mode watches the device.
     pub(super) checked: bool,
 }
 
-/// The number of joint communicators, so that nobody looks for one where there is none.
+/// The number of joint communicators. If there are none, callers need not search for one.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether ranks of other processes are in a communicator of this one.
+/// Whether some communicator of this process has ranks in other processes.
 #[inline]
 pub(crate) fn is_any_joint() -> bool {
     LIVE.load(Ordering::Relaxed) != 0
@@ -105,8 +107,8 @@ impl Joint {
         (0..self.ranks.len()).filter(|rank| self.is_own(*rank))
     }
 
-    /// Returns the place of bytes of a rank in another process in the file of that process's device
-    /// memory.
+    /// Finds bytes in the device memory of a rank of another process. Returns that process, and the
+    /// offset of the bytes in the file of its device memory.
     pub(crate) fn in_file(
         &self,
         rank: usize,
@@ -118,8 +120,8 @@ impl Joint {
         Some((peer, peer.offset_of(address)?))
     }
 
-    /// Returns the place of pinned host memory of the process of a rank in another process in the
-    /// file of that process's memory.
+    /// Finds pinned host memory in the process of a rank of another process. Returns that process,
+    /// and the offset of the bytes in the file of its host memory.
     pub(crate) fn in_file_of_host(
         &self,
         rank: usize,
@@ -130,7 +132,8 @@ impl Joint {
         Some((peer, peer.offset_of_host(address, bytes)?))
     }
 
-    /// Returns where bytes are that a rank has at an address in its process.
+    /// Returns the address in this process of bytes that a rank has at `address` in its own
+    /// process.
     pub(crate) fn find(&self, rank: usize, address: usize, bytes: usize) -> Option<*mut u8> {
         match self.abroad(rank) {
             Some(Abroad { memory, .. }) => memory.find(address, bytes),
@@ -144,7 +147,7 @@ impl Joint {
         self.peers.iter().filter(move |peer| !is_over(peer)).map(|peer| peer.home.name)
     }
 
-    /// True at the first call.
+    /// Returns true at the first call, whose caller reports the failure.
     pub(super) fn says_first_that_it_is_broken(&self) -> bool {
         !self.said_broken.swap(true, Ordering::Relaxed)
     }
@@ -159,7 +162,8 @@ impl Joint {
         self.has_lost.get().is_some()
     }
 
-    /// Returns the ranks whose processes are gone, and why the first is.
+    /// Returns the ranks whose processes are gone, and the reason why the first of these processes
+    /// is gone.
     pub(crate) fn lost(&self) -> Option<(Vec<usize>, &str)> {
         let ranks: Vec<usize> = (0..self.ranks.len()).filter(|rank| self.is_lost(*rank)).collect();
         let why = self.abroad(*ranks.first()?)?.peer.gone()?;
@@ -171,14 +175,15 @@ impl Joint {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
     }
 
-    /// Returns the process that keeps the register of sub-communicators, with a rank: that of the
-    /// lowest rank that is not gone. `None`: this process.
+    /// Returns the process that keeps the register of sub-communicators. This is the process of the
+    /// lowest rank that is not gone, and that rank is returned with it. `None` if it is this
+    /// process.
     pub(super) fn registrar(&self) -> Option<(usize, Arc<Peer>)> {
         let rank = (0..self.ranks.len()).find(|rank| !self.is_lost(*rank))?;
         Some((rank, Arc::clone(&self.abroad(rank)?.peer)))
     }
 
-    /// Sends all its processes news of a communicator, this one or another.
+    /// Sends news of a communicator, this one or another, to all other processes of this one.
     pub(super) fn tell(&self, comm: u64, news: CommNews) {
         let bytes = as_bytes(&News::Comm { comm, news });
         self.peers.iter().for_each(|peer| peer.say(&bytes, Vec::new()));
@@ -192,7 +197,7 @@ impl Comm {
         self.joint.as_ref().is_none_or(|joint| joint.is_own(rank))
     }
 
-    /// Whether a rank of another process is watched by checked mode there.
+    /// Whether checked mode in another process watches a rank of that process.
     pub(crate) fn is_checked_abroad(&self, rank: usize) -> bool {
         let joint = self.joint.as_ref();
         joint.and_then(|joint| joint.abroad(rank)).is_some_and(|abroad| abroad.checked)
@@ -220,7 +225,7 @@ impl Comm {
         self.joint.as_ref().map(|joint| joint.key)
     }
 
-    /// The lowest of the ranks that are in the same process as a rank.
+    /// Returns the lowest rank that is in the same process as `rank`.
     pub(crate) fn first_of_process(&self, rank: usize) -> usize {
         let process = self.process_of(rank);
         (0..self.ranks()).find(|other| self.process_of(*other) == process).unwrap_or(rank)
@@ -232,7 +237,7 @@ impl Comm {
         abroad.map_or_else(std::process::id, |abroad| abroad.peer.home.process)
     }
 
-    /// Makes it known: others find it from now on.
+    /// Registers the communicator: from now on, news from other processes reaches it.
     pub(super) fn publish(self: &Arc<Self>) {
         let Some(joint) = &self.joint else { return };
         for (rank, abroad) in joint.ranks.iter().enumerate() {
@@ -247,7 +252,7 @@ impl Comm {
         joints.push((joint.key, Arc::downgrade(self)));
         drop(joints);
         share_cores();
-        // Processes that ended before this communicator was there to be told.
+        // Handles the processes that ended before this communicator was registered.
         for peer in &joint.peers {
             if let Some(why) = peer.gone() {
                 lose(peer, why);
@@ -255,14 +260,14 @@ impl Comm {
         }
     }
 
-    /// Tells the other processes, if there are any.
+    /// Sends news to the other processes, if there are any.
     pub(super) fn tell(&self, news: impl FnOnce() -> CommNews) {
         if let Some(joint) = &self.joint {
             joint.tell(joint.key, news());
         }
     }
 
-    /// Tells one of them.
+    /// Sends news to one of the other processes.
     pub(super) fn tell_one(&self, peer: &Peer, news: CommNews, file: Option<Arc<OwnedFd>>) {
         if let Some(Joint { key, .. }) = &self.joint {
             say(peer, *key, news, file);
@@ -304,8 +309,8 @@ impl Comm {
         }
     }
 
-    /// A process has no side any more, or has not made it yet: only its words in shared memory are
-    /// known.
+    /// Notes that another process does not have its side of the communicator, any more or yet. Only
+    /// the words of that process in shared memory show what its ranks have done.
     fn note_absence(&self, joint: &Joint, peer: &Arc<Peer>) {
         for (rank, abroad) in joint.ranks.iter().enumerate() {
             let is_theirs = abroad.as_ref().is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, peer));
@@ -314,7 +319,7 @@ impl Comm {
             }
         }
         if self.meeting.is_broken() {
-            let text = String::from("a rank has failed in it before");
+            let text = String::from("a rank of the communicator has failed earlier");
             self.fail_here(CommError::new(Origin::Call, Cause::Gone, text));
         }
     }
@@ -328,8 +333,9 @@ impl Comm {
         }
     }
 
-    /// The communicator has failed, because the process of some of its ranks is gone. Tells every
-    /// process: otherwise one that hears it later could hear first that another rank has left.
+    /// Fails the communicator, because the process of some of its ranks is gone. Reports this to
+    /// every process: otherwise a process that notices the loss later could first learn that
+    /// another rank has left.
     pub(crate) fn end_for(&self, ranks: &[usize], why: &str) -> Arc<CommError> {
         ranks.iter().for_each(|rank| self.board.note_departure(*rank, why.to_owned()));
         let first = ranks.first().copied().unwrap_or_default();
@@ -350,19 +356,19 @@ fn say(peer: &Peer, comm: u64, news: CommNews, file: Option<Arc<OwnedFd>>) {
     peer.say(&as_bytes(&News::Comm { comm, news }), file.into_iter().collect());
 }
 
-/// The communicator of a key.
+/// Returns the communicator with a key, if this process has it.
 pub(super) fn find(key: u64) -> Option<Arc<Comm>> {
     lock(&JOINTS).iter().find(|(known, _)| *known == key)?.1.upgrade()
 }
 
-/// The key of the newest living communicator.
+/// Returns the key of the newest living communicator.
 #[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
 pub(super) fn newest() -> Option<u64> {
     lock(&JOINTS).iter().rev().find(|(_, comm)| comm.strong_count() > 0).map(|(key, _)| *key)
 }
 
-/// Tells the executor how many ranks of other processes wait at the same time as those of this one:
-/// the number in the communicator with the most of them.
+/// Passes the executor the number of ranks of other processes that wait at the same time as those
+/// of this process. This is their number in the communicator that has the most of them.
 fn share_cores() {
     let comms = all();
     let joints = comms.iter().filter_map(|comm| comm.joint.as_ref());
@@ -387,7 +393,7 @@ fn all() -> Vec<Arc<Comm>> {
     lock(&JOINTS).iter().filter_map(|(_, comm)| comm.upgrade()).collect()
 }
 
-/// Ranks of this process may be able to go on.
+/// Wakes the ranks of this process, which may be able to go on.
 pub(super) fn wake_own() {
     for comm in all() {
         let Some(joint) = &comm.joint else { continue };
@@ -398,7 +404,7 @@ pub(super) fn wake_own() {
     }
 }
 
-/// Handles news of a process about a communicator.
+/// Handles news from another process about a communicator.
 pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<OwnedFd>) {
     let Some(comm) = find(key) else {
         match news {
@@ -429,8 +435,9 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
             comm.board.note_post(rank, number, request, waits);
         }
         CommNews::Asks => comm.repeat(joint, from),
-        // A communicator beside another is used when all processes have made it, so there is
-        // nothing to find out about the time before. An answer from then may come late.
+        // A communicator beside another one is not used before all processes have made it. So this
+        // answer does not mean that the process has left it: the answer may have been sent before
+        // the process made its side.
         CommNews::NotHere if joint.rest.is_some() => comm.note_absence(joint, from),
         CommNews::WantsSub { rank, turn, wish } if is_theirs(rank) => {
             comm.hear_wish(joint, from, rank, turn, wish);
@@ -457,7 +464,7 @@ pub(super) fn hear(from: &Arc<Peer>, key: u64, news: CommNews, file: Option<Owne
     }
 }
 
-/// A process is gone: so are its ranks, and operations of others with them fail.
+/// Handles the loss of a process: its ranks are gone, and operations of other ranks with them fail.
 pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
     for comm in all() {
         let Some(joint) = &comm.joint else { continue };
@@ -468,7 +475,8 @@ pub(super) fn lose(lost: &Arc<Peer>, why: &str) {
         if ranks.is_empty() {
             continue;
         }
-        // Ranks that have left before have told so, and whether anything was open then.
+        // If all these ranks left earlier, they reported any failure then, so their end breaks
+        // nothing.
         if ranks.iter().any(|rank| comm.board.departure(*rank).is_none()) {
             comm.end_for(&ranks, why);
         }

@@ -1,16 +1,16 @@
 //! Sub-communicators of ranks in several processes.
 //!
-//! One process keeps the register: that of the lowest rank of the parent which is not gone. A rank
-//! that makes a sub-communicator asks it for the words that the ranks will share, and says what it
-//! wants. The first request decides; a rank whose request differs is told so. So a rank waits for
-//! an answer of that process, and for no other rank.
+//! One process keeps the register: the process of the lowest rank of the parent that is not gone. A
+//! rank that makes a sub-communicator sends its request to that process, and gets the words that
+//! the ranks will share. The first request decides; if the request of another rank differs, that
+//! rank gets an error. So a rank waits only for an answer of that process, and for no other rank.
 //!
-//! The register stays when all ranks of that process have left the parent: ranks of others may
-//! still ask. The process keeps the parent until they have left it too, are gone, or the parent has
-//! failed.
+//! The register stays when all ranks of that process have left the parent, because ranks of other
+//! processes may still send requests. The process keeps the parent until these ranks have left it
+//! or are gone, or until the parent has failed.
 //!
-//! The k-th sub-communicator of a name that a rank makes is the same as the k-th of that name on
-//! the others.
+//! The k-th sub-communicator of a name that one rank makes is the same as the k-th of that name on
+//! the other ranks.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -31,10 +31,11 @@ use crate::processes::peer::{Peer, random};
 use crate::processes::region::{Ground, SharedMemory, memory_file};
 use ascend_sync::lock_std as lock;
 
-/// Parents whose register this process keeps, though its own ranks have left them.
+/// The parents whose register this process keeps although its own ranks have left them.
 static KEPT: Mutex<Vec<Arc<Comm>>> = Mutex::new(Vec::new());
 
-/// Whether ranks of other processes may still ask the register, which this process keeps.
+/// Whether this process keeps the register of `comm`, and ranks of other processes may still send
+/// requests to it.
 fn is_asked(comm: &Comm) -> bool {
     let Some(joint) = comm.joint.as_ref().filter(|joint| joint.rest.is_some()) else {
         return false;
@@ -45,7 +46,8 @@ fn is_asked(comm: &Comm) -> bool {
     joint.registrar().is_none() && !comm.meeting.is_broken() && (0..comm.ranks()).any(may_ask)
 }
 
-/// A rank of this process has left a communicator: its register stays as long as others may ask.
+/// Keeps the register of a communicator that a rank of this process has left, as long as other
+/// ranks may send requests to it.
 pub(super) fn keep(comm: &Comm) {
     if !is_asked(comm) {
         return;
@@ -57,7 +59,8 @@ pub(super) fn keep(comm: &Comm) {
     }
 }
 
-/// Ranks of other processes have left or are gone, or something has failed.
+/// Drops the registers that no rank can send requests to any more. Called when ranks of other
+/// processes have left or are gone, or when something has failed.
 pub(super) fn let_go() {
     let over: Vec<Arc<Comm>> = {
         let mut kept = lock(&KEPT);
@@ -65,21 +68,21 @@ pub(super) fn let_go() {
         *kept = stay;
         over
     };
-    // Dropped without the lock: this may be the end of these communicators.
+    // Dropped without the lock, because this may drop the communicators themselves.
     drop(over);
 }
 
-/// The sub-communicators of a parent, as this process knows them.
+/// This process's data about the sub-communicators of a parent.
 #[derive(Default)]
 pub(crate) struct JointSubs(Mutex<KnownSubs>);
 
 #[derive(Default)]
 struct KnownSubs {
-    /// How many sub-communicators of a name each rank of this process has made.
+    /// The number of sub-communicators that each rank of this process has made, by rank and name.
     turns: BTreeMap<(usize, String), u64>,
     /// The register, in the process that keeps it.
     register: BTreeMap<(String, u64), Registered>,
-    /// Answers to ranks of this process, which take them.
+    /// The answers that ranks of this process have not taken yet.
     answers: BTreeMap<(usize, String, u64), SubAnswer>,
 }
 
@@ -90,11 +93,12 @@ struct Registered {
     first: usize,
     key: u64,
     file: Arc<OwnedFd>,
-    /// The ranks of the parent that have asked for it.
+    /// The ranks of the parent that have requested it.
     asked: Vec<usize>,
 }
 
-/// The key and the words; or how the request differs from that of other ranks.
+/// The answer to a request: the key and the file of the shared words, or the difference between
+/// this request and that of other ranks.
 type SubAnswer = Result<(u64, Arc<OwnedFd>), Account>;
 
 impl CommPart for JointSubs {
@@ -106,8 +110,8 @@ impl Comm {
         self.part(JointSubs::default)
     }
 
-    /// Makes a sub-communicator as seen from rank `own` of it, some of whose ranks are in other
-    /// processes.
+    /// Makes a sub-communicator, some of whose ranks are in other processes, as seen from its rank
+    /// `own`.
     pub(super) fn make_joint_sub(
         &self,
         joint: &Joint,
@@ -131,7 +135,8 @@ impl Comm {
         self.side_of_sub(joint, key, &file, wish).map_err(NotMade::Fails)
     }
 
-    /// Asks the process of a rank, which keeps the register.
+    /// Sends a request to the process of rank `keeper`, which keeps the register, and waits for the
+    /// answer.
     fn ask(
         &self,
         keeper: usize,
@@ -167,14 +172,14 @@ impl Comm {
         }
     }
 
-    /// A rank asks the register, which this process keeps.
+    /// Handles the request of a rank in the register, which this process keeps.
     fn register(&self, joint: &Joint, rank: usize, turn: u64, wish: &SubCommRequest) -> SubAnswer {
         let mut known = lock(&self.joint_subs().0);
         let place = (wish.name.clone(), turn);
         if !known.register.contains_key(&place) {
             let bytes = Comm::measure(|ground| self.new_sub_on(ground, wish));
             let file = memory_file(bytes).map_err(|e| {
-                Account::from(format!("there is no memory to share, {bytes} bytes: {e}"))
+                Account::from(format!("cannot make {bytes} bytes of shared memory: {e}"))
             })?;
             let key = random();
             let new = Registered {
@@ -187,7 +192,7 @@ impl Comm {
             known.register.insert(place.clone(), new);
         }
         let Some(found) = known.register.get_mut(&place) else {
-            return Err(Account::from(String::from("the register has lost it")));
+            return Err(Account::from(String::from("internal error: the register has no entry")));
         };
         found.asked.push(rank);
         let is_same =
@@ -200,7 +205,7 @@ impl Comm {
                 Err(account)
             }
         };
-        // All ranks have it.
+        // All ranks have their answers, so the entry is no longer needed.
         if found.wish.ranks.iter().all(|rank| found.asked.contains(rank)) {
             known.register.remove(&place);
         }
@@ -222,8 +227,8 @@ impl Comm {
         ))
     }
 
-    /// Returns this process's side of a sub-communicator; the first of its ranks that comes here
-    /// makes it.
+    /// Returns this process's side of a sub-communicator. The first rank of the sub-communicator in
+    /// this process makes the side.
     fn side_of_sub(
         &self,
         joint: &Joint,
@@ -231,7 +236,7 @@ impl Comm {
         file: &OwnedFd,
         wish: &SubCommRequest,
     ) -> Result<Arc<Self>, Failure> {
-        // Under the lock, so that it is made once.
+        // The lock is held so that the side is made only once.
         let _known = lock(&self.joint_subs().0);
         if let Some(comm) = joint::find(key) {
             return Ok(comm);
@@ -243,7 +248,7 @@ impl Comm {
             Err(e) => {
                 return refuse!(
                     HCCL_E_MEMORY,
-                    "the words of the sub-communicator \"{}\" cannot be mapped: {e}",
+                    "the shared memory of the sub-communicator \"{}\" cannot be mapped: {e}",
                     wish.name
                 );
             }
@@ -255,7 +260,7 @@ impl Comm {
         comm.joint = Some(Joint::new(key, abroad, ground.rest()));
         let comm = Arc::new(comm);
         comm.publish();
-        // Asks for the news that the others sent before this side existed.
+        // Requests the news that the other processes sent before this side existed.
         comm.tell(|| CommNews::Asks);
         for (sub_rank, rank) in wish.ranks.iter().enumerate() {
             if joint.is_own(*rank)
@@ -267,7 +272,7 @@ impl Comm {
         Ok(comm)
     }
 
-    /// A rank of another process asks the register, which this process keeps.
+    /// Handles the request of a rank of another process to the register, which this process keeps.
     pub(super) fn hear_wish(
         &self,
         joint: &Joint,
@@ -276,7 +281,8 @@ impl Comm {
         turn: u64,
         wish: SubCommRequest,
     ) {
-        // Each rank takes memory here, so a peer must not invent more ranks than there are.
+        // The register takes memory for each rank of a request, so it accepts only ranks of the
+        // parent.
         let within =
             wish.ranks.len() <= self.ranks() && wish.ranks.iter().all(|rank| *rank < self.ranks());
         if !within || !wish.ranks.contains(&rank) {
@@ -309,11 +315,11 @@ impl Comm {
     }
 }
 
-/// Ends a sub-communicator for the ranks that have made it, because others asked for something
-/// else.
+/// Ends a sub-communicator for the ranks that have made it, because another rank requested a
+/// different one.
 #[cold]
 fn end_sub(parent: &Joint, known: &Registered, account: Account) {
-    // In the numbers of the sub-communicator.
+    // Converts a rank of the parent into a rank of the sub-communicator.
     let own = |rank: &usize| known.wish.ranks.iter().position(|other| other == rank);
     let Account { text, said } = account;
     let said = said.into_iter().filter_map(|(rank, said)| Some((own(&rank)?, said))).collect();

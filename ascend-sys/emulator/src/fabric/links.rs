@@ -1,11 +1,11 @@
-//! How ranks meet inside a call: the first operation that needs a link waits, on the host, until
-//! the peer makes the matching call. Errors that are found here are returned by the call, and
-//! nothing is enqueued.
+//! Links between ranks. The first operation that needs a link waits, on the host and inside the
+//! call, until the peer makes the matching call. If an error is found here, the call returns it,
+//! and nothing is enqueued.
 //!
 //! The first collective of a communicator links all its ranks. A batch links the pairs that
-//! exchange messages for the first time. A context for kernels links all ranks too, once for each
-//! way in which kernels communicate. So does the registration of memory that all ranks make known
-//! to each other.
+//! exchange messages for the first time. A context for kernels links all ranks, once for each way
+//! in which kernels communicate. The registration of memory that all ranks share with one another
+//! also links all ranks.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::executor;
 use crate::message::Failure;
 
 impl Comm {
-    /// The first collective of `rank`: waits until all ranks call it too.
+    /// Waits until all ranks have called the first collective of `rank`, too.
     #[cold]
     pub(crate) fn meet(
         &self,
@@ -32,14 +32,15 @@ impl Comm {
         self.await_all(rank, number, request, Instant::now())
     }
 
-    /// The first half of [`meet`](Self::meet): says what the rank calls, and does not wait.
+    /// Does the first half of [`meet`](Self::meet): publishes the call of the rank, and does not
+    /// wait.
     #[cold]
     pub(crate) fn post(&self, rank: usize, number: u64, request: CollectiveRequest) {
         self.board.note_post(rank, number, request, true);
         self.tell(|| CommNews::Posted { rank, number, request, waits: true });
     }
 
-    /// The second half: the rank has waited since `began`.
+    /// Does the second half of [`meet`](Self::meet): waits. The rank has waited since `began`.
     #[cold]
     pub(crate) fn await_all(
         &self,
@@ -51,7 +52,8 @@ impl Comm {
         let what = || format!("{request} #{number}");
         let limit = self.connect_timeout.saturating_sub(began.elapsed());
         let look = |state: &LinksState| state.look(rank, number, &request);
-        // Waiters here wait for the last rank. A rank that comes later finds any difference.
+        // The waiters can go on only when the last rank has come, so they are woken only then. A
+        // rank that comes later finds any difference itself.
         if matches!(look(&self.board.lock()), LinkStep::Linked) {
             executor::announce();
         }
@@ -61,8 +63,8 @@ impl Comm {
         linked
     }
 
-    /// The rank reaches nobody, because its device was told so. Waits as long as it would for
-    /// others, and fails.
+    /// Fails the first operation of a rank whose device has the fault that it reaches no other
+    /// rank. Waits first, as long as the rank would wait for others.
     #[cold]
     pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Failure> {
         executor::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
@@ -75,8 +77,8 @@ impl Comm {
         Err(failure(&error, Origin::Call))
     }
 
-    /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call
-    /// that exchanges with it.
+    /// Waits until each of `peers` makes a call that exchanges messages with `rank`. Called before
+    /// the first messages between them.
     #[cold]
     pub(crate) fn meet_peers(
         &self,
@@ -88,7 +90,8 @@ impl Comm {
         self.await_peers(rank, peers, function, Instant::now())
     }
 
-    /// The first half of [`meet_peers`](Self::meet_peers): does not wait.
+    /// Does the first half of [`meet_peers`](Self::meet_peers): publishes the call, and does not
+    /// wait.
     #[cold]
     pub(crate) fn post_peers(&self, rank: usize, peers: &[usize], function: &'static str) {
         self.board.note_wanted(rank, peers, Cow::Borrowed(function));
@@ -97,7 +100,8 @@ impl Comm {
         executor::announce();
     }
 
-    /// The second half: the rank has waited since `began`.
+    /// Does the second half of [`meet_peers`](Self::meet_peers): waits. The rank has waited since
+    /// `began`.
     #[cold]
     pub(crate) fn await_peers(
         &self,
@@ -113,23 +117,23 @@ impl Comm {
         self.link(rank, what, limit, look, absent)
     }
 
-    /// The rank asks for a context of kernels that communicate like `config`. Waits until all ranks
-    /// do. Does nothing at later calls.
+    /// Waits until all ranks request a context for kernels that communicate like `config`. Does
+    /// nothing at later calls.
     pub(crate) fn meet_for_context(
         &self,
         rank: usize,
         config: &str,
         function: &'static str,
     ) -> Result<(), Failure> {
-        // Every launch asks, and only the first ones wait.
+        // Every launch calls this, but only the first ones wait.
         if self.board.have_all_called(config) {
             return self.check(Origin::Call);
         }
         self.meet_all(rank, config, String::new(), function)
     }
 
-    /// The rank makes a call that all ranks make, once for this purpose, and waits for them. All
-    /// must have `said` the same.
+    /// Waits until all ranks have made the call of this purpose, which each rank makes once. All
+    /// ranks must pass the same `said`.
     pub(crate) fn meet_once(
         &self,
         rank: usize,
@@ -163,7 +167,7 @@ impl Comm {
         self.link(rank, what, self.connect_timeout, look, absent)
     }
 
-    /// Waits for others. `absent` names the ranks that have not come.
+    /// Waits until `look` no longer returns `Wait`. `absent` returns the ranks that have not come.
     fn link(
         &self,
         rank: usize,
@@ -201,7 +205,8 @@ impl Comm {
         )
     }
 
-    /// The ranks that have called nothing for which `rank` could wait in its first collective.
+    /// Returns the ranks that have made no call which could end the wait of `rank` in its first
+    /// collective.
     fn silent(&self, state: &LinksState, rank: usize) -> Vec<usize> {
         let is_silent = |peer: &usize| {
             *peer != rank && state.slots[*peer].posted.is_none() && !state.waits_for(*peer, rank)
@@ -209,7 +214,7 @@ impl Comm {
         (0..self.ranks()).filter(is_silent).collect()
     }
 
-    /// Refuses if the communicator is broken already.
+    /// Returns an error if the communicator has already failed.
     #[inline]
     pub(crate) fn check(&self, asks: Origin) -> Result<(), Failure> {
         match self.meeting.error() {
@@ -219,12 +224,12 @@ impl Comm {
     }
 }
 
-/// The failure that a call returns when the communicator is broken.
+/// Returns the failure of a call whose communicator has failed.
 #[cold]
 fn failure(error: &CommError, asks: Origin) -> Failure {
     let cause = error.cause;
     let report = match (cause, error.origin) {
-        // Inside a call, while links are made.
+        // These waits ended inside a call that makes links.
         (Cause::Timeout | Cause::Deadlock, Origin::Call) => "EI0006",
         _ => cause.report_code(),
     };

@@ -1,8 +1,10 @@
-//! Calls of a rank in which it had nothing to move: notes for texts, which decide nothing.
+//! Notes of the calls in which a rank had nothing to move. Error texts quote them; no decision
+//! depends on them.
 //!
-//! As in CANN, a call with nothing to move returns at once, takes no number and meets nobody. So
-//! where one rank alone makes it, the others' operation pairs with the rank's next one; the note
-//! says where the two sides parted. All processes see the notes.
+//! As in CANN, a call with nothing to move returns at once, takes no number and meets no other
+//! rank. If only one rank makes such a call, the operation of the other ranks pairs with the next
+//! operation of that rank. The note shows where the two sides diverged. All processes see the
+//! notes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,21 +13,22 @@ use crate::collective::meeting::Claim;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::region::SharedWords;
 
-/// The entries of a rank. One of them may be half written, so the texts name one call less.
+/// The number of entries of a rank. One entry may be half written, so texts name at most one call
+/// less.
 const ENTRIES: u64 = 4;
 
-/// The notes of one rank, on lines of its own. The rank writes them, one call at a time; if a
-/// program makes two calls at once, a note is lost.
+/// The notes of one rank, on cache lines of their own. Only the rank writes them, one call at a
+/// time. If a program makes two calls of one rank at once, a note is lost.
 #[repr(C, align(128))]
 pub(super) struct LoneZeros {
-    /// The calls so far. Call n is in entry n modulo [`ENTRIES`].
+    /// The number of calls so far. Call n is in entry n modulo [`ENTRIES`].
     calls: AtomicU64,
     entries: [Entry; ENTRIES as usize],
 }
 
 #[repr(C)]
 struct Entry {
-    /// The kind in its [`Claim`].
+    /// The kind in the [`Claim`] of the call.
     kind: AtomicU64,
     /// The number of the rank's newest collective at that time.
     after: AtomicU64,
@@ -44,18 +47,18 @@ impl LoneZeros {
         &self.entries[(call % ENTRIES) as usize]
     }
 
-    /// Notes that the rank has made a call with nothing to move behind collective `after`.
+    /// Notes that the rank has made a call with nothing to move after collective `after`.
     pub(super) fn note(&self, request: CollectiveRequest, after: u64) {
         let call = self.calls.load(Ordering::Relaxed);
         let entry = self.entry(call);
         entry.kind.store(request.claim().kind, Ordering::Relaxed);
         entry.after.store(after, Ordering::Relaxed);
-        // Pairs with the load in `say`: the entry is there before it counts.
+        // Pairs with the load in `say`: a reader that sees the new count also sees the entry.
         self.calls.store(call.wrapping_add(1), Ordering::Release);
     }
 
-    /// Describes the calls: their number, then the latest ones that come behind collective `from`
-    /// or a later one. `None` if there are none.
+    /// Describes the calls: their number, then the latest calls that the rank made after collective
+    /// `from` or a later one. `None` if there are none.
     #[cold]
     pub(super) fn say(&self, from: u64) -> Option<String> {
         let calls = self.calls.load(Ordering::Acquire);
@@ -65,7 +68,8 @@ impl LoneZeros {
             Some((call, CollectiveRequest::of(claim)?, after.load(Ordering::Relaxed)))
         };
         let latest: Vec<_> = (calls.saturating_sub(ENTRIES - 1)..calls).filter_map(read).collect();
-        // Where the rank has gone on, an entry that it has written over may mix two calls.
+        // If the rank has made further calls meanwhile, an entry that it has overwritten may mix
+        // two calls.
         let now = self.calls.load(Ordering::Acquire);
         let is_kept = |call: u64| now.saturating_sub(call) < ENTRIES;
         let kept = latest.iter().filter(|(call, _, after)| is_kept(*call) && *after >= from);

@@ -1,9 +1,9 @@
-//! Communicators: how ranks find each other, where they meet, and how they part.
+//! Communicators: how ranks find each other, where they meet, and how they leave.
 //!
-//! A communicator ([`Comm`]) is its identity, the places where its ranks meet (for collectives,
-//! messages, and on the host), and what each rank has on record. A [`Member`] is one rank's side of
-//! it. Modules that build on a communicator keep a [part](CommPart) in it, so nothing here imports
-//! kernels, operators, or the operations themselves.
+//! A communicator ([`Comm`]) has an identity, the places where its ranks meet (for collectives, for
+//! messages, and on the host), and a record of each rank. A [`Member`] is one rank's side of a
+//! communicator. A module that builds on a communicator keeps a [part](CommPart) in it, so nothing
+//! in this directory imports kernels, operators, or the operations themselves.
 
 mod absent;
 pub(crate) mod attempt;

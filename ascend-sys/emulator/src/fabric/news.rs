@@ -1,5 +1,5 @@
-//! The frames that processes exchange, beyond what goes through shared memory. The receiver checks
-//! everything.
+//! The frames that processes exchange, besides the words in shared memory. The receiver checks
+//! every frame.
 
 use std::time::Duration;
 
@@ -15,31 +15,33 @@ use crate::profile::Product;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum News {
-    /// About a root info, by its number in the process that has made it. `from_home`: that process
-    /// has sent it.
+    /// News about a root info, which is named by its number in the process that made it.
+    /// `from_home` is true if that process sent the news.
     Root { root: u64, from_home: bool, news: RootNews },
-    /// About a communicator, by its key.
+    /// News about a communicator, which is named by its key.
     Comm { comm: u64, news: CommNews },
-    /// About ends of channels between endpoints.
+    /// News about the ends of channels between endpoints.
     Endpoint(EndpointNews),
-    /// About whether the process can go on. By itself it lets nothing go on.
+    /// News about whether the process is [still](super::stillness). Such a frame is not counted
+    /// among those that can let a process go on.
     Still(StillNews),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum RootNews {
-    /// A rank comes.
+    /// A rank joins.
     Enter(Newcomer),
-    /// The number of ranks that are expected, those that are there, and which of these are in the
-    /// process that says so.
+    /// The number of ranks that are expected, the ranks that have come, and those of them that are
+    /// in the sending process.
     Here { ranks: u32, here: Vec<u32>, at_home: Vec<u32> },
     /// A rank was refused.
     Refused { rank: u32, code: u32, text: String },
     /// There will be no communicator.
     Failed(CommError),
-    /// All are there. With one descriptor: the words that they share.
+    /// All ranks have come. The frame carries one file descriptor: that of the words that the ranks
+    /// share.
     Formed(Formation),
-    /// This process has made its side of the communicator.
+    /// The sending process has made its side of the communicator.
     Ready,
     /// All processes have made their sides.
     Go,
@@ -47,7 +49,7 @@ pub(super) enum RootNews {
     Leaves { rank: u32, why: String },
 }
 
-/// A rank that comes from another process.
+/// A rank that joins from another process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Newcomer {
     pub(super) rank: u32,
@@ -59,17 +61,18 @@ pub(super) struct Newcomer {
     pub(super) buffer_megabytes: u32,
 }
 
-/// Where a rank sits.
+/// The device of a rank, as other processes see it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Seat {
-    /// The number of its device among the devices of its program: the same card in every process.
+    /// The number of its device among the devices of its program. A number means the same card in
+    /// every process.
     pub(crate) card: u32,
     /// The offset of the device's memory from the first address of the process's reserved device
     /// memory, in bytes.
     pub(crate) start: usize,
     /// The size of the device's memory, in bytes.
     pub(crate) bytes: usize,
-    /// Whether checked mode watches it, and tells what it knows.
+    /// Whether checked mode watches the device, and sends news about it.
     pub(crate) checked: bool,
 }
 
@@ -83,7 +86,7 @@ pub(super) struct Formation {
     pub(super) processes: Vec<Home>,
     /// The process of each rank, and its seat there.
     pub(super) ranks: Vec<(usize, Seat)>,
-    /// Bytes of the words.
+    /// The size of the shared words, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -91,24 +94,24 @@ pub(super) struct Formation {
 pub(super) enum CommNews {
     /// The communicator has failed.
     Broken { error: CommError },
-    /// A rank issues nothing any more.
+    /// A rank will issue nothing more.
     Left { rank: usize, why: String },
     /// A rank has called its first collective.
     Posted { rank: usize, number: u64, request: CollectiveRequest, waits: bool },
     /// The rank no longer waits in its first collective.
     Goes { rank: usize },
-    /// The sending process has just made its side, and asks for the earlier news.
+    /// The sending process has just made its side, and requests the earlier news.
     Asks,
-    /// The answer to [`Asks`](Self::Asks): this process does not have the communicator, any more or
-    /// yet.
+    /// The answer to [`Asks`](Self::Asks) if the process does not have the communicator, any more
+    /// or yet.
     NotHere,
-    /// A rank makes a sub-communicator; `turn` counts those of its name. To the process that keeps
-    /// the register.
+    /// A rank requests a sub-communicator from the process that keeps the register. `turn` counts
+    /// the requests of the rank for that name.
     WantsSub { rank: usize, turn: u64, wish: SubCommRequest },
-    /// The answer of that process. The message carries one file descriptor: that of the words that
-    /// the ranks share.
+    /// The answer of the register if the request agrees with those of other ranks. The frame
+    /// carries one file descriptor: that of the words that the ranks share.
     SubIs { rank: usize, turn: u64, name: String, key: u64 },
-    /// The other answer: the request of the rank differs from that of other ranks.
+    /// The answer of the register if the request differs from that of other ranks.
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
     /// A rank exchanges its first messages with others.
     Wants { rank: usize, peers: Vec<usize>, function: String },
@@ -122,7 +125,7 @@ pub(super) enum CommNews {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SubCommRequest {
     pub(crate) name: String,
-    /// Its ranks, by their ranks in the parent.
+    /// The ranks of the sub-communicator, as ranks of the parent.
     pub(crate) ranks: Vec<usize>,
     pub(crate) buffer_megabytes: u32,
 }

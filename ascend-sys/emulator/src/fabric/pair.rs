@@ -1,5 +1,5 @@
-//! A communicator of two ranks in two processes that nobody else knows: the connection of two
-//! endpoints.
+//! Communicators that connect two endpoints. Each has two ranks, in two processes, and no other
+//! process takes part.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,8 +13,7 @@ use crate::processes::peer::{Peer, random};
 use crate::processes::region::{Ground, SharedMemory};
 use crate::profile::Product;
 
-/// The data about a pair that both sides know before they have met. This process has one of the
-/// ranks.
+/// The data about a pair that both sides have before they meet. This process has the rank `own`.
 pub(crate) struct RankPair {
     pub(crate) name: String,
     pub(crate) product: Product,
@@ -26,19 +25,19 @@ pub(crate) struct RankPair {
     pub(crate) seat: Seat,
 }
 
-/// A pair that the other process is to be told of.
+/// A pair that this process has made, with the data by which the other process joins it.
 pub(crate) struct MadePair {
     pub(crate) comm: Arc<Comm>,
     pub(crate) key: u64,
-    /// The number of bytes of the words.
+    /// The size of the shared words, in bytes.
     pub(crate) bytes: usize,
-    /// The words.
+    /// The file of the shared words.
     pub(crate) file: OwnedFd,
 }
 
 impl RankPair {
-    /// Makes a communicator that the other process does not know yet. A thread that waits in it
-    /// waits for that process.
+    /// Makes a communicator that the other process does not have yet. A thread that waits in it
+    /// counts as waiting for that process.
     pub(crate) fn alone(&self) -> Result<Arc<Comm>, String> {
         self.side(&Ground::Heap, random()).map(Arc::new)
     }
@@ -47,7 +46,7 @@ impl RankPair {
     pub(crate) fn make(&self) -> Result<MadePair, String> {
         let bytes = Comm::measure(|ground| self.comm(ground));
         let memory = SharedMemory::new(bytes)
-            .map_err(|e| format!("there is no memory to share, {bytes} bytes: {e}"))?;
+            .map_err(|e| format!("cannot make {bytes} bytes of shared memory: {e}"))?;
         let file = memory.file().try_clone().map_err(|e| e.to_string())?;
         let key = random();
         let comm = Arc::new(self.side(&Ground::shared(Arc::new(memory)), key)?);
@@ -58,7 +57,7 @@ impl RankPair {
     /// Makes this process's side of a pair that the other process has made.
     pub(crate) fn join(&self, key: u64, bytes: usize, file: OwnedFd) -> Result<Arc<Comm>, String> {
         if Comm::measure(|ground| self.comm(ground)) > bytes {
-            return Err("the processes disagree about the size of what they share".into());
+            return Err("the processes disagree about the size of their shared memory".into());
         }
         let memory = SharedMemory::map(file, 0, bytes).map_err(|e| e.to_string())?;
         let comm = Arc::new(self.side(&Ground::shared(Arc::new(memory)), key)?);

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::check_news::{CheckNews, ToldOperation};
 
-/// News from the [parts](super::parts::CommPart) of a communicator to those of other processes.
+/// News from the [parts](super::parts::CommPart) of a communicator to its parts in other processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum PartNews {
-    /// A server has come to a task: the task's number, the columns that must agree, and the line of
-    /// the kernel that has prepared it.
+    /// A server has reached a task. The fields are the task's number, the columns that must agree,
+    /// and the line of the kernel that prepared the task.
     Task { number: u64, columns: Vec<String>, place: String },
     /// News about a channel of an operator, for a rank of the receiving process.
     Channel { to: usize, news: ChannelNews },
@@ -17,11 +17,11 @@ pub(crate) enum PartNews {
 }
 
 impl PartNews {
-    /// The answer of a process that does not have the communicator, any more or yet: the rank it
-    /// speaks for, and what that rank says.
+    /// Returns the answer to this news of a process that does not have the communicator, any more
+    /// or yet: the rank that answers, and its news. `None` if no answer is needed.
     pub(super) fn answer_of_nobody(&self, rank: usize) -> Option<(usize, Self)> {
         match self {
-            // Nothing here reaches the memory of the end.
+            // This process does not access the memory of the end.
             Self::Channel { to, news: ChannelNews::Ended { end, .. } } => {
                 let news = ChannelNews::LetsGo { end: *end };
                 Some((*to, Self::Channel { to: rank, news }))
@@ -34,17 +34,19 @@ impl PartNews {
 /// News about channels. An end is named by its handle in its own process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ChannelNews {
-    /// The higher rank of a pair asks the process of the lower one for channels. The numbers of a
-    /// process grow; requests that were not heard are repeated.
+    /// The higher rank of a pair requests channels from the process of the lower rank. Each request
+    /// of a process has a higher number than the one before. Requests that the other process has
+    /// missed are repeated.
     Asks { number: u64, ends: Vec<OfferedEnd> },
-    /// The answer: the request with this number has met one of the lower rank.
+    /// The answer: the request with this number has met a request of the lower rank.
     Meets { number: u64, ends: Vec<OfferedEnd> },
-    /// A notify of an end of the receiving rank is recorded. With `by` where checked mode is on.
+    /// A notify of an end of the receiving rank is recorded. `by` is the operation that records it,
+    /// if checked mode is on.
     Records { end: u64, notify: u32, by: Option<Box<ToldOperation>> },
-    /// An end of the sending rank has ended. `of`: the other end, where it was known.
+    /// An end of the sending rank no longer exists. `of` is the other end, if it was known.
     Ended { end: u64, of: u64 },
-    /// The sending rank does not reach the memory that this end of the other rank has exchanged,
-    /// and nothing queued there does.
+    /// The sending rank no longer accesses the memory that this end of the other rank has
+    /// exchanged, and none of its queued operations does.
     LetsGo { end: u64 },
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct OfferedEnd {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OfferedMemory {
     pub(crate) tag: String,
-    /// Whether it is pinned host memory of the process, else device memory of the rank.
+    /// Whether it is pinned host memory of the process. Otherwise it is device memory of the rank.
     pub(crate) on_host: bool,
     /// The address of its data in the process of its rank.
     pub(crate) data: usize,

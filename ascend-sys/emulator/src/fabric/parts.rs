@@ -1,13 +1,13 @@
 //! Parts of a communicator, which other modules keep in it.
 //!
-//! A communicator is identity, meetings and records. A module that builds on it (kernels,
-//! operators, sub-communicators) keeps a *part* in it: one value of a type of its own, which it
-//! finds again by that type. A part is made when it is first needed and stays as long as the
-//! communicator. It is told when a rank leaves and when the communicator fails, so the communicator
-//! need not know what builds on it.
+//! A communicator consists of its identity, its meetings and its records. A module that builds on
+//! it (kernels, operators, sub-communicators) keeps a *part* in it: one value of a type of the
+//! module's own. The module finds its part by that type. A part is made when it is first needed,
+//! and stays as long as the communicator. The communicator calls its parts when a rank leaves and
+//! when the communicator fails. So it does not depend on the modules that build on it.
 //!
-//! The parts form a list that only grows, so finding one takes no lock. No collective or message
-//! looks for one.
+//! The parts form a list that only grows, so a search takes no lock. Collectives and messages do
+//! not search for parts.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,16 +21,17 @@ use ascend_sync::lock_std as lock;
 
 /// A module's part in a communicator.
 pub(crate) trait CommPart: Any + Send + Sync {
-    /// A rank issues nothing any more. Called for a rank once or more often.
+    /// Handles a rank that will issue nothing more. Called once or more for each such rank.
     fn left(&self, rank: usize, why: &str);
 
-    /// The communicator has failed.
+    /// Handles the failure of the communicator.
     fn broken(&self) {}
 
-    /// The process of a rank has just made its side: repeats the news that it has not heard.
+    /// Repeats the news that the process of rank `to` has missed. Called when that process has just
+    /// made its side.
     fn repeat(&self, _comm: &Comm, _to: usize) {}
 
-    /// The process of a rank is gone.
+    /// Handles the loss of the process of a rank.
     fn lost(&self, _comm: &Comm, _rank: usize) {}
 
     /// Handles news of the part of another process about a rank there.
@@ -39,7 +40,7 @@ pub(crate) trait CommPart: Any + Send + Sync {
     }
 }
 
-/// The answer of a part to news that it hears.
+/// The answer of a part to news.
 pub(crate) enum Heard {
     /// The news is for another part, which may not be there yet.
     NotForThis,
@@ -48,7 +49,7 @@ pub(crate) enum Heard {
     Fails(CommError),
 }
 
-/// News from parts of other processes, in order, until a part here takes it.
+/// News from parts in other processes, in order, until a part in this process takes it.
 #[derive(Default)]
 pub(super) struct Unheard {
     any: AtomicBool,
@@ -58,9 +59,9 @@ pub(super) struct Unheard {
 #[derive(Default)]
 struct UnheardNews {
     news: VecDeque<(usize, PartNews)>,
-    /// Whether a thread is delivering them to the parts.
+    /// Whether a thread is delivering news to the parts.
     is_at_it: bool,
-    /// The delivering thread must look once more.
+    /// Whether the delivering thread must check for news once more.
     again: bool,
 }
 
@@ -69,19 +70,20 @@ impl Unheard {
     pub(super) fn add(&self, rank: usize, news: PartNews) {
         lock(&self.state).news.push_back((rank, news));
         self.any.store(true, Ordering::Release);
-        // Orders the entry before the look for parts; pairs with the fence in `is_empty`.
+        // Orders the entry before the search for parts; pairs with the fence in `is_empty`.
         fence(Ordering::SeqCst);
     }
 
-    /// Called after a part was made.
+    /// Whether there is no news. Called after a part was made. The fence pairs with the one in
+    /// `add`: it orders the new part before the check.
     pub(super) fn is_empty(&self) -> bool {
         fence(Ordering::SeqCst);
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Delivers the news to the parts that exist. One thread at a time does this: another one that
-    /// comes meanwhile leaves its news to that thread. No lock is held while a part hears. Returns
-    /// the error that ends the communicator, if there is one.
+    /// Delivers the news to the parts that exist. One thread at a time delivers. A thread that
+    /// calls this meanwhile leaves its news to the delivering thread. No lock is held while a part
+    /// handles news. Returns the error that ends the communicator, if there is one.
     pub(super) fn deliver(&self, comm: &Comm, parts: &CommParts) -> Option<CommError> {
         let mut ends = None;
         let mut state = lock(&self.state);
@@ -145,11 +147,11 @@ impl CommParts {
         self.0.get().map(|entry| &**entry)
     }
 
-    /// The part of this type, which is made now if there is none.
+    /// Returns the part of this type, and makes it first if there is none.
     pub(super) fn get_or_make<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
         let mut place = self;
         loop {
-            // When two threads come to the end of the list at once, one of them makes the entry.
+            // If two threads reach the end of the list at once, one of them makes the entry.
             let entry = place.0.get_or_init(|| {
                 Box::new(PartEntry { part: Box::new(make()), next: Self::default() })
             });

@@ -1,9 +1,9 @@
-//! Where a device stands in the emulated network: see `topology`.
+//! The place of a device in the emulated network; see `topology`.
 
 use crate::machine::Settings;
 use crate::profile::Product;
 
-/// Where a device stands.
+/// The place of a device in the emulated network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DevicePlace {
     pub(crate) device: u32,
@@ -18,18 +18,18 @@ impl DevicePlace {
         Self { device, block: settings.block, index: device.saturating_sub(settings.first) }
     }
 
-    /// The number of its server in the block.
+    /// Returns the number of its server in the block.
     pub(crate) fn server(self, product: Product) -> u32 {
         self.index / in_a_server(product)
     }
 
-    /// Its number in the server.
+    /// Returns its number in the server.
     pub(crate) fn slot(self, product: Product) -> u32 {
         self.index % in_a_server(product)
     }
 }
 
-/// How many devices a server has.
+/// Returns the number of devices in a server of a product.
 fn in_a_server(product: Product) -> u32 {
     match product {
         Product::A2 | Product::Ascend950 => 8,

@@ -1,4 +1,4 @@
-//! The address of this process, and the ways to reach others.
+//! The address of this process, and functions that connect to other processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,23 @@ pub(crate) fn home() -> Result<Home, String> {
     listener::open(HEARS)
 }
 
-/// Reaches the process at an address. Waits for its answer, at most for `limit`.
+/// Connects to the process at an address. Waits for its answer, for at most `limit`.
 pub(crate) fn reach(home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
     listener::reach(home, HEARS, limit)
 }
 
-/// Tells the address of this process to each process of the user that brings the number, until the
-/// value is dropped.
+/// Gives the address of this process to each process of the user that searches for the number,
+/// until the returned value is dropped.
 pub(crate) fn announce(number: u64) -> Result<KeptRendezvous, String> {
     match place_of(number).bind() {
         Ok(Some(socket)) => listener::keep(socket, HEARS, number, 0),
-        Ok(None) => Err(format!("the name of {number:#x} is taken on this machine")),
+        Ok(None) => Err(format!("{number:#x} is already announced on this machine")),
         Err(e) => Err(format!("{number:#x} cannot be announced: {e}")),
     }
 }
 
 /// Returns the address of the process that has announced a number, if there is one. Waits for its
-/// answer, at most for `limit`.
+/// answer, for at most `limit`.
 pub(crate) fn find(number: u64, limit: Duration) -> Result<Option<Home>, String> {
     match place_of(number).ask(limit) {
         KeeperReply::Keeper(keeper) if keeper.number == number => Ok(Some(keeper.home)),

@@ -1,4 +1,4 @@
-//! Where each rank of a communicator is, as data: for errors.
+//! The state of each rank of a communicator, as data for errors.
 
 use super::board::LinksState;
 use super::comm::Comm;
@@ -6,9 +6,9 @@ use crate::collective::comm_error::{CommError, Origin, Presence, RankState};
 use crate::collective::request::CollectiveRequest;
 
 impl Comm {
-    /// Where each rank is, as seen from what has failed: a collective, the newest collective that a
-    /// rank waits in, or messages. For messages, a rank is missing if its side is missing or if it
-    /// has not answered the first contact.
+    /// Returns the state of each rank, as seen from the operation that has failed: a collective,
+    /// the newest collective that a rank waits in, or messages. For messages, a rank is missing if
+    /// its side is missing or if it has not answered the first exchange.
     #[cold]
     pub(crate) fn rank_states(&self, error: &CommError) -> Box<[RankState]> {
         let board = self.board.lock();
@@ -21,11 +21,12 @@ impl Comm {
         let awaited = board.awaited();
         let said = |rank| error.said.iter().find(|(other, _)| *other == rank);
         let state = |rank| match (self.state_of(&board, rank, number), said(rank)) {
-            // It came with its side, wherever it is now and even if it called something else.
+            // The rank has brought its side of the disagreement. So it counts as arrived, wherever
+            // it is now and even if it called something else.
             (state, Some((_, said))) => {
                 RankState { presence: Presence::Arrived, text: said.clone(), ..state }
             }
-            // A rank's wait elsewhere is no side of a disagreement.
+            // A rank that waits elsewhere has no side in the disagreement, so its wait is left out.
             (state, None) if !error.said.is_empty() && state.presence != Presence::Gone => {
                 RankState { text: String::new(), ..state }
             }
@@ -46,13 +47,13 @@ impl Comm {
         (0..self.ranks()).map(state).collect()
     }
 
-    /// Where a rank is, as seen from collective `number`.
+    /// Returns the state of a rank, as seen from collective `number`.
     #[cold]
     pub(crate) fn rank_state(&self, rank: usize, number: u64) -> RankState {
         self.state_of(&self.board.lock(), rank, number)
     }
 
-    /// The newest collective in which a rank was seen.
+    /// Returns the newest collective in which a rank was seen.
     fn newest(&self, board: &LinksState, rank: usize) -> Option<(u64, Option<CollectiveRequest>)> {
         let latest = self.meeting.latest(rank);
         let latest = latest.map(|(number, claim)| (number, CollectiveRequest::of(claim)));
@@ -64,8 +65,8 @@ impl Comm {
         let (seen, request) = self.newest(board, rank).unwrap_or_default();
         let arrived = seen != 0 && seen >= number;
         let (presence, text) = match &board.slots[rank].gone {
-            // The failure of a message says nothing of collectives in which the rank was seen
-            // before.
+            // If `number` is 0, messages have failed. Then the collectives in which the rank was
+            // seen before say nothing about its presence.
             Some(why) if !arrived || number == 0 => (Presence::Gone, why.clone()),
             _ if arrived => (Presence::Arrived, String::new()),
             _ => {

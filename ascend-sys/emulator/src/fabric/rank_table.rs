@@ -1,13 +1,13 @@
 //! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's
 //! versions 1.0 (A2, A3), 1.2 (A3) and 2.0 (Ascend 950).
 //!
-//! All of a table is checked before any rank joins by it; an error names the field, its value and
-//! the valid values. Two things are not checked, since the format does not say: keys beyond those
-//! below, and which of the keys that version 1.2 adds a table must have.
+//! The whole table is checked before any rank joins by it. An error names the field, its value and
+//! the valid values. Two things are not checked, because the format does not specify them: keys
+//! that the emulator does not use, and which of the keys that version 1.2 adds a table must have.
 
 mod entry;
 mod field;
-// There is nothing unsafe here, and Miri takes minutes for it.
+// This module has no unsafe code, and its tests take minutes in Miri.
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 mod unique;
@@ -28,14 +28,14 @@ use crate::machine::MAX_DEVICES;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
-/// Bytes of a path, with its NUL.
+/// The size of the longest path, in bytes, with its NUL.
 const MOST_PATH: usize = 4096;
-/// Bytes of a file.
+/// The size of the largest file, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A rank table that has been checked.
 pub(crate) struct RankTable {
-    /// The contents, however they are written: the same for all ranks.
+    /// The contents in a standard form, which is the same text for all ranks.
     pub(crate) contents: String,
     /// The ranks, in order.
     ranks: Vec<TableRank>,
@@ -57,10 +57,10 @@ impl RankTable {
         RankTable::parse(&text, path, product)
     }
 
-    /// Parses and checks the table in a text; the path is for errors.
+    /// Parses and checks a table. The path is used only in errors.
     pub(crate) fn parse(text: &str, path: &Path, product: Product) -> Result<RankTable, Failure> {
         let Unique(value) = serde_json::from_str(text).map_err(|error| {
-            let what = if error.is_data() { "" } else { "it is no JSON: " };
+            let what = if error.is_data() { "" } else { "it is not JSON: " };
             unreadable(path, &format!("{what}{error}"))
         })?;
         RankTable::check(&value, product)
@@ -70,7 +70,7 @@ impl RankTable {
     fn check(value: &Value, product: Product) -> Result<RankTable, WrongTable> {
         let root = Field::root(value);
         if root.optional("group_list")?.is_some() {
-            return Err(root.wrong("has a `group_list`, the older form of Ascend 910, which is not read; write version 1.0"));
+            return Err(root.wrong("has a `group_list`, the older form; write version 1.0"));
         }
         let version = root.field("version")?;
         let products: &[Product] = match version.text()? {
@@ -101,7 +101,7 @@ impl RankTable {
         self.ranks.len() as u32
     }
 
-    /// Whether a rank may join from the device with this number.
+    /// Returns an error if a rank may not join from the device with this number.
     pub(crate) fn may_join(&self, rank: u32, index: u32) -> Result<(), Failure> {
         let Some(entry) = self.ranks.get(rank as usize) else {
             let ranks = self.ranks();
@@ -110,8 +110,9 @@ impl RankTable {
                 "EI0014: rank {rank} is not in the rank table, which has {ranks} ranks"
             );
         };
-        // The devices of several servers belong to several machines, but there is only one machine
-        // here.
+        // In a table of several servers, each server is a machine of its own, with its own device
+        // numbers. All these ranks are on one machine here, so their device numbers are not
+        // checked.
         if self.servers == 1 && entry.device != index {
             return refuse!(
                 HCCL_E_PARA,
@@ -128,14 +129,14 @@ fn contents(path: &Path) -> Result<String, String> {
     // Opening a pipe would wait for a writer.
     let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     if about.len() > MOST_BYTES {
         return Err(too_long(about.len()));
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    // The file may have grown meanwhile.
+    // The file may have grown since its length was read.
     let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
     match read.map_err(|error| error.to_string())? as u64 {
         0..=MOST_BYTES => Ok(text),

@@ -1,8 +1,8 @@
 //! Communicators by handle and by name.
 //!
-//! Behind a handle stands an *issue state*: the state that one rank needs for issuing. Its lock is
-//! held during a call, so that a rank issues one operation after the other. A destroy that finds
-//! the lock held returns "again". Queries do not wait for it.
+//! A handle refers to an *issue state*: the state that one rank needs for issuing. The lock of the
+//! issue state is held during a call, so that a rank issues one operation after the other. A
+//! destroy that finds the lock held returns `HCCL_E_AGAIN`. Queries do not wait for the lock.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -41,21 +41,21 @@ pub(crate) struct IssueState {
     pub(crate) member: Arc<Member>,
     /// The newest collective.
     pub(crate) newest: MeetingPlace,
-    /// The rank has met all ranks in a collective.
+    /// Whether the rank has met all other ranks in a collective.
     pub(crate) linked: bool,
-    /// The peers that it has exchanged messages with.
+    /// Whether the rank has exchanged messages with each peer, by rank.
     pub(crate) peers: Vec<bool>,
     /// The mark of its newest operation.
     pub(crate) mark: Option<Mark>,
-    /// The newest graph that has collectives of it, and the number of these graphs so far: see
+    /// The newest graph that has collectives of the communicator, and the number of this graph: see
     /// [`IssueState::capture`].
     capture: (u64, u8),
 }
 
 impl IssueState {
-    /// Returns the number of a capture among those of the communicator, from 1. All ranks capture
-    /// the same in the same order, so that graphs of one capture have one number. A byte is enough
-    /// to tell neighbours apart; 0 means no capture.
+    /// Returns the number of a capture among those of the communicator, from 1. All ranks make the
+    /// same captures in the same order, so the graphs of one capture have the same number on every
+    /// rank. A byte is enough to distinguish a capture from those next to it; 0 means no capture.
     pub(crate) fn capture(&mut self, graph: u64) -> u8 {
         let (newest, number) = self.capture;
         if newest != graph {
@@ -65,7 +65,7 @@ impl IssueState {
     }
 }
 
-/// Gives a rank a handle.
+/// Registers a rank, and returns the new handle for it.
 pub(crate) fn register(member: Member) -> Result<u64, Failure> {
     let member = Arc::new(member);
     let ranks = member.comm.ranks();
@@ -98,7 +98,7 @@ fn entry(handle: u64) -> Result<&'static CommEntry, Failure> {
     COMMS.get(handle).map_or_else(|| stale(handle), Ok)
 }
 
-/// Uses the issue state behind a handle, after any current user has released it.
+/// Calls `use_it` with the issue state of a handle, after any current user has released it.
 #[inline]
 pub(crate) fn with_issue_state<R>(
     handle: u64,
@@ -107,7 +107,7 @@ pub(crate) fn with_issue_state<R>(
     let entry = entry(handle)?;
     let mut issue_state = entry.issue_state.lock();
     let result = match &mut *issue_state {
-        // The slot may have got another communicator since.
+        // The slot may belong to another communicator by now.
         Some(issue_state) if entry.handle.load(Ordering::Relaxed) == handle => use_it(issue_state),
         _ => stale(handle),
     };
@@ -119,17 +119,17 @@ pub(crate) fn with_issue_state<R>(
 }
 
 thread_local! {
-    /// The device of the rank that leaves with the call that the thread is in.
+    /// The device of the rank that leaves when the current call of the thread has failed.
     static LEAVING: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// The rank of a device leaves when the call that the thread is in has failed.
+/// Makes the rank of a device leave when the current call of the thread has failed.
 pub(crate) fn leave_with_call(device: u32) {
     LEAVING.set(Some(device));
 }
 
-/// A call has failed and holds no lock any more: if its rank was told to leave with it, the rank
-/// leaves.
+/// If [`leave_with_call`] has registered a rank, makes it leave. Called when the call has failed
+/// and holds no lock any more.
 #[cold]
 fn leave_now() {
     if let Some(device) = LEAVING.take() {
@@ -137,7 +137,7 @@ fn leave_now() {
     }
 }
 
-/// Returns the rank behind a handle, also while it is in a call.
+/// Returns the rank of a handle, even while the rank is in a call.
 pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Failure> {
     let entry = entry(handle)?;
     let member = lock(&entry.member);
@@ -147,7 +147,7 @@ pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Failure> {
     }
 }
 
-/// The communicator of a device that has this name.
+/// Returns the communicator of a device that has this name.
 pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
     COMMS.live_handles().map(|(_, handle)| handle).find(|handle| {
         member(*handle).is_ok_and(|member| member.device == device && member.comm.name == name)
@@ -159,7 +159,7 @@ pub(super) fn has_cluster(device: u32) -> bool {
     members().any(|member| member.device == device && member.comm.is_cluster)
 }
 
-/// How many communicators a device has in this process.
+/// Returns the number of communicators that a device has in this process.
 pub(crate) fn count_on(device: u32) -> usize {
     members().filter(|member| member.device == device).count()
 }
@@ -169,7 +169,8 @@ fn members() -> impl Iterator<Item = Arc<Member>> {
     COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok())
 }
 
-/// A rank of a communicator is gone: it leaves the sub-communicators that it has made from it.
+/// Makes a rank that is gone from a communicator leave the sub-communicators that it has made from
+/// it.
 pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
     for member in members() {
         if let Some((parent, there)) = &member.origin
@@ -181,7 +182,7 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
     }
 }
 
-/// Ends a communicator for all its ranks, and its sub-communicators.
+/// Ends a communicator and its sub-communicators, for all their ranks.
 pub(crate) fn abort(member: &Member) {
     let (rank, whole) = (member.rank, &member.comm);
     let end = |comm: &Comm, by: Option<usize>, text: String| {
@@ -211,8 +212,8 @@ pub(crate) fn abort(member: &Member) {
     }
 }
 
-/// Ends a rank's side: its handle is stale from now on, and the others are told that it issues
-/// nothing any more.
+/// Ends a rank's side of a communicator: its handle is invalid from now on, and the other ranks are
+/// notified that it will issue nothing more. Fails if another thread is in a call with the handle.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let entry = entry(handle)?;
     let Some(issue_state) = entry.issue_state.try_lock() else {
@@ -239,10 +240,10 @@ fn remove(
     COMMS.recycle(entry.index);
     if let Some(IssueState { member, mark, .. }) = gone {
         let (rank, comm) = (member.rank, &member.comm);
-        // This is how a program ends a stuck communicator: operations in flight fail, also on this
-        // rank.
+        // A program ends a stuck communicator in this way: the operations in flight fail, also on
+        // this rank.
         if mark.is_some_and(|mark| !mark.is_complete()) {
-            let text = format!("rank {rank} ended the communicator in mid-operation: {why}");
+            let text = format!("rank {rank} ended the communicator during an operation: {why}");
             comm.fail(CommError::new(Origin::Call, Cause::Gone, text));
         }
         comm.leave(rank, why.into());
@@ -250,8 +251,9 @@ fn remove(
     Ok(())
 }
 
-/// Ends every communicator of devices that are given back, or whose ranks leave. A call that is
-/// under way on one of them ends first: the others see the rank leave.
+/// Ends every communicator of devices that are released, or whose ranks leave. Each rank leaves
+/// before its handle is removed. So if the handle is in a call that waits for other ranks, the call
+/// fails, because the other ranks see the rank leave.
 pub(crate) fn destroy_all(devices: &Range<u32>, why: &str) {
     let handles: Vec<_> = COMMS.live_handles().map(|(_, handle)| handle).collect();
     for handle in handles {

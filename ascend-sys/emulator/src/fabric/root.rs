@@ -1,8 +1,8 @@
 //! How the ranks of a new communicator find each other: by a root info that one of them has made.
 //!
-//! A root info serves one communicator. Every rank brings it, and waits until [all
-//! have](super::gathering). The ranks can be in other processes than the one that made it: see
-//! [`between`](super::between).
+//! A root info serves one communicator. Every rank brings it, and waits until [all ranks have
+//! brought it](super::gathering). The ranks may be in other processes than the one that made it:
+//! see [`between`](super::between).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,14 +22,14 @@ use ascend_sync::lock_std as lock;
 
 static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
 
-/// The root infos of this process. One that no rank has brought costs nothing.
+/// The root infos of this process. A root info that no rank has brought takes no memory.
 struct Roots {
-    /// The gatherings to which ranks have come, unless all is over.
+    /// The gatherings to which ranks have come, until they are over.
     open: BTreeMap<u64, Shared>,
-    /// When this many gatherings are open, those that are over are removed.
+    /// The number of open gatherings at which those that are over are removed.
     look_at: usize,
-    /// A bit for each number that was made, up to the last one that was brought: whether a rank has
-    /// brought it.
+    /// A bit for each number, up to the largest number that a rank has brought. The bit is set if a
+    /// rank has brought that root info.
     brought: Vec<u64>,
     made: u64,
 }
@@ -44,7 +44,7 @@ impl Roots {
         self.made
     }
 
-    /// Returns the gathering of a root info. `None` when it is over.
+    /// Returns the gathering of a root info, or `None` if it is over.
     fn gathering(&mut self, number: u64) -> Option<Shared> {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if number == 0 || number > self.made {
@@ -66,7 +66,7 @@ impl Roots {
     }
 }
 
-/// Makes a root info. The process can be reached from now on.
+/// Makes a root info. From now on, other processes can connect to this one.
 pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
     match listener::open(HEARS) {
         Ok(home) => Ok(encode(&home, lock(&ROOTS).make())),
@@ -75,22 +75,24 @@ pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
 }
 
 /// Makes a gathering of ranks that have a rank table. Returns it with the number by which other
-/// processes know it. This process decides.
+/// processes identify it. This process decides.
 pub(super) fn of_a_table() -> (u64, Shared) {
     let mut roots = lock(&ROOTS);
     let number = roots.make();
-    // Nobody else knows the number yet.
+    // No rank has brought the number yet, so the gathering is a new one.
     let gathering = roots.gathering(number).unwrap_or_default();
     lock(&gathering).by_table = true;
     (number, gathering)
 }
 
-/// Returns the gathering of a root info: its name, its number, and the place where it was made.
+/// Returns the number and the gathering of a root info. If another process made it, waits for that
+/// process, for at most `limit`.
 fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shared), Failure> {
     let Some((home, number)) = decode(info) else {
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: this is no root info of HcclGetRootInfo, or it was damaged on its way ({ROOT_INFO} bytes belong to it)"
+            "EI0015: this is no root info of HcclGetRootInfo, or it is damaged; pass all of its \
+             {ROOT_INFO} bytes"
         );
     };
     let found = match listener::open(HEARS) {
@@ -100,7 +102,7 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
             Err(why) => {
                 return refuse!(
                     HCCL_E_REMOTE,
-                    "EI0015: rank {rank} cannot come to where its root info was made: {why}"
+                    "EI0015: rank {rank} cannot reach the process of its root info: {why}"
                 );
             }
         },
@@ -115,21 +117,21 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
     }
 }
 
-/// Brings a rank to the others. Waits only for the process of the root info.
+/// Brings a rank to the other ranks. Waits only for the process that made the root info.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
     let (number, root) = find(info, applicant.rank, applicant.settings.connect_timeout)?;
     let process = decode(info).map_or(0, |(home, _)| home.process);
     Entered::begin(root, name_of(process, number), applicant, "HcclCommInitRootInfo")
 }
 
-/// The name of a communicator for which the ranks have none. It contains the process that made the
-/// root info: a device can be in communicators by root infos of several processes, and each process
-/// numbers its own.
+/// Returns the name of a communicator to which the ranks give no name. The name contains the
+/// process that made the root info. A device can be in communicators by root infos of several
+/// processes, and each process numbers its own root infos.
 fn name_of(process: u32, number: u64) -> String {
     format!("127.0.0.1%lo_60000_{process}_{number}")
 }
 
-/// Brings a rank of another process to a root info of this one.
+/// Brings a rank of another process to a root info of this process.
 pub(super) fn enter_guest(
     number: u64,
     peer: &Arc<Peer>,
@@ -138,14 +140,14 @@ pub(super) fn enter_guest(
     let Some(root) = lock(&ROOTS).gathering(number) else {
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: what rank {} wants to join is over: the root info has already made its communicator (HcclGetRootInfo makes another), \
-             or the ranks of the rank table have failed",
+            "EI0015: rank {} comes too late: the root info has already made its communicator \
+             (HcclGetRootInfo makes another), or the ranks of the rank table have failed",
             newcomer.rank
         );
     };
     let Newcomer { rank, ranks, seat, product, connect_timeout, name, buffer_megabytes } = newcomer;
     if rank >= ranks || ranks > MAX_DEVICES {
-        return refuse!(HCCL_E_PARA, "EI0015: rank {rank} of {ranks} is none");
+        return refuse!(HCCL_E_PARA, "EI0015: rank {rank} of {ranks} is out of range");
     }
     let settings = Settings {
         block: 0,
@@ -167,7 +169,7 @@ pub(super) fn enter_guest(
     if root.is_for_one_process() {
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: the program has said that this root info stays in its process"
+            "EI0015: the program has restricted this root info to the process that made it"
         );
     }
     let name = match root.by_table {
@@ -177,25 +179,26 @@ pub(super) fn enter_guest(
     root.enter(name, &applicant)
 }
 
-/// A gathering of this process, by its number. `None` when it is over.
+/// Returns a gathering of this process by its number, or `None` if it is over.
 pub(super) fn of_number(number: u64) -> Option<Shared> {
     lock(&ROOTS).gathering(number)
 }
 
-/// Uses the gathering of a root info of this process.
+/// Calls `use_it` with the gathering of a root info of this process, unless it is over.
 pub(super) fn with_gathering(number: u64, use_it: impl FnOnce(&mut Gathering)) {
     if let Some(root) = of_number(number) {
         use_it(&mut lock(&root));
     }
 }
 
-/// Uses all that are not over.
+/// Calls `use_it` with every gathering of this process.
 pub(super) fn with_all(use_it: impl Fn(&mut Gathering)) {
     let all: Vec<Shared> = lock(&ROOTS).open.values().cloned().collect();
     all.iter().for_each(|root| use_it(&mut lock(root)));
 }
 
-/// Keeps a root info to this process: its program says that no rank of another process comes to it.
+/// Restricts a root info to this process: the program states that no rank of another process joins
+/// by it.
 pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
     let (_, root) = find(info, 0, Duration::ZERO)?;
     let mut gathering = lock(&root);
@@ -205,9 +208,9 @@ pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the ranks that this rank is gone.
+/// Reports to the other ranks of a root info that this rank is gone.
 pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
-    // Does not contact a new process for that.
+    // This does not connect to a process that is not known yet.
     let known = decode(info).and_then(|(home, number)| {
         let image = between::known_image(&home, number)?;
         Some((home, number, image))

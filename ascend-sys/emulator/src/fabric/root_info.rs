@@ -1,17 +1,17 @@
-//! A root info as bytes: an address that programs may print, and our own words behind it.
+//! A root info as bytes: an address that programs may print, followed by the emulator's own words.
 
 use crate::processes::peer::Home;
 
-/// Bytes of a root info.
+/// The size of a root info, in bytes.
 pub(crate) const ROOT_INFO: usize = 4108;
-/// The text at its start: programs print it, and some parse it as an address.
+/// The text at the start of a root info. Programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
-/// The place of our own words: a mark, the process, a number, the two words of a secret, and a
-/// check of these.
+/// The offset of the emulator's own words, in bytes. They are a mark, the process id, the number of
+/// the root info, the name and the secret of the process's address, and a checksum of these.
 const WORDS_AT: usize = 64;
 const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 
-/// The bytes of a root info.
+/// Returns the bytes of a root info.
 pub(super) fn encode(home: &Home, number: u64) -> [u8; ROOT_INFO] {
     let Home { process, name, secret } = *home;
     let mut info = [0; ROOT_INFO];
@@ -30,8 +30,8 @@ fn check(said: [u64; 4]) -> u64 {
     })
 }
 
-/// Returns where a root info was made, and its number there. `None` when it is no root info, or was
-/// damaged.
+/// Returns the address of the process that made a root info, and the number of the root info there.
+/// `None` if the bytes are not a root info, or are damaged.
 pub(crate) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)
@@ -43,7 +43,7 @@ pub(crate) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     Some((Home { process, name, secret }, number))
 }
 
-/// A root info of these words, as another process could have made it.
+/// Makes a root info of these words, as another process could have made it.
 #[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
 pub(crate) fn of_words([process, number, name, secret]: [u64; 4]) -> [u8; ROOT_INFO] {
     encode(&Home { process: process as u32, name, secret }, number)

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// News about whether a process is still.
+/// News about whether a process is still; see [`stillness`](super::stillness).
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum StillNews {
     Still(StillProcess),
     /// The process is no longer still.
     Moves,
-    /// Asks whether the process is still in the state that it gave. The number is that of the
-    /// question.
+    /// A request to confirm that the process is still in the state that it reported. `round` is the
+    /// number of the request.
     Asks {
         round: u64,
     },
-    /// It is still.
+    /// The answer to [`Asks`](Self::Asks): the process is still, in the state of the answer.
     Yes {
         round: u64,
         answer: StillAnswer,
@@ -34,7 +34,7 @@ pub(super) struct StillProcess {
     pub(super) state: u64,
     /// The names of the processes for which it waits.
     pub(super) waits_for: BTreeSet<u64>,
-    /// The waits in it, in words, and how many more there are.
+    /// The descriptions of its waits, and the number of further waits.
     pub(super) lines: Vec<String>,
     pub(super) more: usize,
 }
@@ -45,5 +45,5 @@ pub(super) struct StillAnswer {
     pub(super) frames: FrameCounts,
 }
 
-/// How many frames were said to each process and heard from it, by its name.
+/// The number of frames that were sent to each process and received from it, by its name.
 pub(super) type FrameCounts = BTreeMap<u64, (u64, u64)>;

@@ -1,22 +1,24 @@
 //! Deadlocks that several processes are in.
 //!
-//! A process is *still* when nothing in it can run, except by actions of other processes. It says
-//! so to all processes that it knows, and names those for which it waits. A process that finds all
-//! that it waits for still, and all that these wait for, asks each of them. To answer, a process
-//! looks at itself anew. The answer says how many frames had been said to and heard from each other
-//! process before that look. When all answer that their states are unchanged, and each frame that
-//! was said was heard, nobody can ever go on:
+//! A process is *still* if nothing in it can run, except by actions of other processes. It reports
+//! this to all processes that it is connected to, and names the processes that it waits for. A
+//! process checks whether all processes that it waits for are still, and all that these wait for.
+//! If so, it asks each of them for a confirmation. To answer, a process inspects itself again. Its
+//! answer contains the number of frames that it had sent to, and received from, each other process
+//! before that inspection. If every answer gives an unchanged state, and every frame that was sent
+//! was received, no process of the set can ever go on:
 //!
-//! - Between what they had said first and their answers all were still at the same time, so no
-//!   thread and no stream did anything.
-//! - A stream that a word in shared memory lets go on is not parked when it is looked at.
-//! - A frame that is on its way was said and not heard. A frame that was heard before the counts
-//!   has had its effect. Since the counts, each stream was polled, and each waiting thread has
-//!   checked whether its wait is over, because an answer has the counts of the look before.
+//! - Each process was still from its first report to its answer. So all were still at the same
+//!   time, and no thread and no stream did anything.
+//! - If a word in shared memory lets a stream go on, that stream is not parked when it is
+//!   inspected.
+//! - A frame in flight was sent and not received. A frame that was received before the counts has
+//!   had its effect. Since the counts, each stream was polled, and each waiting thread has checked
+//!   whether its wait is over, because an answer has the counts of the inspection before.
 //!
-//! A process that is not among them shares no communicator with them in which anybody waits, so it
-//! ends no wait. A process waits for all processes of a communicator, since each can end that. A
-//! deadlock of processes of which no one knows all others is not seen.
+//! A process outside the set shares no communicator with the set in which anybody waits, so it ends
+//! no wait. A process waits for all processes of a communicator, because each of them can end it. A
+//! deadlock is not detected if no process in it is connected to all the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,49 +31,52 @@ use crate::processes::listener::{self, as_bytes};
 use crate::processes::peer::Peer;
 use ascend_sync::lock_std as lock;
 
-/// How many stuck tasks a text lists.
+/// The largest number of stuck tasks that a text lists.
 const LISTED: usize = 16;
-/// The number of letters of each that a process tells others.
+/// The largest number of characters of each line that a process sends to others.
 const LONGEST: usize = 1000;
-/// The most letters of a text that another process has made.
+/// The largest number of characters of a text from another process.
 const TEXT: usize = 1 << 16;
-/// The most ends of states that are kept.
+/// The largest number of state ends that are kept.
 const KEPT: usize = 8;
-/// A process that has not answered after this is asked again: one that could go on for a moment
-/// says nothing.
+/// The time after which a process that has not answered is asked again. A process that could go on
+/// for a moment does not answer.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// This process's knowledge about stillness.
+/// The data of this process about which processes are still.
 struct Stillness {
-    /// The others that are still.
+    /// The other processes that are still, by name.
     others: BTreeMap<u64, StillProcess>,
-    /// The processes that have asked, each with its round.
+    /// The processes that have asked for a confirmation, each with its round.
     asked: BTreeMap<u64, u64>,
-    /// The round in which this process asks, when that began, and the states that it asks about.
+    /// The number of this process's current round of requests. `asks` holds the time when the round
+    /// began, and the states that it asks about.
     round: u64,
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
-    /// The ends of its states: of the last one, and of those before that it has asked or answered
-    /// in. A deadlock that others have found holds even if a thread of this process has run since:
-    /// that thread could free nobody.
+    /// The ends of this process's states, by state: of the last state, and of earlier ones in which
+    /// it has asked or answered. A deadlock that other processes have found holds even if a thread
+    /// of this process has run since then, because that thread could not end any wait.
     ends: BTreeMap<u64, StateEnd>,
 }
 
-/// Ends a state of this process in which it waits for others: makes all that is stuck give up, for
-/// the given reason.
+/// The end of a state in which this process waits for others: it makes everything that is stuck
+/// give up, for a given reason.
 struct StateEnd {
     waits_for: BTreeSet<u64>,
-    /// Whether this process has asked or answered in the state: otherwise no process can know that
-    /// it is a deadlock.
+    /// Whether this process has asked or answered in the state. If not, no process can have found
+    /// that the state is part of a deadlock.
     is_asked: bool,
-    /// Tells all of them, and returns the function that lets them give up.
+    /// Reports the reason to everything that is stuck, and returns the function that lets it give
+    /// up.
     end: EndOfWaits,
 }
 
 type EndOfWaits = Box<dyn FnOnce(String) -> Box<dyn FnOnce()> + Send>;
 
-/// Held while this process ends for a deadlock that others hear of before it has ended. One of them
-/// may leave at once; that counts as no loss before all here have been told of the deadlock.
+/// Held while this process ends its waits because of a deadlock that it reports to other processes.
+/// Such a process may end at once. Its loss is handled only when all waits of this process have the
+/// report of the deadlock.
 static ENDS: Mutex<()> = Mutex::new(());
 
 static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
@@ -83,7 +88,7 @@ static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
     ends: BTreeMap::new(),
 });
 
-/// Counts and questions, from before a look at this process.
+/// The frame counts and the requests, from before an inspection of this process.
 pub(crate) struct BeforeLook {
     own: u64,
     peers: Vec<Arc<Peer>>,
@@ -100,14 +105,14 @@ impl BeforeLook {
     }
 }
 
-/// A state of this process as others were told it.
+/// A state of this process, as it was reported to other processes.
 pub(crate) struct Told {
     pub(crate) state: u64,
-    /// The processes that were told, by name.
+    /// The processes that have got the report, by name.
     to: BTreeSet<u64>,
     said: Option<StillProcess>,
-    /// The counts from before the last look. Since then each thread that waits has checked whether
-    /// its wait is over.
+    /// The counts from before the last inspection. Since then, each thread that waits has checked
+    /// whether its wait is over.
     before: Option<BeforeLook>,
 }
 
@@ -118,9 +123,9 @@ impl Told {
         Told { state, to: BTreeSet::new(), said: None, before: None }
     }
 
-    /// A look has found that this process is still, in the state of the look before. Tells all
-    /// other processes, and answers those that had asked before. If it is a deadlock, `end` is
-    /// called with its text, now or later, and then the closure that it returns.
+    /// Handles an inspection that found this process still, in the state of the inspection before.
+    /// Reports this to all other processes, and answers those that had asked before. If there is a
+    /// deadlock, calls `end` with its text, now or later, and then the closure that `end` returns.
     pub(crate) fn note_still(
         &mut self,
         before: BeforeLook,
@@ -147,10 +152,10 @@ impl Told {
         }
     }
 
-    /// Tells all again if the state differs from the last announced one. A collective that still
-    /// misses a rank stays in its state when another rank comes, but no longer waits for that one.
-    /// On each line this is said before an answer, so the process that asked has it when the answer
-    /// comes.
+    /// Has the state reported to all processes again if it differs from the last report. A
+    /// collective that still misses a rank stays in its state when another rank comes, but no
+    /// longer waits for that rank. Each connection carries the report before an answer, so the
+    /// process that asked has the report when the answer comes.
     fn note_said(&mut self, process: &StillProcess) {
         if self.said.as_ref() != Some(process) {
             self.to.clear();
@@ -160,8 +165,9 @@ impl Told {
 }
 
 impl Stillness {
-    /// Answers, asks, and finds out whether it is a deadlock. If so, returns how this process ends
-    /// it, the states of all, and its text.
+    /// Answers the processes that have asked, asks for confirmations, and checks for a deadlock. If
+    /// there is one, returns the end of this process's state, the states of all processes, and the
+    /// text.
     fn look(
         &mut self,
         before: &BeforeLook,
@@ -201,8 +207,8 @@ impl Stillness {
         Some((self.ends.remove(&process.state)?, states, text))
     }
 
-    /// The states of all other processes for which this one waits, and for which these wait. `None`
-    /// if one of them is not still.
+    /// Returns the states of all other processes for which this one waits, and of those for which
+    /// these wait. `None` if one of them is not still.
     fn states_of_all(&self, own: u64, process: &StillProcess) -> Option<BTreeMap<u64, u64>> {
         let mut states = BTreeMap::new();
         let mut open: Vec<u64> = process.waits_for.iter().copied().collect();
@@ -216,7 +222,7 @@ impl Stillness {
         Some(states)
     }
 
-    /// Asks the processes that have not answered, in the state `own`.
+    /// Asks the processes that have not answered. `own` is the state in which this process asks.
     fn ask(&mut self, peers: &[Arc<Peer>], states: &BTreeMap<u64, u64>, own: u64) {
         let name = |peer: &Arc<Peer>| peer.home.name;
         let is_open = |name| states.contains_key(&name) && !self.answers.contains_key(&name);
@@ -228,7 +234,8 @@ impl Stillness {
         }
     }
 
-    /// Forgets the ends of states that nobody can know to be in a deadlock, and the oldest ones.
+    /// Removes the ends of states in which no process can have found a deadlock, and the oldest
+    /// ends.
     fn keep_asked(&mut self) {
         self.ends.retain(|_, end| end.is_asked);
         while self.ends.len() >= KEPT {
@@ -236,8 +243,8 @@ impl Stillness {
         }
     }
 
-    /// The process `name` has found a deadlock of these states: returns how the state of this
-    /// process, `own`, ends.
+    /// Returns the end of this process's state, if the process `name` has found a deadlock of these
+    /// states. `own` is the name of this process.
     fn end_of(&mut self, own: u64, name: u64, states: &BTreeMap<u64, u64>) -> Option<StateEnd> {
         let state = states.get(&own)?;
         let end = self.ends.get(state)?;
@@ -252,7 +259,7 @@ impl Stillness {
         states.iter().all(answers)
     }
 
-    /// Whether no frame is on its way between any two of the processes that have answered, and this
+    /// Whether no frame is in flight between any two of the processes that have answered and this
     /// one.
     fn is_all_heard(&self, own: u64, answer: &StillAnswer) -> bool {
         let all: Vec<(u64, &StillAnswer)> = self
@@ -297,8 +304,8 @@ impl Stillness {
 }
 
 impl StateEnd {
-    /// Tells the others before anything of this process ends: so they hear of the deadlock before
-    /// its consequences.
+    /// Reports the deadlock to the other processes before any wait of this process ends, so that
+    /// they learn of the deadlock before its consequences.
     fn conclude(self, peers: &[Arc<Peer>], states: BTreeMap<u64, u64>, text: String) {
         let all_are_told = lock(&ENDS);
         for peer in peers.iter().filter(|peer| states.contains_key(&peer.home.name)) {
@@ -310,7 +317,7 @@ impl StateEnd {
     }
 }
 
-/// This process is not still any more.
+/// Notes that this process is not still any more, and reports it to the others.
 pub(crate) fn note_moves() {
     let mut known = lock(&STILLNESS);
     known.asks = None;
@@ -319,8 +326,8 @@ pub(crate) fn note_moves() {
     listener::neighbours().1.iter().for_each(|peer| say(peer, StillNews::Moves));
 }
 
-/// Lists the waits that are stuck, one a line, ordered by what waits, rank by rank: so the same
-/// deadlock gives the same text. `more` counts the waits beyond the lines.
+/// Lists the waits that are stuck, one per line. The lines are sorted by what waits, then by rank,
+/// so that the same deadlock gives the same text. `more` counts the waits beyond the lines.
 pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
     fn key(line: &str) -> (Option<&str>, &str) {
         (line.split_once(": ").map(|(_, what)| what), line)
@@ -335,7 +342,7 @@ pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
 }
 
 impl StillProcess {
-    /// Keeps as many lines as a text lists.
+    /// Keeps as many lines as a text lists, and counts the rest.
     fn shortened(mut self) -> Self {
         self.more = self.more.saturating_add(self.lines.len().saturating_sub(LISTED));
         self.lines.truncate(LISTED);
@@ -350,7 +357,7 @@ fn say(peer: &Peer, news: StillNews) {
     peer.say_uncounted(&as_bytes(&News::Still(news)), Vec::new());
 }
 
-/// Handles news of a process about whether it is still.
+/// Handles news from another process about whether it is still.
 pub(super) fn hear(from: &Peer, news: StillNews) {
     let (name, mut known) = (from.home.name, lock(&STILLNESS));
     if from.gone().is_some() {
@@ -380,8 +387,8 @@ pub(super) fn hear(from: &Peer, news: StillNews) {
     }
 }
 
-/// A process is gone. If this process ends for a deadlock, all its waits are told of the deadlock
-/// first.
+/// Handles the loss of a process. If this process is ending its waits because of a deadlock, waits
+/// until all of them have the report of the deadlock.
 pub(super) fn lose(lost: &Peer) {
     drop(lock(&ENDS));
     lock(&STILLNESS).forget(lost.home.name);

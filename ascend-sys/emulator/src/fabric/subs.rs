@@ -1,12 +1,13 @@
-//! Sub-communicators: made by each of their ranks alone, without a word to the others.
+//! Sub-communicators that each of their ranks makes alone, without waiting for the others.
 //!
 //! Ranks find each other by the name and the list of ranks that they give. The parent keeps the
-//! sub-communicators that some ranks have made and others have not yet, in the order of making. A
-//! rank gets the first that it has not got. So two communicators of the same name, one made after
-//! the other was destroyed, are never mixed up, however far one rank is behind.
+//! sub-communicators that some of their ranks have made and others have not made yet, in the order
+//! of making. A rank gets the first of these that it has not made. So two communicators of the same
+//! name, of which one was made after the other was destroyed, are never mixed up, even if a rank is
+//! far behind.
 //!
-//! Nobody waits here. A rank whose request differs is noticed when it comes; the ranks that were
-//! there first learn of it in their next operation.
+//! No rank waits here. If the request of a rank differs, that rank gets an error at once. The ranks
+//! that made the sub-communicator before learn of it in their next operation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +45,7 @@ impl Subs {
 }
 
 impl Comm {
-    /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is
+    /// Makes a sub-communicator as seen from its rank `own`, whose rank in this communicator is
     /// `wish.ranks[own]`.
     pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Failure> {
         if let Some(joint) = &self.joint
@@ -76,8 +77,8 @@ impl Comm {
                 None => Ok(made),
                 Some(account) => {
                     let text = account.text.clone();
-                    // Each of the two communicators has its own numbers for the ranks: here those
-                    // of the first rank that made it.
+                    // The account has ranks of the parent. In the error of the sub-communicator,
+                    // they become ranks of it, as the first rank that made it numbers them.
                     let own = |rank| known.iter().position(|other| *other == rank);
                     let said =
                         account.said.iter().map(|(rank, said)| Some((own(*rank)?, said.clone())));
@@ -107,7 +108,8 @@ impl Comm {
 }
 
 impl Comm {
-    /// Tells the calling rank that its request differs from that of the others.
+    /// Records for the calling rank that its request differs from that of the others, and returns
+    /// the failure.
     #[cold]
     fn refuse_sub<T>(&self, account: Account) -> Result<T, Failure> {
         let text = account.text.clone();
@@ -119,7 +121,7 @@ impl Comm {
 }
 
 impl CommPart for Subs {
-    /// A rank of the parent makes no sub-communicators any more.
+    /// Handles a rank of the parent that will make no more sub-communicators.
     fn left(&self, rank: usize, why: &str) {
         let mut left = Vec::new();
         for Sub { wish, comm, made } in &*self.lock() {
@@ -137,7 +139,7 @@ impl CommPart for Subs {
 }
 
 impl Sub {
-    /// Returns how a rank's request differs from that of the ranks before it.
+    /// Returns how a rank's request differs from those of the earlier ranks.
     fn disagreement(&self, parent: &Comm, rank: usize, wish: &SubCommRequest) -> Option<Account> {
         if self.wish.ranks == wish.ranks && self.wish.buffer_megabytes == wish.buffer_megabytes {
             return None;
@@ -150,7 +152,8 @@ impl Sub {
             self.made.iter().zip(&self.wish.ranks).filter(|(made, of)| **made && **of != rank);
         made.for_each(|(_, of)| sides.says(*of, said(&self.wish)));
         sides.says(rank, said(wish));
-        // Named after its parent unless it has a name of its own.
+        // A sub-communicator without a name of its own is named after its parent, whose title is
+        // shown.
         let name = match wish.name.strip_prefix(&*parent.name) {
             Some(rest) => format!("{}{rest}", parent.title()),
             None => wish.name.clone(),

@@ -1,9 +1,9 @@
-//! The emulated network: where the devices of ranks stand, and the layers over which they reach
-//! each other.
+//! The emulated network: the places of the devices, and the layers over which they reach each
+//! other.
 //!
-//! The network is invented, and as simple as the products allow. The devices of a block stand in
-//! servers, in the order of their ids: 8 in a server of an A2 or a 950, 16 in one of an A3. A block
-//! is one superpod.
+//! The network is invented, and as simple as the products allow. The devices of a block are in
+//! servers, in the order of their ids: 8 in a server of an A2 or a 950, and 16 in a server of an
+//! A3. A block is one superpod.
 //!
 //! | product | layer 0 | layer 1 | layer 2 |
 //! |---|---|---|---|
@@ -11,9 +11,10 @@
 //! | A3 | a server: HCCS | a superpod: HCCS | all superpods: RoCE |
 //! | 950 | a server: full mesh, UB | all servers: Clos, UB and RoCE | |
 //!
-//! A communicator of an A2 or A3 has the layers that its ranks need: one server is layer 0 alone.
-//! On 950 it always has both. Two ranks are linked on a layer when one instance of it holds both,
-//! so that ranks of a server are linked on every layer. None of this affects how fast data moves.
+//! A communicator of an A2 or A3 has only the layers that its ranks need: within one server, that
+//! is layer 0. On 950 it always has both layers. Two ranks are linked on a layer if one instance of
+//! the layer contains both, so ranks of one server are linked on every layer. None of this affects
+//! how fast data moves.
 
 use super::comm::Comm;
 use super::place::DevicePlace;
@@ -72,7 +73,7 @@ const ASCEND_950: &[Layer] = &[
     layer(1, Holds::All, CommTopo::COMM_TOPO_CLOS, UB_AND_ROCE),
 ];
 
-/// The layers that a product can have.
+/// Returns the layers that a product can have.
 pub(crate) fn layers_of(product: Product) -> &'static [Layer] {
     match product {
         Product::A2 => A2,
@@ -90,7 +91,7 @@ fn instance(product: Product, holds: Holds, place: DevicePlace) -> (u32, u32) {
     }
 }
 
-/// The usual protocol between two devices of a block, on the first layer that links them.
+/// Returns the usual protocol between two devices of a block, on the first layer that links them.
 pub(crate) fn linked_by(a: &Device, b: &Device) -> Option<CommProtocol> {
     let settings = a.settings()?;
     let product = settings.product;
@@ -101,7 +102,7 @@ pub(crate) fn linked_by(a: &Device, b: &Device) -> Option<CommProtocol> {
 }
 
 impl Comm {
-    /// The layers that it has, from 0.
+    /// Returns the layers of the communicator, from layer 0.
     pub(crate) fn layers(&self) -> &'static [Layer] {
         let all = layers_of(self.product);
         if self.product == Product::Ascend950 {
@@ -122,13 +123,13 @@ impl Comm {
         instance(a) == instance(b)
     }
 
-    /// The ranks of the instance that holds `rank`.
+    /// Returns the ranks of the instance that contains `rank`.
     pub(crate) fn instance_of(&self, layer: &Layer, rank: usize) -> Vec<u32> {
         let together = |other: &u32| self.are_together(layer, rank, *other as usize);
         (0..self.ranks() as u32).filter(together).collect()
     }
 
-    /// How many ranks each instance of a layer holds, in the order of their first ranks.
+    /// Returns the number of ranks in each instance of a layer, in the order of their first ranks.
     pub(crate) fn instance_sizes(&self, layer: &Layer) -> Vec<u32> {
         let mut found: Vec<((u32, u32), u32)> = Vec::new();
         for place in &*self.places {

@@ -1,5 +1,5 @@
-//! The faults that a device was asked to have, by number. Their effects on operations and streams
-//! are not known here.
+//! The faults that were requested for a device, by number. Their effects on operations and streams
+//! are elsewhere.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -40,33 +40,34 @@ pub(crate) struct Faults(Mutex<Asked>);
 #[derive(Default)]
 struct Asked {
     faults: Vec<Fault>,
-    /// Whether its streams make no progress.
+    /// Whether the streams of the device make no progress.
     stopped: bool,
 }
 
 struct Fault {
     kind: FaultKind,
-    /// Counts from 1; 0 means the next or all of them, depending on the kind.
+    /// The number of the operation or allocation, from 1. 0 means the next one or all of them,
+    /// depending on the kind.
     number: u64,
-    /// The number of operations or allocations since the fault was asked for.
+    /// The number of operations or allocations since the fault was requested.
     seen: u64,
-    /// The fault happens once, and has happened.
+    /// Whether the fault happens only once, and has happened.
     over: bool,
 }
 
 impl Fault {
-    /// Whether it is still to come, at the operation or allocation with this number.
+    /// Whether the fault is still to happen, at the operation or allocation with this number.
     fn is_at(&self, number: u64) -> bool {
         !self.over && (self.number == 0 || self.number == number)
     }
 
-    /// Notes the next operation or allocation; returns whether the fault happens. `applies`: it
-    /// could happen to this one.
+    /// Counts the next operation or allocation, and returns whether the fault happens. `applies` is
+    /// true if the fault could happen to it.
     fn is_due(&mut self, applies: bool) -> bool {
         self.seen += 1;
         if self.kind == FaultKind::OutOfMemory {
-            // A caller that asks again, for example after it has given something back, gets the
-            // same answer.
+            // A caller that tries again, for example after it has freed something, gets the same
+            // error.
             return self.seen >= self.number;
         }
         let due = applies && self.is_at(self.seen);
@@ -76,10 +77,10 @@ impl Fault {
     }
 }
 
-/// The number of faults that were asked for in the process.
+/// The number of faults that are requested in the process.
 static ASKED_FOR: AtomicU32 = AtomicU32::new(0);
 
-/// Whether any fault was asked for.
+/// Whether any fault is requested.
 #[inline]
 pub(crate) fn are_any() -> bool {
     ASKED_FOR.load(Ordering::Relaxed) != 0
@@ -110,7 +111,8 @@ impl Faults {
         self.asked().stopped
     }
 
-    /// Returns the faults of the next operation, which can have some faults and not others.
+    /// Returns the faults that happen to the next operation. `can_have` says which faults it can
+    /// have.
     pub(super) fn due(&self, can_have: impl Fn(FaultKind) -> bool) -> Vec<FaultKind> {
         let mut asked = self.asked();
         let operations = |fault: &&mut Fault| fault.kind != FaultKind::OutOfMemory;
@@ -119,7 +121,7 @@ impl Faults {
     }
 
     /// Whether a link fails that an operation makes. The device issues `operations` operations
-    /// before that one.
+    /// before that operation.
     pub(super) fn link_fails(&self, operations: usize) -> bool {
         let mut due = false;
         let links = |fault: &&mut Fault| fault.kind == FaultKind::LinkTimeout;
@@ -158,7 +160,7 @@ pub(crate) struct WantedFault {
     pub(crate) number: u64,
 }
 
-/// Reads faults of a block of `devices` devices, as in `delay 0 by 20, stop 1 at 3`.
+/// Reads faults of a block of `devices` devices, such as `delay 0 by 20, stop 1 at 3`.
 pub(crate) fn parse(text: &str, devices: u32) -> Result<Vec<WantedFault>, String> {
     let wanted = text.split(',').map(str::trim).filter(|one| !one.is_empty());
     wanted.map(|one| parse_one(one, devices).map_err(|why| format!("\"{one}\": {why}"))).collect()
@@ -175,7 +177,7 @@ fn parse_one(text: &str, devices: u32) -> Result<WantedFault, String> {
         let word = word.unwrap_or_default();
         word.parse::<u64>().map_err(|_| format!("{what} is expected, not \"{word}\""))
     };
-    let device = number(words.next(), "the number of a device behind it")?;
+    let device = number(words.next(), "the number of a device after it")?;
     let device = u32::try_from(device).ok().filter(|device| *device < devices);
     let device = device.ok_or_else(|| format!("there are {devices} devices, from 0"))?;
     let (mut length, mut at) = (0, 0);
@@ -214,7 +216,7 @@ mod tests {
         );
         for (text, why) in [
             ("burn 1", "one of delay, stop"),
-            ("stop", "a device behind it"),
+            ("stop", "a device after it"),
             ("stop one", "not \"one\""),
             ("stop 2", "there are 2 devices"),
             ("stop 1 by 3", "\"by\" means nothing"),

@@ -7,7 +7,7 @@ use crate::stream::Stream;
 use crate::task::TaskBody;
 use std::time::{Duration, Instant};
 
-/// Makes a new stream stand still if its device does.
+/// Holds a new stream if its device has stopped.
 #[inline]
 pub(crate) fn made(stream: &'static Stream, device: &Device) {
     if are_any() && device.faults.has_stopped() {
@@ -15,15 +15,15 @@ pub(crate) fn made(stream: &'static Stream, device: &Device) {
     }
 }
 
-/// Makes a stream run a hold instead of going on.
+/// Enqueues a hold, which keeps a stream from going on.
 pub(super) fn hold(stream: &'static Stream, hold: Hold) {
     // A stream that accepts no tasks makes no progress anyway.
     let _ = stream.enqueue(hold);
 }
 
-/// A task that a stream runs instead of going on.
+/// A task that keeps a stream from going on.
 pub(crate) enum Hold {
-    /// For this long, from the time when it is at the head.
+    /// Holds for this long, from the time when the task is at the head.
     For(Duration, Option<Instant>),
     WhileStopped,
 }

@@ -1,4 +1,4 @@
-//! Questions to an exporter: a thread asks one and waits for the answer.
+//! Questions to an exporter: a thread sends one and waits for the answer.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -11,10 +11,9 @@ use super::news::{Granted, IpcNews, say};
 use crate::processes::peer::{Home, Peer};
 use ascend_sync::lock_std as lock;
 
-/// The time that an exporter has for its answer: its listening thread needs no other thread for
-/// that.
+/// The time limit for the answer of an exporter. Its listener answers without another thread.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
-/// How often a thread that waits checks whether the exporter is still there.
+/// The interval at which a waiting thread checks whether the exporter still lives.
 const LOOK: Duration = Duration::from_millis(200);
 
 struct Question {
@@ -27,18 +26,18 @@ static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
 static ANSWERED: Condvar = Condvar::new();
 
 /// The object that this process has imported from an exporter. When this is dropped, the exporter
-/// is told that the import has ended.
+/// is notified that the import has ended.
 pub(super) struct Imported {
     pub(super) peer: Arc<Peer>,
     /// The number of the export.
     pub(super) number: u64,
-    /// The number of the import: the question that was granted.
+    /// The number of the import: that of the question that was granted.
     import: u64,
     is_over: bool,
 }
 
 impl Imported {
-    /// Asks for something to import, and waits for the answer. The error says why there is none.
+    /// Requests an import, and waits for the answer. The error says why there is no import.
     pub(super) fn want(
         peer: &Arc<Peer>,
         kind: ExportKind,
@@ -49,8 +48,8 @@ impl Imported {
             own.import = ask;
             IpcNews::Wants { ask, kind, number }
         });
-        // If there is no answer in time, the import may still be granted later: then the drop ends
-        // it.
+        // If no answer comes in time, the import may still be granted later. In that case, dropping
+        // `own` ends the import.
         let (granted, file) = answer?;
         Ok((own, granted, file))
     }
@@ -59,8 +58,8 @@ impl Imported {
         IpcNews::Ends { ask, import: self.import, number: self.number }
     }
 
-    /// Ends the import, and waits until the exporter knows. The error says why the exporter does
-    /// not know.
+    /// Ends the import, and waits until the exporter has confirmed it. The error says why there is
+    /// no confirmation.
     pub(super) fn close(mut self) -> Result<(), String> {
         self.is_over = true;
         ask(&self.peer, |ask| self.end(ask)).map(drop)
@@ -76,7 +75,7 @@ impl Drop for Imported {
 }
 
 /// Asks another process, and waits for its answer, with the descriptor that came with it. The error
-/// says why there is none, or why it is no.
+/// says why there is no answer, or why the other process refuses.
 fn ask(
     peer: &Peer,
     question: impl FnOnce(u64) -> IpcNews,
@@ -112,7 +111,8 @@ fn ask(
     }
 }
 
-/// Handles the answer of a process. It is ignored if this process was not asked, or not this.
+/// Handles the answer of a process. Ignores the answer if this process has sent that process no
+/// such question.
 pub(super) fn answered(
     from: &Arc<Peer>,
     ask: u64,
@@ -130,7 +130,7 @@ pub(super) fn answered(
     wake();
 }
 
-/// Makes the waiting threads look again.
+/// Makes the waiting threads check again.
 pub(super) fn wake() {
     ANSWERED.notify_all();
 }

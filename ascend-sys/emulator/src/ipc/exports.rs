@@ -1,4 +1,4 @@
-//! The exports of this process, the processes that may import them, and those that have.
+//! The exports of this process. Each has the processes that may import it, and those that have.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::processes::listener::has_ended;
 use crate::processes::peer::{Home, Peer, random};
 use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID};
 
-/// Something that is exported.
+/// An object that this process has exported.
 pub(crate) enum ExportedThing {
     Memory {
         device: u32,
@@ -30,13 +30,13 @@ pub(crate) enum ExportedThing {
     Notify(Arc<SharedNotify>),
     Registered {
         pool: &'static MemoryPool,
-        /// The number of its allocation there.
+        /// The number of its allocation in the pool.
         allocation: u64,
         granted: Granted,
     },
-    /// The same, but no other process can have a part of it, for this reason.
+    /// Registered memory that no other process can have, for this reason.
     OfThisProcess(String),
-    /// Memory apart from its addresses.
+    /// Physical memory, independent of the addresses at which it is mapped.
     Physical {
         device: u32,
         granted: Granted,
@@ -45,19 +45,20 @@ pub(crate) enum ExportedThing {
 
 struct Export {
     thing: ExportedThing,
-    /// The processes that may import it; `None`: all processes.
+    /// The processes that may import it; `None` means all processes.
     permitted: Option<BTreeSet<i32>>,
     importers: Vec<Importer>,
-    /// Its creator has destroyed it, or its device has ended. It stays as long as it has importers.
+    /// Whether its creator has destroyed it, or its device has ended. The export stays as long as
+    /// it has importers.
     has_ended: bool,
-    /// A reset device does not reuse the memory before this is dropped.
+    /// A reset device does not reuse the memory before this value is dropped.
     hold: Arc<()>,
 }
 
 struct Importer {
     peer: Arc<Peer>,
     import: u64,
-    /// The index among the processes of an event.
+    /// The index of the importer among the processes of an event.
     index: usize,
 }
 
@@ -76,7 +77,8 @@ impl Export {
         }
     }
 
-    /// Grants an import, or says why not. Returns the words too, if there are some.
+    /// Grants an import, or returns why not. With the grant, returns the file of the object's
+    /// words, if it has words.
     fn grant(
         &mut self,
         to: &Arc<Peer>,
@@ -98,7 +100,8 @@ impl Export {
         };
         let granted = match &self.thing {
             ExportedThing::Memory { device, allocation, granted } => {
-                // A reset may have come between the lookup of the exporter and its export.
+                // The device may have been reset between the lookup of the allocation and its
+                // export.
                 let (bytes, memory) = (granted.memory(), &machine::device_slot(*device).memory);
                 let is_still = |it: Range<usize>| memory.is_still(*allocation, it.start, it.len());
                 bytes.map_or(Ok(()), is_still)?;
@@ -116,13 +119,13 @@ impl Export {
                 self.written_by_others();
                 (granted.clone(), None)
             }
-            // No other process can have a part of it.
+            // No other process can have this memory.
             ExportedThing::OfThisProcess(why) => {
                 return Ok((Granted::OfItsProcess(why.clone()), None));
             }
             ExportedThing::Event(_) if index >= PROCESSES => {
                 return Err(format!(
-                    "{} processes have the event, which is the most",
+                    "{} processes have imported the event; more are not possible",
                     PROCESSES - 1
                 ));
             }
@@ -150,15 +153,15 @@ impl Export {
         }
     }
 
-    /// From now on another process can write the memory.
+    /// Notes that another process can write the memory from now on.
     fn written_by_others(&self) {
         if let Some(memory) = self.memory() {
             check::written_by_others(memory.start);
         }
     }
 
-    /// Returns an index among the processes of an event that no other process has, or had when it
-    /// ended.
+    /// Returns an index among the processes of an event that no process has, or had when it ended.
+    /// Returns [`PROCESSES`] if there is none.
     fn free_index(&self, event: &SharedEvent) -> usize {
         let is_free = |index: &usize| {
             !event.has_lost(*index) && self.importers.iter().all(|known| known.index != *index)
@@ -172,7 +175,7 @@ impl Export {
         }
     }
 
-    /// The processes that have imported it and live.
+    /// Returns the processes that have imported it and still live.
     fn living_importers(&self) -> Vec<u32> {
         let living = self.importers.iter().filter(|one| !has_ended(&one.peer));
         let all: BTreeSet<u32> = living.map(|one| one.peer.home.process).collect();
@@ -180,7 +183,7 @@ impl Export {
     }
 }
 
-/// Exports something, from a process with this address. `permitted`: whether only
+/// Exports an object, from the process with the address `home`. If `permitted` is true, only
 /// [permitted](permit) processes may import it.
 pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> ExportKey {
     let permitted = permitted.then(BTreeSet::new);
@@ -196,12 +199,12 @@ pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> Expor
     }
 }
 
-/// Permits processes to import something. Returns an error when nothing is exported under this
+/// Permits processes to import an object. Returns an error if nothing is exported under this
 /// number.
 pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
     match EXPORTS.lock().get_mut(&number).filter(|export| !export.has_ended) {
         Some(export) => {
-            // If all may import it, a list changes nothing.
+            // If all processes may import it, a list changes nothing.
             if let Some(permitted) = &mut export.permitted {
                 permitted.extend(processes);
             }
@@ -211,7 +214,7 @@ pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
     }
 }
 
-/// Ends an export of memory. Returns an error when some process still has it.
+/// Ends an export of memory. Returns an error if a process still has the memory.
 pub(crate) fn close_memory(number: u64) -> Result<(), Failure> {
     let mut exports = EXPORTS.lock();
     let Some(export) = exports.get(&number).filter(|export| !export.has_ended) else {
@@ -265,8 +268,8 @@ pub(crate) fn end_of_allocation(
     Ok(())
 }
 
-/// Ends the exports of devices. Tells their importers, which answer when nothing of theirs reaches
-/// the memory.
+/// Ends the exports of devices, and notifies their importers. An importer answers when none of its
+/// operations reaches the memory any more.
 pub(crate) fn end_on(devices: &Range<u32>) {
     if EXPORTS.is_empty() {
         return;
@@ -288,18 +291,18 @@ pub(crate) fn end_on(devices: &Range<u32>) {
     exports.retain(|_, export| !(export.has_ended && export.importers.is_empty()));
 }
 
-/// Returns the memory of a device that importers may still reach, and all that is registered on
-/// endpoints.
+/// Returns the memory of a device that importers may still reach, and all registered memory that
+/// importers may still reach.
 pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     held(|thing| match thing {
         ExportedThing::Memory { device: its, .. } => *its == device,
-        // The addresses of registered memory tell its device.
+        // The addresses of registered memory show its device.
         thing => matches!(thing, ExportedThing::Registered { .. }),
     })
 }
 
-/// Returns the registered memory that importers may still reach. A free does not wait for them: the
-/// bytes are not reused before they have let go.
+/// Returns the registered memory that importers may still reach. A free does not wait for the
+/// importers. Instead, the bytes are not reused before the importers have released them.
 pub(crate) fn held_registered() -> Vec<HeldRange> {
     held(|thing| matches!(thing, ExportedThing::Registered { .. }))
 }
@@ -316,8 +319,8 @@ fn held(which: impl Fn(&ExportedThing) -> bool) -> Vec<HeldRange> {
     held.filter_map(range).collect()
 }
 
-/// Ends the registration of memory. Tells its importers, which answer when nothing of theirs
-/// reaches it.
+/// Ends the registration of memory, and notifies its importers. An importer answers when none of
+/// its operations reaches the memory any more.
 pub(crate) fn withdraw(number: u64) {
     let mut exports = EXPORTS.lock();
     let Some(export) = exports.get_mut(&number) else { return };
@@ -335,8 +338,8 @@ pub(crate) fn hold_of(number: u64) -> Weak<()> {
     EXPORTS.lock().get(&number).map_or_else(Weak::new, |export| Arc::downgrade(&export.hold))
 }
 
-/// The creator of an object has destroyed it. The object stays as long as a process has imported
-/// it.
+/// Ends the export of an object that its creator has destroyed. The export stays as long as a
+/// process has imported the object.
 pub(crate) fn end(number: u64) {
     let mut exports = EXPORTS.lock();
     if let Some(export) = exports.get_mut(&number) {
@@ -348,19 +351,20 @@ pub(crate) fn end(number: u64) {
 }
 
 impl SharedEvent {
-    /// The key by which other processes import it.
+    /// Returns the key by which other processes import the event, and exports the event first if it
+    /// is not exported.
     pub(crate) fn export(self: &Arc<Self>, home: Home) -> Result<ExportKey, Failure> {
         if self.is_imported() {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "the event is one of another process, which alone exports it"
+                "the event belongs to another process, which alone exports it"
             );
         }
         let new = || export(home, ExportedThing::Event(Arc::clone(self)), false);
         Ok(*self.key.get_or_init(new))
     }
 
-    /// The handle of this process is destroyed.
+    /// Ends this process's side of the event, whose handle is destroyed.
     pub(crate) fn close(&self) {
         if !self.is_imported() {
             self.set_closed();
@@ -371,7 +375,7 @@ impl SharedEvent {
     }
 }
 
-/// Handles the request of a process to import something.
+/// Handles the request of a process to import an object.
 pub(super) fn want(from: &Arc<Peer>, ask: u64, kind: ExportKind, number: u64) {
     let mut exports = EXPORTS.lock();
     let granted = match exports.get_mut(&number) {
@@ -386,7 +390,7 @@ pub(super) fn want(from: &Arc<Peer>, ask: u64, kind: ExportKind, number: u64) {
     say(from, IpcNews::Answer { ask, answer }, file);
 }
 
-/// Handles that a process ends an import.
+/// Handles the request of a process to end an import.
 pub(super) fn end_import(from: &Arc<Peer>, ask: u64, import: u64, number: u64) {
     leave(|known, importer| {
         known == number && importer.import == import && importer.peer.home == from.home
@@ -424,7 +428,7 @@ fn leave(goes: impl Fn(u64, &Importer) -> bool) {
     });
 }
 
-/// This process's bell was rung: importers of its events may want to wake one another.
+/// Handles a ring of this process's bell: importers of its events may need to wake one another.
 pub(super) fn relay() {
     if !EXPORTS.is_empty() {
         let events: Vec<Arc<SharedEvent>> = EXPORTS

@@ -1,4 +1,4 @@
-//! Events and notifies of other processes.
+//! Events and notifies that are imported from other processes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use ascend_sys::ACL_ERROR_RT_IPC_ERROR;
 pub(crate) fn import_event(peer: &Arc<Peer>, key: &ExportKey) -> Result<Arc<SharedEvent>, Failure> {
     import(peer, key, |granted, file, creator| match granted {
         Granted::Event { index } => SharedEvent::import(file, index, creator),
-        _ => Err(io::Error::other("it has answered something else")),
+        _ => Err(io::Error::other("it has sent an unexpected answer")),
     })
 }
 
@@ -26,11 +26,11 @@ pub(crate) fn import_notify(
 ) -> Result<Arc<SharedNotify>, Failure> {
     import(peer, key, |granted, file, creator| match granted {
         Granted::Notify => SharedNotify::import(file, creator),
-        _ => Err(io::Error::other("it has answered something else")),
+        _ => Err(io::Error::other("it has sent an unexpected answer")),
     })
 }
 
-/// Asks for something, and makes this process's side of it.
+/// Requests an import, and makes this process's side of the object.
 fn import<T>(
     peer: &Arc<Peer>,
     key: &ExportKey,
@@ -40,7 +40,7 @@ fn import<T>(
         .map_err(|why| Failure::new(ACL_ERROR_RT_IPC_ERROR, why))?;
     let made = match file {
         Some(file) => make(granted, file, imported),
-        None => Err(io::Error::other("it has sent no words")),
+        None => Err(io::Error::other("it has sent no shared memory")),
     };
     made.map_err(|e| {
         Failure::new(ACL_ERROR_RT_IPC_ERROR, format!("process {}: {e}", key.home.process))

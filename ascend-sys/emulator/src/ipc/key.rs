@@ -6,11 +6,11 @@ use crate::message::{Failure, fail};
 use crate::processes::peer::Home;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
-/// Characters of a key; with the NUL behind them they are the 65 bytes that CANN asks for.
+/// The number of characters of a key. With a NUL, they are the 65 bytes that CANN requires.
 pub(crate) const KEY: usize = 64;
-/// The version of the text, in its fourth place.
+/// The version of the text, which is its fourth character.
 const VERSION: char = '1';
-/// How many bits the number of an export has.
+/// The number of bits of an export's number.
 const NUMBER_BITS: u32 = 48;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(crate) enum ExportKind {
     Notify,
     /// Memory that is registered on an endpoint.
     Registered,
-    /// Memory apart from its addresses.
+    /// Physical memory, independent of the addresses at which it is mapped.
     Physical,
 }
 
@@ -49,13 +49,13 @@ impl ExportKind {
     }
 }
 
-/// See the [module](self).
+/// The key of an export; see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportKey {
     pub(crate) kind: ExportKind,
     /// The process that has exported it.
     pub(crate) home: Home,
-    /// The number of the export there. Nobody can guess it.
+    /// The number of the export in that process. Nobody can guess it.
     pub(crate) number: u64,
 }
 
@@ -82,7 +82,7 @@ impl ExportKey {
                 wanted = wanted.name()
             )
         };
-        let Ok(text) = std::str::from_utf8(text) else { return wrong("it is no text") };
+        let Ok(text) = std::str::from_utf8(text) else { return wrong("it is not text") };
         let mut head = text.chars();
         if [head.next(), head.next()] != [Some('a'), Some('e')] {
             return wrong("keys of this emulator begin with \"ae\"");
@@ -92,7 +92,7 @@ impl ExportKey {
             return wrong("another version of the emulator has made it");
         }
         let (Some(said), Some(sum)) = (text.get(..KEY - 8), text.get(KEY - 8..)) else {
-            return wrong(&format!("{} characters belong to one, these are {}", KEY, text.len()));
+            return wrong(&format!("a key has {} characters, this text has {}", KEY, text.len()));
         };
         if u32::from_str_radix(sum, 16).ok() != Some(check(said.as_bytes())) || text.len() != KEY {
             return wrong("it was damaged on its way");

@@ -1,8 +1,8 @@
 //! Memory of a device, exported to other processes and imported from them.
 //!
-//! Imported memory is an allocation of the same card in this process, under addresses of this
-//! process's range of device memory: copies, operators and errors know it as they know any other.
-//! It ends by its key.
+//! Imported memory is an allocation of the same card in this process, at addresses of this
+//! process's range of device memory. Copies, operators and errors treat it like any other
+//! allocation. An import ends by its key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use ascend_sys::{
     ACL_ERROR_RT_IPC_ERROR, ACL_ERROR_RT_PARAM_INVALID,
 };
 
-/// Memory of another process.
+/// Memory that this process has imported.
 struct ImportedMemory {
     imported: Imported,
     memory: ForeignMemory,
@@ -36,11 +36,11 @@ struct ImportedMemory {
     user: u32,
 }
 
-/// The imports, by exporter and number; `None` while one is on its way.
+/// The imports, by exporter and number; `None` while an import is being made.
 static IMPORTS: CountedTable<(Home, u64), Option<ImportedMemory>> = CountedTable::new();
 
-/// Exports `size` bytes at an address. `permitted`: whether processes have to be permitted to
-/// import them.
+/// Exports `size` bytes at an address. If `permitted` is true, only processes that were permitted
+/// may import them.
 pub(crate) fn export_memory(
     home: Home,
     address: usize,
@@ -72,8 +72,8 @@ pub(crate) fn export_memory(
     if !address.is_multiple_of(PAGE) || end - start < PAGE {
         return fail!(
             ACL_ERROR_RT_ADDR_UNALIGNED,
-            "devPtr is {address:#x}, in an allocation of {} bytes: what is exported begins with a page of {PAGE} bytes, as \
-             allocations of at least that do",
+            "devPtr is {address:#x}, in an allocation of {} bytes: exported memory must begin at a \
+             page of {PAGE} bytes, as every allocation of at least a page does",
             end - start
         );
     }
@@ -86,7 +86,8 @@ pub(crate) fn export_memory(
     Ok(export(home, thing, permitted))
 }
 
-/// Imports memory, for a device of the calling thread.
+/// Imports memory, for a device of the calling thread. Returns its address, and the device of this
+/// process that has its card.
 pub(crate) fn import_memory(
     peer: &Arc<Peer>,
     key: &ExportKey,
@@ -98,7 +99,7 @@ pub(crate) fn import_memory(
         if imports.contains_key(&name) {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "this process has imported it already; aclrtIpcMemClose with the key ends that"
+                "this process has imported it already; end that import with aclrtIpcMemClose"
             );
         }
         imports.insert(name, None);
@@ -114,7 +115,7 @@ pub(crate) fn import_memory(
     drop(imports);
     if found.is_ok() && !is_wanted {
         withdrawn(peer, key.number);
-        return fail!(ACL_ERROR_RT_IPC_ERROR, "the exporter has withdrawn it meanwhile");
+        return fail!(ACL_ERROR_RT_IPC_ERROR, "the exporter withdrew the memory meanwhile");
     }
     found
 }
@@ -129,12 +130,12 @@ fn bring(
     let (imported, granted, _) =
         Imported::want(peer, ExportKind::Memory, key.number).map_err(failed)?;
     let Granted::Memory { card, start, bytes } = granted else {
-        return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has answered something else");
+        return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} sent an unexpected answer");
     };
     let device =
         card_of(user, card).map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))?;
     if bytes == 0 || !start.is_multiple_of(PAGE) {
-        return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has answered no memory");
+        return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has sent an invalid range");
     }
     let file = peer.file(start, bytes).map_err(|e| failed(format!("process {process}: {e}")))?;
     let place = ForeignPlace::Device(device);
@@ -143,13 +144,13 @@ fn bring(
     Ok(ImportedMemory { imported, memory, device, user: user.id })
 }
 
-/// Ends an import of this process; `None` when there is none by this key. Waits for the exporter to
-/// know.
+/// Ends an import of this process, and waits until the exporter has confirmed the end. Returns
+/// `None` if there is no import by this key.
 pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
     let found = {
         let mut imports = IMPORTS.lock();
         let name = (key.home, key.number);
-        // An import that is on its way stays there.
+        // An import that is still being made stays in the table.
         imports.get(&name)?.as_ref()?;
         let found = imports.remove(&name).flatten();
         found?
@@ -158,22 +159,22 @@ pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
     let peer = Arc::clone(&imported.peer);
     match imported.close() {
         Ok(()) => Some(Ok(())),
-        // The exporter is gone: it need not know any more.
+        // The exporter is gone, so it need not be notified.
         Err(_) if peer.gone().is_some() => Some(Ok(())),
-        Err(why) => Some(fail!(ACL_ERROR_RT_IPC_ERROR, "closed here, but {why}")),
+        Err(why) => Some(fail!(ACL_ERROR_RT_IPC_ERROR, "the import is closed here, but {why}")),
     }
 }
 
 impl ImportedMemory {
-    /// Ends the import: nothing reaches it any more. The caller tells the exporter with the
-    /// returned value.
+    /// Ends the import: nothing reaches the memory any more. The caller notifies the exporter with
+    /// the returned value.
     fn end(self, by: &'static str) -> Imported {
         self.memory.end(by);
         self.imported
     }
 }
 
-/// The exporter says that memory has ended.
+/// Handles the report of an exporter that memory has ended.
 pub(super) fn withdrawn(from: &Arc<Peer>, number: u64) {
     let mut imports = IMPORTS.lock();
     let found = imports.remove(&(from.home, number)).flatten();
@@ -183,7 +184,8 @@ pub(super) fn withdrawn(from: &Arc<Peer>, number: u64) {
     }
 }
 
-/// Tells the exporter of the end when nothing queued here reaches the memory. Then it reuses it.
+/// Notifies the exporter of the end when nothing that is queued here reaches the memory. Then the
+/// exporter reuses the memory.
 pub(super) fn let_go(imported: Imported) {
     let (mut until, mut imported) = (unfinished_on(0..u32::MAX), Some(imported));
     later::until_done(move || {
@@ -223,15 +225,15 @@ fn with_import<T>(address: usize, found: impl FnOnce(&ImportedMemory) -> T) -> O
     all.find(|import| import.memory.addresses().contains(&address)).map(found)
 }
 
-/// Whether it lies in memory of another card than the one that has imported it.
+/// Whether an address is in memory that was imported from another card.
 #[inline]
 pub(crate) fn is_across(address: usize) -> bool {
     with_import(address, |import| import.device.id != import.user) == Some(true)
 }
 
-/// Refuses copies that are not possible with memory that was imported from another card. `to` and
-/// `from` are the two ends with their places. `is_between_devices`: the kind of the copy says from
-/// device to device. `at_once`: it is done at once, in no stream.
+/// Returns an error for a copy that is not possible with memory of another card. `to` and `from`
+/// are the two ends with their places. `is_between_devices` is true if the kind of the copy is
+/// device to device. `at_once` is true if the copy is done at once, in no stream.
 pub(crate) fn may_copy(
     to: (usize, MemoryPlace),
     from: (usize, MemoryPlace),

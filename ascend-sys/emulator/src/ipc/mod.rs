@@ -4,20 +4,20 @@
 //!
 //! - The *exporter* has made the object. It gives out a [key](key): a text with the address of the
 //!   exporter, and the number of the export there.
-//! - An *importer* brings the key. It goes to the exporter, [asks](ask) for the object, and the
-//!   exporter [decides](exports) by the number that the system gives the process of the importer.
+//! - An *importer* brings the key. It connects to the exporter and [asks](ask) for the object. The
+//!   exporter [decides](exports) by the process id of the importer, as the system reports it.
 //!
 //! # Rules
 //!
 //! 1. Memory stays where it is: the importer maps the pages, under addresses of its own
 //!    ([`memory`]).
 //! 2. The state of an event or a notify is words in a memory file of its own, each changed by one
-//!    atomic step ([`shared_event`], [`shared_notify`]). So a process sees at once what another one
-//!    has recorded, however late it hears that it was woken.
+//!    atomic step ([`shared_event`], [`shared_notify`]). So a process sees at once what another
+//!    process has recorded, even if it is woken late.
 //! 3. An import ends with an answer of the exporter, so that the exporter may free the memory as
 //!    soon as the importer's call has returned.
-//! 4. Objects of an exporter that has ended stay mapped. Memory can still be used; events and
-//!    notifies are errors that name the process.
+//! 4. Objects of an exporter that has ended stay mapped. Its memory can still be used. Calls that
+//!    use its events and notifies return errors that name the process.
 
 pub(crate) mod ask;
 pub(crate) mod exports;
@@ -38,7 +38,7 @@ use crate::processes::line::Frame;
 use crate::processes::peer::Peer;
 use crate::virtual_memory;
 
-/// A process says something that is none of the fabric's news.
+/// Handles a frame that is not news of the fabric.
 pub(crate) fn hear(from: &Arc<Peer>, frame: Frame) {
     let Ok(news::IpcFrame::Ipc(news)) = serde_json::from_slice(&frame.bytes) else { return };
     match news {
@@ -55,14 +55,14 @@ pub(crate) fn hear(from: &Arc<Peer>, frame: Frame) {
     }
 }
 
-/// A process is gone.
+/// Handles the loss of a process.
 pub(crate) fn lose(lost: &Arc<Peer>) {
     exports::lose(lost);
     ask::wake();
     waiters::wake_all();
 }
 
-/// Something may have changed in words that this process shares.
+/// Handles a ring of the bell: words that this process shares may have changed.
 pub(crate) fn rung() {
     exports::relay();
     waiters::wake_all();

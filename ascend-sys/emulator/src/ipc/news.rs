@@ -1,4 +1,4 @@
-//! The news between processes about their exports. The receiver checks everything.
+//! The news that processes exchange about their exports. The receiver checks all of it.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -19,13 +19,14 @@ pub(super) enum IpcFrame {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum IpcNews {
-    /// A process wants to import something. Its import has the number of the question from now on.
+    /// A process requests an import. If it is granted, the import has the number of the request.
     Wants { ask: u64, kind: ExportKind, number: u64 },
     /// The importer ends an import.
     Ends { ask: u64, import: u64, number: u64 },
-    /// The answer to a question; with the words, if there are some, as a descriptor.
+    /// The answer to a request. If the object has shared words, their file comes with the answer,
+    /// as a descriptor.
     Answer { ask: u64, answer: Result<Granted, String> },
-    /// The exporter has ended the memory.
+    /// The exporter has withdrawn the memory.
     Withdrawn { number: u64 },
 }
 
@@ -36,11 +37,11 @@ pub(crate) enum Granted {
     Memory { card: u32, start: usize, bytes: usize },
     /// Memory that is registered on an endpoint.
     Registered(RegisteredRange),
-    /// Registered memory of which no other process can have a part, for this reason.
+    /// Registered memory that no other process can have, for this reason.
     OfItsProcess(String),
     /// The words of an event, and the index of the importer among its processes.
     Event { index: usize },
-    /// Words of a notify.
+    /// The words of a notify.
     Notify,
     /// An import has ended.
     Ended,
@@ -49,19 +50,20 @@ pub(crate) enum Granted {
 /// Memory that is registered on an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RegisteredRange {
-    /// Whether it is pinned host memory, else memory of the endpoint's card.
+    /// Whether it is pinned host memory. Otherwise it is memory of the endpoint's card.
     pub(crate) on_host: bool,
     pub(crate) card: u32,
-    /// Where it lies in the file of the exporter's memory.
+    /// Its offset in the file of the exporter's memory, in bytes.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    /// The protocol of the endpoint, and the start of its device's memory in that file.
+    /// The protocol of the endpoint. `device_start` is the offset of its device's memory in that
+    /// file.
     pub(crate) protocol: i32,
     pub(crate) device_start: usize,
 }
 
 impl Granted {
-    /// Returns the addresses in the exporter.
+    /// Returns the addresses of the memory in the exporter; `None` if the object is not memory.
     pub(super) fn memory(&self) -> Option<Range<usize>> {
         let windows = window::reserved()?;
         let (first, bytes) = match *self {

@@ -1,5 +1,5 @@
-//! Physical memory of another process, which has exported it: pages that can be shown at addresses
-//! of this one. `virtual_memory` manages them here.
+//! Physical memory that another process has exported: pages that can be mapped at addresses of this
+//! process. `virtual_memory` manages them here.
 
 use super::ask::Imported;
 use super::key::{ExportKey, ExportKind};
@@ -12,46 +12,46 @@ use ascend_sys::ACL_ERROR_RT_IPC_ERROR;
 use std::io;
 use std::sync::Arc;
 
-/// See the [module](self). When it is dropped, the exporter is told as soon as nothing that is
-/// queued reaches the memory.
+/// Physical memory of another process; see the [module](self). When it is dropped, the exporter is
+/// notified as soon as nothing that is queued reaches the memory.
 pub(crate) struct ImportedPhysical {
     imported: Option<Imported>,
     peer: Arc<Peer>,
     number: u64,
-    /// The number of its device, in the block of that.
+    /// The number of its device in that device's block.
     pub(crate) card: u32,
     start: usize,
     pub(crate) bytes: usize,
 }
 
 impl ImportedPhysical {
-    /// Asks the process that has exported it.
+    /// Requests the memory from the process that has exported it.
     pub(crate) fn want(peer: &Arc<Peer>, key: &ExportKey) -> Result<Self, Failure> {
         let process = key.home.process;
         let (imported, granted, _) = Imported::want(peer, ExportKind::Physical, key.number)
             .map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))?;
         let Granted::Memory { card, start, bytes } = granted else {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has answered something else");
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} sent an unexpected answer");
         };
         let is_whole = |number: usize| number.is_multiple_of(HUGE_PAGE);
         if bytes == 0 || !is_whole(start) || !is_whole(bytes) || peer.file(start, bytes).is_err() {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has answered no memory");
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has sent an invalid range");
         }
         let (imported, peer) = (Some(imported), Arc::clone(peer));
         Ok(Self { imported, peer, number: key.number, card, start, bytes })
     }
 
-    /// Shows it in the place of an equally long range of data of this process, which nobody uses.
+    /// Maps it in place of an equally long range of data of this process, which must not be in use.
     pub(crate) fn show(&self, data: usize) -> io::Result<()> {
         window::show(data, self.bytes, self.peer.file(self.start, self.bytes)?, self.start)
     }
 
-    /// The process that has exported it.
+    /// Returns the process that has exported it.
     pub(crate) fn process(&self) -> u32 {
         self.peer.home.process
     }
 
-    /// Whether it is the export of a process under a number.
+    /// Whether it is the export `number` of the process `home`.
     pub(crate) fn is(&self, home: &Home, number: u64) -> bool {
         self.peer.home == *home && self.number == number
     }

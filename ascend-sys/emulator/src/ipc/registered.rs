@@ -1,8 +1,8 @@
 //! The imports of memory that is registered on an endpoint of another process.
 //!
-//! The memory stays mapped until the importer takes it back or the exporter withdraws it, and until
-//! nothing that is queued here reaches it. Then the exporter is told, and only then it reuses the
-//! memory.
+//! The memory stays mapped until the importer ends the import or the exporter withdraws the memory,
+//! and until nothing that is queued here reaches the memory. Then the exporter is notified, and
+//! only then does it reuse the memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -19,18 +19,18 @@ use crate::progress::are_complete;
 use crate::stream::unfinished_on;
 use ascend_sync::lock_std as lock;
 
-/// See the [module](self).
+/// An import of registered memory; see the [module](self).
 pub(crate) struct RegisteredImport {
     imported: Imported,
     memory: ForeignMemory,
     pub(crate) range: RegisteredRange,
-    /// The exporter has withdrawn it.
+    /// Whether the exporter has withdrawn the memory.
     is_withdrawn: Arc<AtomicBool>,
 }
 
 /// The reason why there is no import.
 pub(crate) enum NotImported {
-    /// Only the exporter can have such memory, for this reason.
+    /// No other process can have this memory, for this reason.
     OfItsProcess(String),
     /// The exporter has refused it, or not answered.
     Refused(String),
@@ -38,17 +38,17 @@ pub(crate) enum NotImported {
     Failed(String),
 }
 
-/// Imports that live or are on their way, by their exports.
+/// The imports that live or are being made, by their exports.
 static LIVE: Mutex<Vec<(Home, u64, Weak<AtomicBool>)>> = Mutex::new(Vec::new());
 
-/// The function that hears that an export was withdrawn.
+/// The function that is called when an export was withdrawn.
 static HEARS: OnceLock<fn(Home, u64)> = OnceLock::new();
 
 const ENTRY: &str = "HcommMemImport";
 
 impl RegisteredImport {
-    /// Imports memory that another process has exported, for an endpoint of a device. `hears`, the
-    /// same function in all calls, is told when it is withdrawn.
+    /// Imports memory that another process has exported, for an endpoint of a device. `hears` is
+    /// called when the memory is withdrawn. It must be the same function in all calls.
     pub(crate) fn new(
         peer: &Arc<Peer>,
         number: u64,
@@ -68,13 +68,13 @@ impl RegisteredImport {
         let range = match granted {
             Granted::Registered(range) => range,
             Granted::OfItsProcess(why) => return Err(OfItsProcess(why)),
-            _ => return Err(Failed(format!("process {process} has answered something else"))),
+            _ => return Err(Failed(format!("process {process} sent an unexpected answer"))),
         };
         let RegisteredRange { on_host, card, start, bytes, .. } = range;
         let of_page = start % PAGE;
         let (first, all) = (start - of_page, bytes.checked_add(of_page));
         let Some(all) = all.filter(|_| bytes > 0) else {
-            return Err(Failed(format!("process {process} has answered no memory")));
+            return Err(Failed(format!("process {process} has sent an invalid range")));
         };
         let (place, file) = if on_host {
             (ForeignPlace::Host, peer.host_file(first, all))
@@ -87,18 +87,18 @@ impl RegisteredImport {
         Ok(Self { imported, memory, range, is_withdrawn })
     }
 
-    /// The address in this process.
+    /// Returns the address of the memory in this process.
     pub(crate) fn address(&self) -> usize {
         self.memory.addresses().start + self.range.start % PAGE
     }
 
-    /// Whether the exporter has withdrawn it.
+    /// Whether the exporter has withdrawn the memory.
     pub(crate) fn is_withdrawn(&self) -> bool {
         self.is_withdrawn.load(Ordering::Acquire)
     }
 
-    /// Ends the import: no new call finds it. `are_over`: whether the calls are over that have
-    /// found it before.
+    /// Ends the import: no new call finds it. `are_over` returns whether the calls that found it
+    /// before are over.
     pub(crate) fn end(self, by: &'static str, are_over: impl Fn() -> bool + Send + 'static) {
         let Self { imported, memory, .. } = self;
         let (mut memory, mut imported) = (Some(memory), Some(imported));
@@ -107,7 +107,7 @@ impl RegisteredImport {
             if until.is_none() && !are_over() {
                 return false;
             }
-            // Its name goes first: operations that are queued later do not find it.
+            // The memory is removed first, so that operations that are queued later do not find it.
             if let Some(memory) = memory.take() {
                 memory.end(by);
             }
@@ -120,7 +120,7 @@ impl RegisteredImport {
     }
 }
 
-/// The exporter says that memory is registered no more.
+/// Handles the report of an exporter that memory is no longer registered.
 pub(super) fn withdrawn(from: &Arc<Peer>, number: u64) {
     let mut is_any = false;
     for (home, known, flag) in lock(&LIVE).iter() {

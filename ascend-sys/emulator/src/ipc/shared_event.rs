@@ -2,25 +2,25 @@
 //!
 //! # Words
 //!
-//! - `latest`: the newest record, as the process that made it (0: the creator) and a number that
-//!   counts the records of all processes. One step sets both.
-//! - `done`: the record number `n` is over when place `n` modulo [`RECORDS`] holds `n` or more. A
-//!   record takes its number only when the one that had the place before is over.
-//! - `gone`: by process, the number of a process that has ended. The creator sets it.
-//! - `awaited`: a waiter sleeps until a record is over.
-//! - `relay`: asks the creator to wake all importers, since they do not know one another.
+//! - `latest`: the newest record. It holds the process that made the record (0: the creator), and a
+//!   number that counts the records of all processes. One step sets both.
+//! - `done`: record number `n` is over if entry `n` modulo [`RECORDS`] holds `n` or more. A record
+//!   takes its number only when the record that had the entry before is over.
+//! - `gone`: for each process that has ended, its process id. The creator sets it.
+//! - `awaited`: set if a waiter sleeps until a record is over.
+//! - `relay`: set to make the creator wake all importers, because they cannot wake one another.
 //!
 //! # Rules
 //!
 //! 1. A record takes its number in the call, and is over when its stream has come to it. So a wait
-//!    in any process that is called later waits for it.
-//! 2. A waiter registers, sets `awaited`, then looks at `done`. The process that ends a record
-//!    stores `done`, then takes `awaited`. So at least one of the two sees the other.
-//! 3. A wait for a record of a process that has ended before is an error, and so is any wait that
-//!    is not over when the creator has ended.
+//!    that is called later, in any process, waits for it.
+//! 2. A waiter registers, sets `awaited`, then checks `done`. The process that ends a record stores
+//!    `done`, then takes `awaited`. So at least one of the two sees the other.
+//! 3. If a process ends before its record is over, a wait for that record is an error. So is any
+//!    wait that is not over when the creator ends.
 //!
-//! No word is trusted, since another process may have set it: the index by which a process is
-//! looked up is cut to the table.
+//! No word is trusted, because another process may have set it. An index of a process is taken
+//! modulo the size of the table.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,11 +46,11 @@ use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_IPC_ERROR, ACL_ERROR_RT_NO_EVENT_RESOURCE,
 };
 
-/// The number of records that can be under way at once.
+/// The largest number of records in flight.
 const RECORDS: usize = 64;
-/// The number of processes that can have one event, with its creator.
+/// The largest number of processes that can have one event, with its creator.
 pub(super) const PROCESSES: usize = 64;
-/// The bit of `latest` where the process begins.
+/// The lowest bit of the process in `latest`.
 const PROCESS_AT: u32 = 48;
 
 pub(super) struct EventWords {
@@ -59,7 +59,7 @@ pub(super) struct EventWords {
     gone: [AtomicU32; PROCESSES],
     awaited: AtomicU32,
     relay: AtomicU32,
-    /// The creator has destroyed it.
+    /// 1 if the creator has destroyed the event.
     closed: AtomicU32,
 }
 
@@ -98,17 +98,17 @@ impl SharedRecord {
     }
 }
 
-/// One process's side of the event.
+/// One process's side of an event.
 pub(crate) struct SharedEvent {
     words: ObjectWords<EventWords>,
-    /// The index of this process.
+    /// The index of this process among those of the event.
     index: usize,
-    /// The import from the creator; `None`: this process is the creator.
+    /// The import from the creator; `None` in the creator.
     imported: Option<Imported>,
-    /// In the creator: the processes that have imported it.
+    /// The processes that have imported the event; only in the creator.
     importers: Mutex<Vec<Arc<Peer>>>,
     pub(super) waiters: Arc<Waiters>,
-    /// In the creator: the key, once it has exported the event.
+    /// The key, once the creator has exported the event.
     pub(super) key: OnceLock<ExportKey>,
     /// The newest record of this process, and its mark.
     own: Mutex<Option<(SharedRecord, Mark)>>,
@@ -140,17 +140,17 @@ impl SharedEvent {
         self.imported.is_some()
     }
 
-    /// The process that has created it; `None`: this one.
+    /// Returns the process that created it; `None` if this process did.
     fn creator(&self) -> Option<&Peer> {
         self.imported.as_ref().map(|imported| &*imported.peer)
     }
 
-    /// Returns an error if nothing more can be done with it.
+    /// Returns an error if its creator has ended or has destroyed it.
     fn check(&self) -> Result<(), Failure> {
         let Some(creator) = self.creator() else { return Ok(()) };
         let process = creator.home.process;
         if let Some(why) = creator.gone() {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}, which has created the event");
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}; it created the event");
         }
         if self.words.get().closed.load(Ordering::Acquire) != 0 {
             return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has destroyed the event");
@@ -158,7 +158,7 @@ impl SharedEvent {
         Ok(())
     }
 
-    /// Takes the number of a new record; the task ends it, in any case.
+    /// Takes the number of a new record. The returned task ends the record in any case.
     fn begin_record(self: &Arc<Self>) -> Result<RecordShared, Failure> {
         self.check()?;
         let words = self.words.get();
@@ -199,7 +199,7 @@ impl SharedEvent {
         Ok(())
     }
 
-    /// Waits on the calling thread until the newest record is over.
+    /// Waits on the calling thread until the newest record is over, for at most `limit`.
     pub(crate) fn synchronise(&self, limit: Option<Duration>) -> Result<(), Failure> {
         let (is_over, result) = match self.latest()? {
             SharedWait::Nothing => (true, Ok(())),
@@ -241,7 +241,8 @@ impl SharedEvent {
         self.words.get().done[number as usize % RECORDS].load(Ordering::Acquire) >= number
     }
 
-    /// Whether a record is over, or never will be.
+    /// Returns the outcome of a record: success if it is over, an error if it never will be. `None`
+    /// if it may still end.
     fn look(&self, record: SharedRecord) -> Option<Result<(), Failure>> {
         if self.is_done(record.number) {
             return Some(Ok(()));
@@ -255,10 +256,10 @@ impl SharedEvent {
         }
         let creator = self.creator()?;
         let why = creator.gone()?;
-        Some(fail!(ACL_ERROR_RT_IPC_ERROR, "{why}, which has created the event"))
+        Some(fail!(ACL_ERROR_RT_IPC_ERROR, "{why}; it created the event"))
     }
 
-    /// A record is over.
+    /// Ends a record, and wakes its waiters.
     fn finish(&self, record: SharedRecord) {
         let words = self.words.get();
         words.done[record.number as usize % RECORDS].fetch_max(record.number, Ordering::SeqCst);
@@ -279,7 +280,8 @@ impl SharedEvent {
         }
     }
 
-    /// In the creator, when its bell was rung: wakes the importers, if one of them asks for that.
+    /// Wakes the importers if one of them requests it. Called in the creator when its bell was
+    /// rung.
     pub(super) fn relay(&self) {
         if self.words.get().relay.swap(0, Ordering::AcqRel) != 0 {
             self.wake_all();
@@ -290,7 +292,7 @@ impl SharedEvent {
         *lock(&self.importers) = importers;
     }
 
-    /// In the creator: an importer has ended.
+    /// Notes that an importer has ended. Called in the creator.
     pub(super) fn lose(&self, index: usize, process: u32) {
         if let Some(gone) = self.words.get().gone.get(index) {
             gone.store(process.max(1), Ordering::Release);
@@ -298,13 +300,14 @@ impl SharedEvent {
         }
     }
 
-    /// In the creator: whether a process that had this place has ended.
+    /// Whether a process with this index has ended. Called in the creator.
     pub(super) fn has_lost(&self, index: usize) -> bool {
         let gone = self.words.get().gone.get(index);
         gone.is_some_and(|gone| gone.load(Ordering::Acquire) != 0)
     }
 
-    /// In the creator, which has destroyed it: nothing new can be done with the event.
+    /// Marks the event as destroyed, so that nothing new can be done with it. Called in the
+    /// creator.
     pub(super) fn set_closed(&self) {
         self.words.get().closed.store(1, Ordering::Release);
     }
@@ -319,7 +322,7 @@ pub(crate) enum SharedWait {
     Elsewhere(SharedRecord),
 }
 
-/// Ends a record when its stream comes to it, or gives up.
+/// The task that ends a record when its stream comes to it, or when the task is dropped.
 struct RecordShared {
     event: Arc<SharedEvent>,
     record: SharedRecord,
@@ -342,7 +345,7 @@ impl TaskBody<Stream> for RecordShared {
     }
 }
 
-/// Later work of a stream waits for a record of another process.
+/// The task by which later work of a stream waits for a record of another process.
 pub(crate) struct WaitShared {
     pub(crate) event: Arc<SharedEvent>,
     pub(crate) record: SharedRecord,
@@ -373,7 +376,7 @@ impl TaskBody<Stream> for WaitShared {
     }
 }
 
-/// A thread waits for a record of another process.
+/// The wait of a thread for a record of another process.
 struct SharedRecordGoal<'a> {
     event: &'a SharedEvent,
     record: SharedRecord,

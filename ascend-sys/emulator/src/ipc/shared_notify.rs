@@ -1,9 +1,9 @@
 //! Notifies that other processes record.
 //!
-//! The creator waits, importers record. An importer sets a word, then rings the doorbell of the
-//! creator, whose thread wakes the streams that wait. The bit of the notify is set when that word
-//! or the word of its own process is set. A wait takes both, so that two records without a wait
-//! between them are one.
+//! The creator waits, and importers record. An importer sets a word, then rings the doorbell of the
+//! creator, whose listener wakes the streams that wait. The notify is set if that word or the word
+//! of the creator itself is set. A wait takes both words, so that two records without a wait
+//! between them count as one.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,9 +19,9 @@ use crate::stream::Stream;
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_IPC_ERROR};
 
 struct NotifyWords {
-    /// An importer has recorded it.
+    /// 1 if an importer has recorded it.
     set: AtomicU32,
-    /// The creator has destroyed it.
+    /// 1 if the creator has destroyed it.
     closed: AtomicU32,
 }
 
@@ -34,10 +34,10 @@ impl NotifyWords {
     }
 }
 
-/// One process's side of the notify.
+/// One process's side of a notify.
 pub(crate) struct SharedNotify {
     words: ObjectWords<NotifyWords>,
-    /// The import from the creator; `None`: this process is the creator.
+    /// The import from the creator; `None` in the creator.
     imported: Option<Imported>,
     waiters: Arc<Waiters>,
 }
@@ -58,16 +58,16 @@ impl SharedNotify {
         self.words.file()
     }
 
-    /// The process that has created it; `None`: this one.
+    /// Returns the process that created it; `None` if this process did.
     pub(crate) fn creator(&self) -> Option<u32> {
         self.imported.as_ref().map(|imported| imported.peer.home.process)
     }
 
-    /// Records it, in a process that has imported it.
+    /// Records it. Called in a process that has imported it.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let Some(Imported { peer: creator, .. }) = &self.imported else { return Ok(()) };
         if let Some(why) = creator.gone() {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}, which has created the notify");
+            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}; it created the notify");
         }
         let words = self.words.get();
         if words.closed.load(Ordering::Acquire) != 0 {
@@ -87,17 +87,17 @@ impl SharedNotify {
         self.words.get().set.load(Ordering::SeqCst) != 0
     }
 
-    /// Takes the record of an importer. True if there was one.
+    /// Takes the record of an importer. Returns true if there was one.
     pub(crate) fn take(&self) -> bool {
         self.words.get().set.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// A stream wants to be woken when an importer records it.
+    /// Registers a stream that must be woken when an importer records it.
     pub(crate) fn add_waiter(&self, stream: &'static Stream) {
         self.waiters.add_stream(stream);
     }
 
-    /// In the creator: nobody records it any more.
+    /// Marks it as destroyed, so that importers cannot record it any more. Called in the creator.
     pub(crate) fn close(&self) {
         self.words.get().closed.store(1, Ordering::Release);
     }

@@ -1,8 +1,8 @@
 //! Threads and streams of this process that wait for words which other processes change.
 //!
-//! A waiter registers here, then looks at the words once more. A process that changes them rings
-//! the [doorbell](crate::processes::peer::Doorbell) of this process afterwards, whose thread wakes
-//! all that are registered. So at least one of the two sees the other.
+//! A waiter registers here, then checks the words once more. Another process first changes the
+//! words, then rings the [doorbell](crate::processes::peer::Doorbell) of this process, whose
+//! listener wakes all waiters that are registered. So at least one of the two sees the other.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -17,7 +17,7 @@ pub(crate) struct Waiters {
     streams: SleepingStreams,
 }
 
-/// The lists of all objects.
+/// The waiters of all objects.
 static LISTS: Mutex<Vec<Weak<Waiters>>> = Mutex::new(Vec::new());
 
 impl Waiters {
@@ -48,7 +48,7 @@ impl Waiters {
     }
 }
 
-/// Wakes all.
+/// Wakes the waiters of all objects.
 pub(super) fn wake_all() {
     let lists: Vec<Arc<Waiters>> = lock(&LISTS).iter().filter_map(Weak::upgrade).collect();
     lists.iter().for_each(|list| list.wake());

@@ -1,4 +1,4 @@
-//! The words of one object, in a memory file of its own.
+//! The shared words of one object, in a memory file of its own.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,13 +12,13 @@ pub(super) struct ObjectWords<T> {
 }
 
 impl<T: SharedWords> ObjectWords<T> {
-    /// Makes new words; `zero` makes the value that they begin with.
+    /// Makes new words. `zero` makes the value that they begin with.
     pub(super) fn new(zero: fn() -> T) -> io::Result<Self> {
         let bytes = Ground::measure(|ground| ground.place(1, |_| zero()));
         Self::within(SharedMemory::new(bytes)?, zero)
     }
 
-    /// The words in the file of another process.
+    /// Maps the words in the file of another process.
     pub(super) fn of(file: OwnedFd, zero: fn() -> T) -> io::Result<Self> {
         let bytes = Ground::measure(|ground| ground.place(1, |_| zero()));
         Self::within(SharedMemory::map(file, 0, bytes)?, zero)
@@ -38,7 +38,7 @@ impl<T: SharedWords> ObjectWords<T> {
         &self.words[0]
     }
 
-    /// The file, for another process.
+    /// Returns the file of the words, for another process.
     pub(super) fn file(&self) -> io::Result<Arc<OwnedFd>> {
         self.memory.file().try_clone().map(Arc::new)
     }

@@ -1,4 +1,5 @@
-//! A device: its memory, and what belongs to it besides. Its block takes and gives it back.
+//! A device: its memory, and the other data that belongs to it. Devices are taken and released in
+//! blocks.
 
 use super::primary::PrimaryContext;
 use crate::check;
@@ -26,13 +27,13 @@ pub(crate) struct Settings {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
-    /// For communicators that set no other size.
+    /// The buffer size, in MB, of communicators that set no other size.
     pub(crate) buffer_megabytes: u32,
-    /// For communicators that leave it open.
+    /// The expansion mode of communicators that do not set it.
     pub(crate) expansion: u32,
     /// Whether the devices are [watched](crate::check) for races.
     pub(crate) checked: bool,
-    /// The seed of the order of units, cores and servers of kernels; 0: the order is that of the
+    /// The seed of the order of units, cores and servers of kernels; 0 means the order of the
     /// program.
     pub(crate) kernel_seed: u64,
     /// The unit or server that is as late as possible in kernels.
@@ -63,7 +64,7 @@ impl Device {
         self.settings().map_or(Product::A3, |settings| settings.product)
     }
 
-    /// The number of its block, if it is in use.
+    /// Returns the number of its block, if the device is in use.
     pub(crate) fn block(&self) -> Option<u32> {
         self.settings().map(|settings| settings.block)
     }
@@ -72,14 +73,14 @@ impl Device {
         lock(&self.peers)
     }
 
-    /// Ends the settings of a program for the device that last until its last reset.
+    /// Ends the settings that a program has made for the device and that last until its last reset.
     pub(crate) fn end_settings(&self) {
         self.peers().clear();
         self.core_limits.clear();
         self.size_limits.clear();
     }
 
-    /// Takes `size` bytes, of which `charged` count against the limit, for the function `by`.
+    /// Allocates `size` bytes, of which `charged` count against the limit, for the function `by`.
     pub(crate) fn allocate(
         &self,
         size: usize,
@@ -91,8 +92,8 @@ impl Device {
         Ok(address)
     }
 
-    /// Ends one allocation. Its bytes are reused when the points that `unfinished` lists, for the
-    /// devices that reach it, are complete.
+    /// Ends one allocation. Its bytes are reused when all points are complete that `unfinished`
+    /// returns for the devices that reach the bytes.
     pub(crate) fn free(
         &self,
         address: usize,
@@ -102,7 +103,8 @@ impl Device {
         self.free_held(address, by, unfinished, &[])
     }
 
-    /// The same where other processes may still reach some of the bytes.
+    /// Does the same as [`free`](Self::free), when other processes may still reach the bytes
+    /// `held`.
     pub(crate) fn free_held(
         &self,
         address: usize,
@@ -125,7 +127,7 @@ impl Device {
         self.memory.free_all(by, || unfinished(self.reach()), held);
     }
 
-    /// Ends the allocation with this number, if that has not happened before.
+    /// Ends the allocation with this number, unless it has ended before.
     pub(crate) fn free_numbered(
         &self,
         (address, number): (usize, u64),
@@ -138,7 +140,7 @@ impl Device {
         self.memory.free_numbered((address, number), by, || unfinished(self.reach()));
     }
 
-    /// Memory is reached by the devices of its own block only.
+    /// Returns the ids of the devices that reach the memory: those of its own block.
     pub(crate) fn reach(&self) -> Range<u32> {
         self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count)
     }

@@ -1,8 +1,8 @@
-//! Memory of other processes, as memory of a device of this one (the same card, under addresses of
-//! its own) or as pinned host memory.
+//! Memory of other processes, as memory of this one. It becomes memory of a device that is the same
+//! card, at addresses of this process, or it becomes pinned host memory.
 //!
 //! The addresses are taken from the ranges of that device or of pinned host memory. So any code
-//! that looks at a pointer finds its device and its data, as for any other pointer.
+//! that classifies a pointer finds its device and its data, as for any other pointer.
 
 use std::os::fd::BorrowedFd;
 
@@ -20,17 +20,17 @@ use ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the device that is the same card as the device with this number of another process, for
-/// a device that the calling thread uses.
+/// Returns the device of this process that is the same card as the device `card` of another
+/// process. `user` is a device that the calling thread uses.
 pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, String> {
     match user.settings() {
         Some(block) if card < block.count => Ok(device_slot(block.first + card)),
-        Some(block) => Err(format!("it lies on card {card}, and this program has {}", block.count)),
+        Some(block) => Err(format!("it is on card {card}; this program has {} cards", block.count)),
         None => Err("the device of the calling thread is gone".into()),
     }
 }
 
-/// The number of these memories, so that nobody looks for one where there is none.
+/// The number of these memories. If there are none, callers need not search for one.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The kind of memory that memory of another process becomes here.
@@ -51,7 +51,7 @@ pub(crate) struct ForeignMemory {
 }
 
 impl ForeignPlace {
-    /// The pool that knows it.
+    /// Returns the pool that contains it.
     fn pool(self) -> &'static MemoryPool {
         match self {
             Self::Device(device) => &device.memory,
@@ -59,7 +59,7 @@ impl ForeignPlace {
         }
     }
 
-    /// Takes addresses; `None` where none are left.
+    /// Takes addresses. Returns `None` if none are left.
     fn take_addresses(self, bytes: usize, by: &'static str) -> Result<Option<usize>, Failure> {
         Ok(match self {
             Self::Device(_) => blocks()?.ranges.take_addresses(bytes, by),
@@ -67,7 +67,7 @@ impl ForeignPlace {
         })
     }
 
-    /// Gives addresses back.
+    /// Releases addresses.
     fn free_addresses(self, start: usize, by: &'static str) {
         match self {
             Self::Device(_) => {
@@ -79,7 +79,7 @@ impl ForeignPlace {
         }
     }
 
-    /// Returns the unit of its addresses: they are multiples of it.
+    /// Returns the unit of its addresses in bytes: they are multiples of it.
     fn unit(self) -> usize {
         match self {
             Self::Device(_) => GRANULE,
@@ -87,7 +87,7 @@ impl ForeignPlace {
         }
     }
 
-    /// Where the data of an address is.
+    /// Returns the address of the data of an address.
     fn data_of(self, address: usize) -> usize {
         match self {
             Self::Device(_) => window::reserved().map_or(0, |windows| windows.data_of(address)),
@@ -97,8 +97,8 @@ impl ForeignPlace {
 }
 
 impl ForeignMemory {
-    /// Makes `bytes` of the file, from a page on, an allocation that `entry` has made. The
-    /// allocation ends with the value.
+    /// Makes `bytes` bytes of the file an allocation. They begin at the offset `start`, with a
+    /// page. `entry` is the call that makes the allocation, which ends with the value.
     pub(crate) fn new(
         place: ForeignPlace,
         (file, start): (BorrowedFd<'_>, usize),
@@ -106,7 +106,7 @@ impl ForeignMemory {
         process: u32,
         entry: &'static str,
     ) -> Result<Self, Failure> {
-        // This may free addresses.
+        // This call may free addresses.
         later::look();
         let span = bytes.checked_next_multiple_of(place.unit()).unwrap_or(usize::MAX);
         let taken = place.take_addresses(span, entry)?.map(|at| at..at + span);
@@ -135,15 +135,15 @@ impl ForeignMemory {
         &self.addresses
     }
 
-    /// Ends it.
+    /// Ends the memory. `by` is the call that ends it, for messages.
     pub(crate) fn end(mut self, by: &'static str) {
         self.ended_by = by;
     }
 }
 
 impl Drop for ForeignMemory {
-    /// Lets nothing new reach it. Work that is queued now may still reach it, so its addresses are
-    /// given back afterwards.
+    /// Makes it unreachable for new work. Work that is queued now may still reach it, so its
+    /// addresses are released only afterwards.
     fn drop(&mut self) {
         let (place, addresses) = (self.place, self.addresses.clone());
         place.pool().release(addresses.start, self.ended_by);
@@ -152,8 +152,8 @@ impl Drop for ForeignMemory {
         let mut until = unfinished_on(0..u32::MAX);
         later::until_done(move || {
             let is_done = are_complete(&mut until);
-            // Addresses that still show another process are not used again. The device that they
-            // belonged to stays known, so that an error can say what was there.
+            // Addresses that still show memory of another process are not used again. The addresses
+            // stay assigned to their device, so that an error can say what was there.
             if is_done && window::hide(place.data_of(addresses.start), addresses.len()).is_ok() {
                 place.free_addresses(addresses.start, "its end");
             }
@@ -162,8 +162,8 @@ impl Drop for ForeignMemory {
     }
 }
 
-/// Whether an address lies outside of the addresses that other processes know of its device: in
-/// memory of another process, or in mapped memory.
+/// Whether an address is not among the addresses of its device that other processes can map: it is
+/// in memory of another process, or in mapped memory.
 #[inline]
 pub(crate) fn is_outside(address: usize) -> bool {
     let is_mapped = || match place_of(address) {
@@ -173,7 +173,7 @@ pub(crate) fn is_outside(address: usize) -> bool {
     is_foreign(address) || is_any_mapped() && is_mapped()
 }
 
-/// Whether an address lies in memory of another process.
+/// Whether an address is in memory of another process.
 #[inline]
 pub(crate) fn is_foreign(address: usize) -> bool {
     (LIVE.load(Ordering::Relaxed) != 0 || is_any_mapped())

@@ -1,18 +1,19 @@
 //! The primary context of a device: how often it was set, and how the last reset ends it.
 //!
-//! A reset waits for the work of the context, and ends everything on the device, without the lock:
-//! both may take long. Other threads may set the device meanwhile.
+//! A reset waits for the work of the context, and ends everything on the device. It holds no lock
+//! meanwhile, because both may take long. Other threads may set the device in that time.
 //!
 //! 1. Every set begins a *round*. A reset that counts down to zero notes the round, waits, and
-//!    takes the context only if the round is still the same. So nothing ends that was set up again.
-//!    Of several resets that wait, the one of the latest round ends the device: it has waited for
-//!    the work of all.
+//!    takes the context only if the round is still the same. So a reset ends nothing that was set
+//!    up again. If several resets wait, the one of the latest round ends the device, because it has
+//!    waited for the work of all.
 //! 2. The thread that takes the context marks the device as *ending*, in the same step, until
-//!    everything on it has ended. A set waits for that, so that what its thread sets up does not
-//!    end too.
-//! 3. A thread that ends a device waits for no end: it calls callbacks of the program, which may
-//!    set a device. A thread on the default device (of `aclInit`) does not wait either. It may be
-//!    anywhere, also where an end waits for it; when its context has ended, it gets another one.
+//!    everything on it has ended. A set waits for that end, so that the things that its thread sets
+//!    up do not end too.
+//! 3. A thread that ends a device does not wait for an end, because it calls callbacks of the
+//!    program, which may set a device. A thread on the default device (of `aclInit`) does not wait
+//!    either, because an end may wait for that thread. When its context has ended, the thread gets
+//!    another one.
 
 use ascend_sync::lock_std as lock;
 use std::cell::Cell;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 /// device, so the set gives up.
 pub(crate) const LONGEST_END: Duration = Duration::from_secs(300);
 
-/// See the [module](self).
+/// The primary context of a device; see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct PrimaryContext {
     state: Mutex<Primary>,
@@ -34,17 +35,17 @@ pub(crate) struct PrimaryContext {
 
 #[derive(Debug, Default)]
 pub(crate) struct Primary {
-    /// The handle of the context; 0: there is none.
+    /// The handle of the context; 0 if there is none.
     pub(crate) context: u64,
-    /// How many resets are due.
+    /// The number of resets that are due.
     count: u64,
     round: u64,
-    /// How many threads end the device.
+    /// The number of threads that end the device.
     ends: u32,
 }
 
 impl Primary {
-    /// Counts a set, which one reset takes back.
+    /// Counts a set, which one reset undoes.
     pub(crate) fn count_set(&mut self) {
         self.count += 1;
         self.round += 1;
@@ -65,20 +66,20 @@ impl Primary {
 pub(crate) enum Reset {
     /// More resets are due.
     Counted,
-    /// The reset was the last one: it waits for the work of this context, and then asks for [the
-    /// end](PrimaryContext::end_of) of this round.
+    /// The reset was the last one. It waits for the work of this context, and then calls
+    /// [`end_of`](PrimaryContext::end_of) with this round.
     Last { context: u64, round: u64 },
     /// The reset ends the device at once.
     Ends(DeviceEnd),
 }
 
 impl PrimaryContext {
-    /// The context as it is, also while the device ends.
+    /// Locks the context as it is, even while the device ends.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Primary> {
         lock(&self.state)
     }
 
-    /// Returns the context when no thread ends the device: rules 2 and 3. `None` after
+    /// Locks the context when no thread ends the device (rules 2 and 3). Returns `None` after
     /// [`LONGEST_END`].
     pub(crate) fn lock_settled(&self) -> Option<MutexGuard<'_, Primary>> {
         let primary = self.lock();
@@ -105,7 +106,8 @@ impl PrimaryContext {
         Some(primary)
     }
 
-    /// Counts a reset of `device`, or with `force` all that are due. `None` if none is.
+    /// Counts a reset of `device`, or, with `force`, all that are due. Returns `None` if none is
+    /// due.
     pub(crate) fn count_reset(&'static self, device: u32, force: bool) -> Option<Reset> {
         let mut primary = self.lock();
         if primary.count == 0 {
@@ -120,12 +122,13 @@ impl PrimaryContext {
         Some(if count == 0 { Reset::Last { context, round } } else { Reset::Counted })
     }
 
-    /// Whether this is still the round.
+    /// Whether the context is still in this round.
     pub(crate) fn is_in(&self, round: u64) -> bool {
         self.lock().round == round
     }
 
-    /// Returns the end of `device`, unless it was set again, or has ended, since this round.
+    /// Returns the end of `device`, unless the device was set again, or has ended, since this
+    /// round.
     pub(crate) fn end_of(&'static self, device: u32, round: u64) -> Option<DeviceEnd> {
         let mut primary = self.lock();
         if primary.round != round {
@@ -137,11 +140,11 @@ impl PrimaryContext {
 }
 
 thread_local! {
-    /// How many ends the calling thread is in.
+    /// The number of ends that the calling thread is in.
     static ENDS_HERE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The calling thread ends some devices, until this is dropped.
+/// An end of some devices by the calling thread. It lasts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct DeviceEnd {
     devices: Range<u32>,
@@ -150,7 +153,7 @@ pub(crate) struct DeviceEnd {
 }
 
 impl DeviceEnd {
-    /// The end of a block that was withdrawn, with the contexts of its devices.
+    /// Begins the end of a block that was withdrawn, with the contexts of its devices.
     pub(crate) fn of(devices: Range<u32>, contexts: Vec<&'static PrimaryContext>) -> DeviceEnd {
         contexts.iter().for_each(|context| context.lock().begin_end());
         DeviceEnd::begun(devices, contexts)
@@ -165,7 +168,7 @@ impl DeviceEnd {
         &self.devices
     }
 
-    /// Forgets contexts that callbacks have made in the middle of the end.
+    /// Clears contexts that callbacks have made during the end.
     pub(crate) fn forget_contexts(&self) {
         self.contexts.iter().for_each(|context| context.lock().clear());
     }

@@ -1,26 +1,27 @@
-//! The addresses of device memory and the ids of devices that belong to no block.
+//! The addresses of device memory, and the ids of devices, that belong to no block.
 //!
-//! The ranges of a block *rest* when it is gone. So a pointer or an id that a program still has is
-//! an error as long as possible, and not a part of another block. Resting ranges are used again,
-//! the oldest first, when there are no others, when the process has many shares of the addresses
-//! already, or when more blocks rest than a limit says.
+//! The ranges of a block *rest* when the block is gone. So a pointer or an id that a program still
+//! has stays an error as long as possible, and does not become a part of another block. Resting
+//! ranges are used again, the oldest first, in three cases: there are no others, the process
+//! already has many shares of the addresses, or more than [`MOST_RESTING`] blocks rest.
 
 use super::shares::Shares;
 use crate::memory::pool::MemoryPool;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The most blocks that rest, so that a process does not use up all of its addresses.
+/// The largest number of blocks that rest. Without it, a process could use up all of its addresses.
 const MOST_RESTING: usize = 64;
-/// Ids are dealt in units of the pool's alignment, so that blocks never share one.
+/// The unit in which ids are taken, which is the alignment of the pool. So no two blocks share a
+/// unit.
 const UNIT: u32 = 64;
 
 pub(super) struct BlockRanges {
-    /// The addresses of the shares that the process has, in granules.
+    /// The addresses of the shares that the process has.
     addresses: MemoryPool,
     shares: Shares,
     ids: MemoryPool,
-    /// The first address and the first id of blocks that are gone, the oldest first.
+    /// The first address and the first id of each block that is gone, the oldest block first.
     resting: VecDeque<(usize, u32)>,
 }
 
@@ -39,8 +40,8 @@ impl BlockRanges {
         }
     }
 
-    /// Takes addresses. It uses resting ones only where there are no others, or where the process
-    /// has many shares already.
+    /// Takes addresses. Uses resting addresses only if there are no others, or if the process
+    /// already has many shares.
     pub(super) fn take_addresses(&mut self, bytes: usize, by: &'static str) -> Option<usize> {
         loop {
             if let Ok(start) = self.addresses.allocate(bytes, 0, by) {
@@ -55,7 +56,8 @@ impl BlockRanges {
             match self.shares.claim(bytes) {
                 Some(more) => self.addresses.extend(more),
                 None if self.reuse_oldest().is_some() => {}
-                // One share alone may continue another one that is partly free.
+                // A single share may follow another one that is partly free, and suffice together
+                // with it.
                 None => {
                     let more = self.shares.borrow(bytes).or_else(|| self.shares.borrow(1));
                     self.addresses.extend(more?);
@@ -68,7 +70,7 @@ impl BlockRanges {
         let _ = self.addresses.free(start, by, Vec::new);
     }
 
-    /// Takes ids in the same way.
+    /// Takes ids. Uses resting ids only if there are no others.
     pub(super) fn take_ids(&mut self, count: u32, by: &'static str) -> Option<u32> {
         let count = count.next_multiple_of(UNIT) as usize;
         loop {
@@ -83,7 +85,7 @@ impl BlockRanges {
         let _ = self.ids.free(first as usize, by, Vec::new);
     }
 
-    /// Takes back the addresses and the ids of a block that is gone.
+    /// Makes the addresses and the ids of a block rest, because the block is gone.
     pub(super) fn rest(&mut self, address: usize, first: u32) {
         self.resting.push_back((address, first));
         if self.resting.len() > MOST_RESTING {
@@ -91,7 +93,7 @@ impl BlockRanges {
         }
     }
 
-    /// `None` when nothing rests.
+    /// Ends the rest of the oldest ranges. Returns `None` if nothing rests.
     fn reuse_oldest(&mut self) -> Option<()> {
         let (address, first) = self.resting.pop_front()?;
         self.free_addresses(address, "ascendExtBlockDestroy");

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Ids below this belong to the default block.
 pub(super) const DEFAULT_IDS: u32 = 64;
 
-/// A request for a block: its properties.
+/// The properties of a block that is requested.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockRequest {
     pub(crate) count: u32,
@@ -20,13 +20,13 @@ pub(crate) struct BlockRequest {
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
     pub(crate) buffer_megabytes: u32,
-    /// `hcclOpExpansionMode` of communicators that leave it open.
+    /// The `hcclOpExpansionMode` of communicators that do not set it.
     pub(crate) expansion: u32,
     /// The memory of each device, in bytes; 0 for that of the product.
     pub(crate) memory: u64,
-    /// Whether it is watched for races.
+    /// Whether the devices are watched for races.
     pub(crate) checked: bool,
-    /// The seed of the order of units, cores and servers of kernels; 0: the order is that of the
+    /// The seed of the order of units, cores and servers of kernels; 0 means the order of the
     /// program.
     pub(crate) kernel_seed: u64,
     /// The unit or server that is as late as possible in kernels.
@@ -43,25 +43,27 @@ pub(super) fn faults_from_environment(
     asked::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
 }
 
-/// Returns a variable of the environment. Bytes that are no UTF-8 become the replacement character,
-/// which no setting accepts, so that they are an error as any other wrong value is.
+/// Returns a variable of the environment. Bytes that are not UTF-8 become the replacement
+/// character. No setting accepts that character, so such a value is an error like any other wrong
+/// value.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// The seed of kernels, also for blocks that name none: so any test can be run under seeds.
+/// The variable with the seed of kernels. It also applies to blocks that set no seed, so that any
+/// test can be run under seeds.
 const KERNEL_SEED: &str = "ASCEND_EMULATOR_KERNEL_SEED";
 
-/// Returns the seed of kernels for blocks that name none.
+/// Returns the seed of kernels for blocks that set none.
 pub(crate) fn kernel_seed_from_environment() -> Result<u64, Failure> {
     number(KERNEL_SEED, variable(KERNEL_SEED), 0..=u64::MAX, 0)
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// The variable that names the late participant of kernels, for blocks that name none.
+/// The variable that names the late participant of kernels, for blocks that set none.
 const KERNEL_LATE: &str = "ASCEND_EMULATOR_KERNEL_LATE";
 
-/// Returns the late participant in kernels of blocks that name none.
+/// Returns the late participant in kernels of blocks that set none.
 pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
     late(KERNEL_LATE, variable(KERNEL_LATE))
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
@@ -73,7 +75,7 @@ pub(crate) fn late(name: &str, text: Option<String>) -> Result<Option<Late>, Str
     late.map_err(|why: String| format!("{name}={why}"))
 }
 
-/// The number that a variable has, if it is set.
+/// Returns the number that a variable has, or `unset` if the variable is not set.
 fn number(
     name: &str,
     text: Option<String>,
@@ -125,8 +127,8 @@ pub(super) fn request_from_environment(
 }
 
 impl BlockRequest {
-    /// Applies the variables of HCCL to the devices that C programs see. Wrong variables change
-    /// nothing; the error names one.
+    /// Applies the variables of HCCL to the devices that C programs see. If a variable is wrong,
+    /// changes nothing and returns an error that names it.
     pub(super) fn read_hccl_variables(
         &mut self,
         variable: impl Fn(&str) -> Option<String>,
@@ -149,8 +151,8 @@ impl BlockRequest {
     }
 }
 
-/// Returns the `hcclOpExpansionMode` that a value of `HCCL_OP_EXPANSION_MODE` stands for. A2 and A3
-/// treat any other word as none, Ascend 950 refuses it.
+/// Returns the `hcclOpExpansionMode` for a value of `HCCL_OP_EXPANSION_MODE`. A2 and A3 treat any
+/// other word as if the variable were not set; Ascend 950 refuses it.
 fn expansion_by_name(product: Product, name: &str) -> Result<u32, String> {
     const HOST: u32 = 1;
     const AI_CPU: u32 = 2;
@@ -160,8 +162,8 @@ fn expansion_by_name(product: Product, name: &str) -> Result<u32, String> {
     let known: &[(&str, u32)] = match product {
         Product::A2 => &[("HOST", HOST), ("HOST_TS", HOST), ("AI_CPU", AI_CPU), ("AIV", AIV)],
         Product::A3 => &[("AI_CPU", AI_CPU), ("AICPU_CacheDisable", AI_CPU), ("AIV", AIV)],
-        // The library has one number for the AI CPU and one for its task scheduler; nothing that
-        // it answers tells them apart.
+        // CANN has one number for the AI CPU and one for its task scheduler. No answer of CANN
+        // depends on the difference.
         Product::Ascend950 => &[
             ("AI_CPU", AI_CPU),
             ("AICPU_TS", AI_CPU),

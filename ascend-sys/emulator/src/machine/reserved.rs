@@ -16,7 +16,7 @@ pub(crate) fn reserve(
     bytes: usize,
     by: &'static str,
 ) -> Result<Range<usize>, Failure> {
-    // This may free addresses.
+    // This call may free addresses.
     later::look();
     let span = bytes.checked_next_multiple_of(GRANULE);
     let taken = match span {
@@ -26,15 +26,15 @@ pub(crate) fn reserve(
     let Some(addresses) = taken else {
         return fail!(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "no address space is left for {bytes} bytes; release what is reserved and not used"
+            "no address space is left for {bytes} bytes; release reserved ranges that are not used"
         );
     };
     assign(&addresses, device);
     Ok(addresses)
 }
 
-/// Gives addresses back when nothing that is queued now can touch them any more. The device that
-/// they belonged to stays known, so that an error can say what was there.
+/// Releases addresses when nothing that is queued now can touch them any more. They stay assigned
+/// to their device, so that an error can say what was there.
 pub(crate) fn release(addresses: Range<usize>) {
     let mut until = unfinished_on(0..u32::MAX);
     later::until_done(move || {

@@ -1,23 +1,23 @@
 //! The parts of the device address range from which this process takes addresses.
 //!
-//! The range begins at the same address in every process, wherever the system lets it, and is
-//! divided into *shares*. A process *claims* a share before it takes addresses of it. A claim is an
-//! abstract socket with the name of the share: the kernel lets one process have a name, and takes
-//! it back when the process ends. A process that is forked from it, and does not call exec, keeps
-//! the claim. So an address of device memory belongs to one process of a user in a network
-//! namespace, and in each other one it is an error.
+//! The range begins at the same address in every process, if the system allows it, and is divided
+//! into *shares*. A process *claims* a share before it takes addresses of it. A claim is an
+//! abstract socket with the name of the share. The kernel gives a name to one process only, and
+//! releases the name when the process ends. A process that is forked from it, and does not call
+//! exec, keeps the claim. So among the processes of a user in a network namespace, an address of
+//! device memory belongs to one process, and is an error in every other.
 //!
-//! Where no share is left, or the range begins elsewhere, a process *borrows*: it takes addresses
-//! that another process may have too. Nothing else depends on it.
+//! If no share is left, or if the range begins elsewhere, a process *borrows*: it takes addresses
+//! that another process may have too. Only the error of a foreign address depends on this.
 
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 enum Share {
-    /// Another process may have it.
+    /// This process does not have it; another process may.
     Other,
-    /// The name is bound as long as the socket is open.
+    /// This process has claimed it: the name is bound as long as the socket is open.
     Claimed {
         _socket: UnixDatagram,
     },
@@ -26,11 +26,11 @@ enum Share {
 
 pub(super) struct Shares {
     addresses: Range<usize>,
-    /// The size of a share. The last one may be smaller.
+    /// The size of a share, in bytes. The last share may be smaller.
     bytes: usize,
     all: Vec<Share>,
-    /// The beginning of the names of the sockets; `None` where the addresses cannot be compared
-    /// with those of other processes.
+    /// The beginning of the names of the sockets. `None` if the addresses cannot be compared with
+    /// those of other processes.
     name: Option<String>,
 }
 
@@ -40,8 +40,8 @@ impl Shares {
         Self { addresses, bytes, all, name }
     }
 
-    /// Claims shares that lie one behind the other and hold `bytes` bytes; returns their addresses.
-    /// Without a name it borrows them.
+    /// Claims adjacent shares with at least `bytes` bytes, and returns their addresses. Without a
+    /// name, borrows them.
     pub(super) fn claim(&mut self, bytes: usize) -> Option<Range<usize>> {
         let Some(name) = self.name.clone() else { return self.borrow(bytes) };
         self.take(bytes, |at| {
@@ -50,7 +50,7 @@ impl Shares {
         })
     }
 
-    /// Takes shares that another process may have claimed.
+    /// Takes adjacent shares that another process may have claimed.
     pub(super) fn borrow(&mut self, bytes: usize) -> Option<Range<usize>> {
         self.take(bytes, |_| Some(Share::Borrowed))
     }
@@ -61,7 +61,7 @@ impl Shares {
         while first * self.bytes + bytes <= end - start {
             let shares = first..first + bytes.div_ceil(self.bytes);
             let mut taken = Vec::new();
-            // A run that fails gives its earlier shares back.
+            // A run that fails drops the shares that it has taken.
             for at in shares.clone() {
                 let is_other = matches!(self.all[at], Share::Other);
                 taken.extend(is_other.then(|| get(at)).flatten());
@@ -80,12 +80,13 @@ impl Shares {
         None
     }
 
-    /// The number of addresses of all shares.
+    /// Returns the number of addresses of all shares.
     pub(super) fn total(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Whether the process has a quarter of all shares. Then it reuses resting addresses first.
+    /// Whether the process has at least a quarter of all shares. If so, it reuses resting addresses
+    /// first.
     pub(super) fn are_many(&self) -> bool {
         let had = self.all.iter().filter(|share| !matches!(share, Share::Other)).count();
         self.name.is_some() && had * 4 >= self.all.len()
@@ -99,7 +100,7 @@ mod tests {
     const START: usize = 1 << 40;
     const BYTES: usize = 1 << 20;
 
-    /// Returns shares of a process; `test` stands for the machine.
+    /// Returns the shares of a process. Processes with the same `test` are on the same machine.
     fn shares(test: &str, count: usize) -> Shares {
         let name = format!("ascend-emulator-test-{}-{test}", std::process::id());
         Shares::new(START..START + count * BYTES, BYTES, Some(name))

@@ -3,13 +3,13 @@
 
 const NAME: &str = "ASCEND_RT_VISIBLE_DEVICES";
 
-/// The devices that a program sees: their ids, by the number that the program has for each.
+/// The ids of the devices that a program sees, by the number that the program has for each.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Visible(Vec<u32>);
 
 impl Visible {
-    /// Reads the variable for a machine with `devices` devices; without a text all are visible. The
-    /// error names the variable.
+    /// Reads the variable for a machine with `devices` devices. Without a text, all devices are
+    /// visible. The error names the variable.
     pub(super) fn of(text: Option<&str>, devices: u32) -> Result<Visible, String> {
         let Some(text) = text else { return Ok(Visible((0..devices).collect())) };
         let mut ids = Vec::new();
@@ -17,7 +17,8 @@ impl Visible {
             let id = word.trim().parse().ok().filter(|id| *id < devices && !ids.contains(id));
             let Some(id) = id else {
                 return Err(format!(
-                    "{NAME}={text}: numbers of different devices with commas between them are expected, each below {devices}"
+                    "{NAME}={text}: different device numbers, separated by commas, are expected, \
+                     each below {devices}"
                 ));
             };
             ids.push(id);
@@ -25,7 +26,7 @@ impl Visible {
         Ok(Visible(ids))
     }
 
-    /// Reads the environment.
+    /// Reads the variable from the environment.
     pub(super) fn of_environment(
         variable: impl Fn(&str) -> Option<String>,
         devices: u32,
@@ -33,17 +34,17 @@ impl Visible {
         Visible::of(variable(NAME).as_deref(), devices)
     }
 
-    /// How many there are.
+    /// Returns the number of visible devices.
     pub(super) fn count(&self) -> u32 {
         self.0.len() as u32
     }
 
-    /// The device with this number.
+    /// Returns the id of the device with this number.
     pub(super) fn id(&self, number: u32) -> Option<u32> {
         self.0.get(number as usize).copied()
     }
 
-    /// The number of a device.
+    /// Returns the number of the device with this id.
     pub(super) fn number(&self, id: u32) -> Option<u32> {
         self.0.iter().position(|visible| *visible == id).map(|number| number as u32)
     }

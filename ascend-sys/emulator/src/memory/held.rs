@@ -1,7 +1,7 @@
-//! Bytes that something will use again later: only as long as the allocation is the one that they
-//! were found in.
+//! Bytes that an object uses again later. They may be used only as long as they still belong to the
+//! allocation in which they were found.
 //!
-//! An address alone says too little, since freed memory may be allocated anew.
+//! An address alone does not show this, because freed memory may be allocated again.
 
 use super::pool::MemoryPool;
 use super::{MemoryPlace, host_pool, is_registered, nominal, place_of};
@@ -18,13 +18,14 @@ enum HeldOwner {
     Pool {
         pool: &'static MemoryPool,
         number: u64,
-        /// Nothing was freed since the last look, if the pool's epoch still is this one.
+        /// The epoch of the pool at the last check. If the pool still has it, nothing was freed
+        /// since.
         epoch: u64,
     },
     Registered,
 }
 
-/// Notes the owners of all of these bytes, as [`HeldMemory::new`] does.
+/// Notes the owner of each of these ranges, as [`HeldMemory::new`] does.
 pub(crate) fn hold(
     bytes: impl IntoIterator<Item = (*const u8, usize)>,
 ) -> Result<Vec<HeldMemory>, String> {
@@ -35,8 +36,8 @@ pub(crate) fn hold(
 }
 
 impl HeldMemory {
-    /// Notes the owner of these bytes of data. `None` if there are no bytes, and for pageable
-    /// memory, whose owner is unknown.
+    /// Notes the owner of these bytes of data. Returns `None` if there are no bytes, or if they are
+    /// pageable memory, whose owner is unknown.
     pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<HeldMemory>, String> {
         if length == 0 {
             return Ok(None);
@@ -55,7 +56,7 @@ impl HeldMemory {
         Ok(Some(HeldMemory { address, length, owner: HeldOwner::Pool { pool, number, epoch } }))
     }
 
-    /// Whether the bytes still belong to the same owner; the error says what became of them.
+    /// Returns an error if the bytes have another owner now. The error says what happened to them.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let HeldMemory { address, length, .. } = *self;
         match &mut self.owner {

@@ -1,7 +1,7 @@
 //! Pointers: the memory that they point to, and its data.
 //!
-//! [`resolve`] is on the path of every operation: it keeps the last few allocations that a thread
-//! used, which stay valid until something is freed in their pool.
+//! Every operation calls [`resolve`]. So it keeps the last few allocations that a thread used,
+//! which stay valid until something is freed in their pool.
 
 pub(crate) mod held;
 pub(crate) mod pool;
@@ -21,13 +21,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub(crate) enum MemoryPlace {
     /// Memory of the device with this id.
     Device(u32),
-    /// Host memory of `aclrtMallocHost`, or registered: the device reaches it at any time.
+    /// Host memory of `aclrtMallocHost`, or registered host memory. The device reaches it at any
+    /// time.
     Pinned,
-    /// Any other host memory: its lifetime is unknown.
+    /// Any other host memory, whose lifetime is unknown.
     Pageable,
 }
 
-/// Checked bytes: where the data is, and the kind of its memory.
+/// Checked bytes: the address of their data, and the kind of their memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) data: *mut u8,
@@ -119,8 +120,8 @@ fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, Strin
     Ok(Bytes { data: address.wrapping_add(distance) as *mut u8, place })
 }
 
-/// Returns the kind of an address, by its value alone. The error names an address of a device that
-/// is not in use.
+/// Returns the kind of an address, from its value alone. The error is for an address of a device
+/// that is not in use, and names the address.
 pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
     if let Some(windows) = window::reserved() {
         let offset = address.wrapping_sub(windows.nominal);
@@ -141,7 +142,7 @@ fn data_distance() -> usize {
     window::reserved().map_or(0, |windows| windows.data.wrapping_sub(windows.nominal))
 }
 
-/// The address by which programs know a byte of data.
+/// Returns the address that programs use for a byte of data.
 pub(crate) fn nominal(data: *const u8) -> usize {
     let address = data.addr();
     match window::reserved() {
@@ -152,7 +153,7 @@ pub(crate) fn nominal(data: *const u8) -> usize {
     }
 }
 
-/// Pinned host memory of the process.
+/// Returns the pool of the process's pinned host memory.
 pub(crate) fn host_pool() -> &'static MemoryPool {
     static HOST: OnceLock<MemoryPool> = OnceLock::new();
     HOST.get_or_init(|| {
@@ -169,7 +170,8 @@ pub(crate) fn host_pool() -> &'static MemoryPool {
     })
 }
 
-/// The addresses for pinned host memory of other processes, which [`host_pool`] adopts.
+/// Returns the pool of addresses for pinned host memory of other processes. [`host_pool`] adopts
+/// that memory.
 pub(crate) fn foreign_host_addresses() -> &'static MemoryPool {
     static ADDRESSES: OnceLock<MemoryPool> = OnceLock::new();
     ADDRESSES.get_or_init(|| {
@@ -183,8 +185,7 @@ pub(crate) fn foreign_host_addresses() -> &'static MemoryPool {
 }
 
 static REGISTERED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
-/// Counts registered ranges, so that no thread takes the lock when there is none, which is the
-/// rule.
+/// The number of registered ranges. It is usually 0, and then no thread takes the lock.
 static REGISTERED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether all of these bytes are host memory that the program has registered.
@@ -199,14 +200,14 @@ pub(crate) fn is_registered(address: usize, length: usize) -> bool {
     })
 }
 
-/// The registered memory that begins at an address.
+/// Returns the registered memory that begins at an address.
 pub(crate) fn registered_at(start: usize) -> Option<Range<usize>> {
     let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     registered.get(&start).map(|bytes| start..start + bytes)
 }
 
-/// Makes host memory of the caller known as pinned. Returns false if a part of it is already, or if
-/// the range exceeds the address space.
+/// Registers host memory of the caller as pinned. Returns false if a part of it is registered
+/// already, or if the range exceeds the address space.
 pub(crate) fn register_host(start: usize, bytes: usize) -> bool {
     let Some(end) = start.checked_add(bytes) else { return false };
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +219,8 @@ pub(crate) fn register_host(start: usize, bytes: usize) -> bool {
     true
 }
 
-/// Forgets memory of [`register_host`]. False when it is not known.
+/// Unregisters memory of [`register_host`]. Returns false if no registered memory begins at
+/// `start`.
 pub(crate) fn unregister_host(start: usize) -> bool {
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = registered.remove(&start).is_some();

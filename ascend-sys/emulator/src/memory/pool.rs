@@ -1,11 +1,11 @@
-//! The allocations of one device, or of pinned host memory: the owners of its bytes, and the fate
-//! of the others.
+//! The allocations of one device, or of pinned host memory: the owner of each byte, and the time at
+//! which freed bytes can be reused.
 //!
-//! A pool never touches the memory itself. Freeing takes the name away at once, as `aclrtFree`
-//! does. But the bytes go to another allocation only when everything that was queued at that moment
-//! is complete: a queued task never touches memory of another allocation. A caller that waits
-//! between looking up and queueing looks up again (see `held`). Freed pages stay populated and are
-//! handed out again, best fit first.
+//! A pool never touches the memory itself. A free ends the allocation at once, as `aclrtFree` does.
+//! But another allocation gets the bytes only when everything that was queued at that moment is
+//! complete. So a queued task never touches memory of another allocation. A caller that waits
+//! between the lookup and the enqueueing looks up again (see `held`). Freed pages stay populated
+//! and are allocated again, best fit first.
 
 pub(crate) mod outside;
 mod reused;
@@ -17,16 +17,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-/// Alignment of every allocation, in bytes.
+/// The alignment of every allocation, in bytes.
 const ALIGNMENT: usize = 64;
-/// Alignment of allocations of at least this many bytes: other processes can import whole pages
-/// only.
+/// The alignment of allocations of at least this many bytes. Other processes can import only whole
+/// pages.
 pub(crate) const PAGE: usize = 4096;
-/// The number of freed allocations whose names are kept.
+/// The number of freed allocations that the pool keeps for messages.
 const REMEMBERED: usize = 256;
 
 pub(crate) struct MemoryPool {
-    /// Changes whenever an allocation goes: the results of earlier lookups are no longer certain.
+    /// Changes whenever an allocation ends, because earlier lookups are then no longer certain.
     epoch: AtomicU64,
     state: Mutex<PoolState>,
 }
@@ -35,9 +35,9 @@ pub(crate) struct MemoryPool {
 struct PoolState {
     /// The name for messages: "device 3", "pinned host memory".
     name: String,
-    /// All addresses that it has.
+    /// All addresses of the pool.
     addresses: Range<usize>,
-    /// Bytes that may be charged in total.
+    /// The number of bytes that may be charged in total.
     limit: u64,
     charged: u64,
     free: BTreeMap<usize, usize>,
@@ -55,9 +55,9 @@ struct Allocation {
     reserved: usize,
     charged: u64,
     entry: &'static str,
-    /// The process that has the memory; 0: this one.
+    /// The process that has the memory; 0 means this process.
     process: u32,
-    /// Whether it is a part of a reserved range of addresses, outside of the pool's own.
+    /// Whether it is in a reserved range of addresses, outside of the pool's own.
     is_mapped: bool,
 }
 
@@ -66,7 +66,7 @@ struct Limbo {
     reserved: usize,
     until: Vec<QueuePoint>,
     holds: Vec<Weak<()>>,
-    /// The bytes that count as used until another process lets go of them.
+    /// The number of bytes that stay charged until another process releases them.
     charged: u64,
 }
 
@@ -82,7 +82,7 @@ struct Freed {
     by: &'static str,
 }
 
-/// The reason why there is no memory.
+/// The error of an allocation that does not fit, with the free bytes and all bytes of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemory {
     pub(crate) free: u64,
@@ -98,7 +98,7 @@ impl MemoryPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts anew with an empty address range.
+    /// Resets the pool to an address range without allocations.
     pub(crate) fn open(&self, name: String, start: usize, bytes: usize, limit: u64) {
         let mut state = self.state();
         let next_number = state.next_number;
@@ -110,7 +110,7 @@ impl MemoryPool {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Adds addresses.
+    /// Adds free addresses to the pool.
     pub(crate) fn extend(&self, addresses: Range<usize>) {
         self.state().give(addresses.start, addresses.len());
     }
@@ -120,8 +120,8 @@ impl MemoryPool {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Takes `size` bytes, of which `charged` count against the limit. `entry` is the call's name,
-    /// for messages.
+    /// Allocates `size` bytes, of which `charged` count against the limit. `entry` is the name of
+    /// the call, for messages.
     pub(crate) fn allocate(
         &self,
         size: usize,
@@ -161,7 +161,7 @@ impl MemoryPool {
         Ok(start)
     }
 
-    /// Ends the allocation that begins at `start`; its bytes are reused when `until` is complete.
+    /// Ends the allocation that begins at `start`. Its bytes are reused when `until` is complete.
     pub(crate) fn free(
         &self,
         start: usize,
@@ -171,7 +171,8 @@ impl MemoryPool {
         self.free_held(start, by, until, &[])
     }
 
-    /// The same where other processes may still reach some of the bytes, which are reused later.
+    /// Does the same as [`free`](Self::free), but `held` are bytes that other processes may still
+    /// reach. They are reused only when these processes have released them.
     pub(crate) fn free_held(
         &self,
         start: usize,
@@ -182,7 +183,7 @@ impl MemoryPool {
         self.state().end(start, by, until, held, &self.epoch)
     }
 
-    /// Ends the allocation with this number. It may have ended before, and `start` may belong to
+    /// Ends the allocation with this number, unless it has ended before. Then `start` may belong to
     /// another allocation now.
     pub(crate) fn free_numbered(
         &self,
@@ -211,14 +212,14 @@ impl MemoryPool {
         }
     }
 
-    /// Returns true as long as another process may reach memory that was freed.
+    /// Whether another process may still reach memory that was freed.
     pub(crate) fn is_held(&self) -> bool {
         let state = self.state();
         let mut holds = state.limbo.iter().flat_map(|limbo| &limbo.holds);
         holds.any(|hold| hold.strong_count() > 0)
     }
 
-    /// Returns the allocation that holds all `length` bytes at `address`, as (start, end). The
+    /// Returns the allocation that contains all `length` bytes at `address`, as (start, end). The
     /// error says what is wrong with the address.
     pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
         let state = self.state();
@@ -228,8 +229,8 @@ impl MemoryPool {
         }
     }
 
-    /// Returns the allocation that an address lies in, without mapped neighbours, as (start, end).
-    /// The error says what is wrong with the address.
+    /// Returns the allocation that contains an address, without adjacent mapped ones, as (start,
+    /// end). The error says what is wrong with the address.
     pub(crate) fn bounds_of(&self, address: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, 1) {
@@ -238,7 +239,7 @@ impl MemoryPool {
         }
     }
 
-    /// Returns the number of the allocation that holds all `length` bytes at `address`. No other
+    /// Returns the number of the allocation that contains all `length` bytes at `address`. No other
     /// allocation ever gets this number.
     pub(crate) fn number_of(&self, address: usize, length: usize) -> Result<u64, String> {
         let state = self.state();
@@ -248,8 +249,8 @@ impl MemoryPool {
         }
     }
 
-    /// Whether the allocation with this number still holds these bytes; the error says what became
-    /// of it.
+    /// Returns an error if the allocation with this number no longer contains these bytes. The
+    /// error says what happened to the allocation.
     pub(crate) fn is_still(
         &self,
         number: u64,
@@ -280,12 +281,12 @@ impl MemoryPool {
         state.live.get(&start).map(|allocation| (state.describe(allocation), allocation.size))
     }
 
-    /// The call that made the allocation which begins at `start`.
+    /// Returns the call that made the allocation which begins at `start`.
     pub(crate) fn entry_of(&self, start: usize) -> Option<&'static str> {
         self.state().live.get(&start).map(|allocation| allocation.entry)
     }
 
-    /// All addresses that it has, used or not.
+    /// Returns all addresses of the pool, used or not.
     pub(crate) fn addresses(&self) -> Range<usize> {
         self.state().addresses.clone()
     }
@@ -319,7 +320,7 @@ impl PoolState {
         self.by_size.remove(&(length, start));
     }
 
-    /// Remembers an allocation that has ended.
+    /// Records an allocation that has ended, for messages.
     fn remember(&mut self, start: usize, allocation: Allocation, by: &'static str) {
         if self.freed.len() == REMEMBERED {
             self.freed.pop_front();
@@ -327,7 +328,7 @@ impl PoolState {
         self.freed.push_back(Freed { start, allocation, by });
     }
 
-    /// Returns the allocation that holds all of these bytes, and its start.
+    /// Returns the allocation that contains all of these bytes, and its start.
     fn holding(&self, address: usize, length: usize) -> Option<(usize, &Allocation)> {
         let (&start, allocation) = self.live.range(..=address).next_back()?;
         let end = start + allocation.size;
@@ -352,8 +353,8 @@ impl PoolState {
         let Some(allocation) = own.then(|| self.live.remove(&start)).flatten() else {
             return Err(self.complain_free(start));
         };
-        // First the name goes, then the unfinished work is listed: work that is queued later fails
-        // its lookup.
+        // The allocation ends before the unfinished work is listed, so that work that is queued
+        // later fails its lookup.
         epoch.fetch_add(1, Ordering::Release);
         self.remember(start, allocation, by);
         let (until, end) = (until(), start + allocation.reserved);
@@ -370,7 +371,7 @@ impl PoolState {
         Ok(())
     }
 
-    /// Takes back memory that nothing queued can touch any more.
+    /// Makes memory free that no queued work can touch any more.
     fn settle(&mut self) {
         let mut index = 0;
         while index < self.limbo.len() {
@@ -397,11 +398,11 @@ impl PoolState {
                     self.describe(a)
                 );
             }
-            // The address is close enough to be an overrun of this allocation and of no other.
+            // The address is so close that it can be an overrun of this allocation and of no other.
             if address - end < a.size.max(4096) && self.freed_at(address).is_none() {
                 let behind = address - end;
                 return format!(
-                    "{address:#x} lies {behind} bytes behind the end of {}",
+                    "{address:#x} is {behind} bytes beyond the end of {}",
                     self.describe(a)
                 );
             }
@@ -412,7 +413,7 @@ impl PoolState {
                 self.describe(&f.allocation),
                 f.by
             ),
-            None => format!("{address:#x} lies in no allocation of {}", self.name),
+            None => format!("{address:#x} is in no allocation of {}", self.name),
         }
     }
 
@@ -499,7 +500,7 @@ mod tests {
             "{over}"
         );
         let behind = pool.find(a + 4096 + 256, 1).unwrap_err();
-        assert!(behind.contains("lies 256 bytes behind the end of allocation #1"), "{behind}");
+        assert!(behind.contains("is 256 bytes beyond the end of allocation #1"), "{behind}");
         let inside = pool.free(a + 8, "aclrtFree", Vec::new).unwrap_err();
         assert!(inside.contains("is 8 bytes inside allocation #1"), "{inside}");
         pool.free(a, "aclrtFree", Vec::new).unwrap();

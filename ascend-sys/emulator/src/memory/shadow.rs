@@ -1,10 +1,10 @@
-//! Tells AddressSanitizer about emulated memory: it sees the mappings, but not which allocation has
-//! which bytes of them.
+//! Reports the allocations to AddressSanitizer, which sees the mappings of emulated memory, but not
+//! which allocation has which bytes of them.
 //!
-//! Only in a build with `--cfg sanitizer="address"`, beside `--cfg plain_memory`, with which all
-//! data is moved by plain loops. Freed memory is marked, as far as [`MOST`](sanitizer::MOST), and
-//! so are the bytes between the end of an allocation and the next one. Memory that was never
-//! allocated is left as it is: the sanitizer needs an eighth of the marked memory.
+//! This exists only in a build with `--cfg sanitizer="address"` and `--cfg plain_memory`. With the
+//! latter, plain loops move all data. Freed memory is marked, up to [`MOST`](sanitizer::MOST) bytes
+//! of a range, and so are the bytes between the end of an allocation and the next one. Memory that
+//! was never allocated is not marked, because the sanitizer needs an eighth of the marked memory.
 
 #[cfg(sanitizer = "address")]
 mod sanitizer {
@@ -15,10 +15,10 @@ mod sanitizer {
     use std::ops::Range;
     use std::sync::Mutex;
 
-    /// The most bytes of a range that are marked.
+    /// The largest number of bytes of a range that are marked.
     pub(super) const MOST: usize = 16 << 20;
 
-    /// The marked ranges: their bytes, by their start.
+    /// The sizes of the marked ranges in bytes, by their starts.
     static MARKED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
     unsafe extern "C" {
@@ -35,8 +35,8 @@ mod sanitizer {
         }
     }
 
-    /// Unmarks a range. Marks beside it stay: an allocation can begin behind the start of a free
-    /// range, and end before its end.
+    /// Unmarks a range. Marks beside it stay, because an allocation can begin after the start of a
+    /// free range and end before its end.
     pub(super) fn clear(range: Range<usize>) {
         let mut marked = lock(&MARKED);
         let before = marked.range(..range.start).next_back().map(|(start, bytes)| (*start, *bytes));
@@ -70,14 +70,14 @@ mod sanitizer {
     pub(super) fn clear(_: Range<usize>) {}
 }
 
-/// The first `size` of the `reserved` bytes belong to an allocation from now on.
+/// Notes that the first `size` of the `reserved` bytes belong to an allocation from now on.
 #[inline]
 pub(super) fn taken(start: usize, size: usize, reserved: usize) {
     sanitizer::clear(start..start + reserved);
     sanitizer::mark(start + size..start + reserved);
 }
 
-/// The bytes belong to no allocation, and nothing that is queued touches them.
+/// Notes that the bytes belong to no allocation, and that nothing queued touches them.
 #[inline]
 pub(super) fn free(start: usize, reserved: usize) {
     sanitizer::clear(start..start + reserved);
@@ -121,7 +121,7 @@ mod tests {
         assert!(!is_marked(large - first) && !is_marked(large - first + 4095));
         assert!(is_marked(large - first - 1) && is_marked(large - first + 4096));
         assert!(!is_marked(1 << 14 | 1 << 13), "nobody has had it yet");
-        // This lets the memory go.
+        // The memory must not stay marked when it is freed.
         super::sanitizer::clear(first..first + (1 << 15));
     }
 }

@@ -1,12 +1,14 @@
 //! The address ranges of the machine.
 //!
-//! Device memory has two addresses. Programs hold the *nominal* one, in a range that nobody can
-//! read or write. The data is mapped at the other one, at a constant distance. So a host access to
-//! device memory faults, as on hardware, one comparison classifies a pointer and one addition finds
-//! the data. The data is one sparse memory file, mapped once and never unmapped: a program that
-//! frees memory under a running copy gets unspecified bytes and nothing worse. Pinned host memory
-//! is a range of its own of the same file, behind device memory, where both addresses are the same.
-//! Behind it is the range in which pinned host memory of other processes is shown.
+//! Device memory has two addresses. Programs hold the *nominal* address, in a range that nobody can
+//! read or write. The data is mapped at the other address, at a constant distance. So a host access
+//! to device memory faults, as on hardware; one comparison classifies a pointer; and one addition
+//! finds the data.
+//!
+//! The data is one sparse memory file, mapped once and never unmapped. A program that frees memory
+//! under a running copy gets unspecified bytes, but no fault. Pinned host memory is a range of its
+//! own in the same file, after device memory. Its two addresses are the same. After it is the range
+//! in which pinned host memory of other processes is mapped.
 //!
 //! A process that runs [CPU kernels](crate::kernel) opens device memory to them: the same file is
 //! mapped a second time, at the nominal addresses.
@@ -22,36 +24,36 @@ use std::sync::OnceLock;
 
 use crate::processes::region::{SharedMemory, memory_file};
 
-/// The unit in which device memory is given to devices. It is small, so that many small devices fit
-/// where a process has little room.
+/// The unit in which device memory is given to devices, in bytes. It is small, so that many small
+/// devices fit even if a process has little room.
 pub(crate) const GRANULE: usize = 256 << 20;
-/// The bytes of a huge page. The nominal range begins with one, and memory that a program maps
-/// itself lies in such pages.
+/// The size of a huge page, in bytes. The nominal range begins at a huge page, and memory that a
+/// program maps itself consists of huge pages.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
-/// The size of the device range, unless the process has less room.
+/// The size of the device range in bytes, unless the process has less room.
 pub(crate) const DEVICE_BYTES: usize = 32 << 40;
 const HOST_BYTES: usize = 1 << 40;
-/// The beginning of the nominal range in every process, where nothing else lies there already. With
-/// [`DEVICE_BYTES`] it is away from the places of programs, libraries and stacks, on machines with
-/// 47 and more bits of address.
+/// The beginning of the nominal range in every process, unless something else is mapped there
+/// already. With [`DEVICE_BYTES`], the range is away from the places of programs, libraries and
+/// stacks, on machines with 47 and more bits of address.
 pub(crate) const NOMINAL: usize = 32 << 40;
 
-/// The ranges, in addresses.
+/// The address ranges of the process.
 pub(crate) struct MemoryWindows {
     pub(crate) nominal: usize,
     pub(crate) data: usize,
     pub(crate) device_bytes: usize,
     pub(crate) host: usize,
     pub(crate) host_bytes: usize,
-    /// The bytes behind it, for host memory of other processes.
+    /// The size of the range after host memory, which is for host memory of other processes.
     pub(crate) foreign_host_bytes: usize,
-    /// The data, which other processes can map: of devices, then of the host.
+    /// The data, which other processes can map: first that of devices, then that of the host.
     pub(crate) shared: SharedMemory,
 }
 
 static WINDOWS: OnceLock<Result<MemoryWindows, String>> = OnceLock::new();
 
-/// The ranges, reserved at the first call; the error says what the system refused.
+/// Returns the ranges, which the first call reserves. The error says what the system refused.
 pub(crate) fn windows() -> Result<&'static MemoryWindows, &'static str> {
     WINDOWS
         .get_or_init(|| reserve().map_err(|e| format!("cannot reserve address space: {e}")))
@@ -59,7 +61,7 @@ pub(crate) fn windows() -> Result<&'static MemoryWindows, &'static str> {
         .map_err(|e| e.as_str())
 }
 
-/// The ranges, if they have been reserved: without them no pointer can be ours.
+/// Returns the ranges, if they have been reserved. If not, no pointer points into them.
 #[inline]
 pub(crate) fn reserved() -> Option<&'static MemoryWindows> {
     WINDOWS.get()?.as_ref().ok()
@@ -67,8 +69,8 @@ pub(crate) fn reserved() -> Option<&'static MemoryWindows> {
 
 fn reserve() -> io::Result<MemoryWindows> {
     let mut device_bytes = DEVICE_BYTES;
-    // An address space limit (ulimit -v, a small machine) leaves less room; below one granule there
-    // is no use.
+    // An address space limit (`ulimit -v`, a small machine) leaves less room. Less than one granule
+    // is of no use.
     let (nominal, shared) = loop {
         match reserve_device(device_bytes) {
             Ok(found) => break found,
@@ -82,8 +84,8 @@ fn reserve() -> io::Result<MemoryWindows> {
     Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes, foreign_host_bytes, shared })
 }
 
-/// Returns the bytes of the ranges of host memory beside `device_bytes` of device memory: of this
-/// process, and of others.
+/// Returns the sizes of the two ranges of host memory that belong to `device_bytes` bytes of device
+/// memory: that of this process, and that of other processes.
 fn host_ranges(device_bytes: usize) -> [usize; 2] {
     let own = HOST_BYTES.min(device_bytes);
     [own, own / 2]
@@ -96,13 +98,13 @@ fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
     Ok((reserve_nominal(bytes)?, data))
 }
 
-/// Reserves a range that nobody can read or write, and that begins with a huge page: at
-/// [`NOMINAL`] where the system allows it. The system aligns to a page only, so this takes one huge
+/// Reserves a range that nobody can read or write and that begins at a huge page. It is at
+/// [`NOMINAL`] if the system allows it. The system aligns to a page only, so this reserves one huge
 /// page more and leaves the rest unused.
 fn reserve_nominal(bytes: usize) -> io::Result<usize> {
     let all = bytes + HUGE_PAGE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // A hint: the system takes another place where something lies there.
+    // The address is a hint: the system takes another place if something is mapped there.
     let hint = std::ptr::without_provenance_mut(NOMINAL);
     // SAFETY: a new mapping, at an address of the system's choice, touches no existing memory.
     let nominal = unsafe { libc::mmap(hint, all, libc::PROT_NONE, flags, -1, 0) };
@@ -110,23 +112,23 @@ fn reserve_nominal(bytes: usize) -> io::Result<usize> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: advice on the mapping made above: a core file should not contain terabytes of
-    // nothing.
+    // unused addresses.
     unsafe { libc::madvise(nominal, all, libc::MADV_DONTDUMP) };
     Ok((nominal as usize).next_multiple_of(HUGE_PAGE))
 }
 
 impl MemoryWindows {
-    /// Where the data of an address of device memory is.
+    /// Returns the address of the data of a nominal address of device memory.
     pub(crate) fn data_of(&self, nominal: usize) -> usize {
         nominal.wrapping_sub(self.nominal).wrapping_add(self.data)
     }
 
-    /// The address by which programs know a byte of device data.
+    /// Returns the address that programs use for a byte of device data.
     pub(crate) fn nominal_of(&self, data: usize) -> usize {
         data.wrapping_sub(self.data).wrapping_add(self.nominal)
     }
 
-    /// Whether it is an address of pinned host memory, of this process or another one.
+    /// Whether an address is in pinned host memory, of this process or another one.
     #[inline]
     pub(crate) fn is_host(&self, address: usize) -> bool {
         address.wrapping_sub(self.host) < self.host_bytes + self.foreign_host_bytes
@@ -137,7 +139,7 @@ impl MemoryWindows {
     }
 }
 
-/// Where the data of an address of a pool is.
+/// Returns the address of the data of an address of a pool.
 #[cfg(sanitizer = "address")]
 pub(super) fn data_at(address: usize) -> *const c_void {
     let windows = reserved();
@@ -146,18 +148,18 @@ pub(super) fn data_at(address: usize) -> *const c_void {
     std::ptr::with_exposed_provenance(data)
 }
 
-/// Gives the pages of a range of device data, or of pinned host memory, back to the system. Later
-/// reads give zeros.
+/// Returns the pages of a range of device data, or of pinned host memory, to the system. Later
+/// reads return zeros.
 pub(crate) fn discard(data: usize, bytes: usize) {
-    // The data is a shared file, in which the pages themselves have to go.
-    // SAFETY: the range lies in one of our mappings, which stay mapped; the caller gives up the
+    // The data is a shared file, so the pages must be removed from the file itself.
+    // SAFETY: the range is in one of our mappings, which stay mapped; the caller gives up the
     // contents.
     unsafe { libc::madvise(data as *mut c_void, bytes, libc::MADV_REMOVE) };
 }
 
-/// Puts a part of a memory file, which may be of another process, in the place of a range of data,
-/// of whole pages, that nobody uses. The caller has checked that the file is large enough, and
-/// keeps that size.
+/// Maps a part of a memory file in place of a range of data. The file may be of another process.
+/// The range consists of whole pages that nobody uses. The caller has checked that the file is
+/// large enough, and keeps that size.
 pub(crate) fn show(
     data: usize,
     bytes: usize,
@@ -167,7 +169,7 @@ pub(crate) fn show(
     replace(data, bytes, (file, start), false)
 }
 
-/// Undoes [`show`]: the range has the data of this process again, which are zeros.
+/// Undoes [`show`]: maps the data of this process in the range again, which is zeros.
 pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
     let windows = windows().map_err(io::Error::other)?;
     let offset = data.wrapping_sub(windows.data);
@@ -185,18 +187,18 @@ fn replace(
     if offset > windows.bytes() || bytes > windows.bytes() - offset {
         return Err(io::Error::other("beyond the ranges of memory"));
     }
-    // SAFETY: the range lies in our own mapping, and nobody uses it: only late copies refer to it
-    // in this process.
+    // SAFETY: the range is in our own mapping, and nobody uses it: only late copies refer to it in
+    // this process.
     unsafe { map_over(data, bytes, file, start) }?;
     opened::shows(data, bytes, (file, start), is_own)
 }
 
-/// Maps a part of a file in the place of a range of addresses. It is replaced in one step, so that
-/// a reader finds one or the other.
+/// Maps a part of a file in place of a range of addresses. The mapping is replaced in one step, so
+/// a reader finds either the old one or the new one.
 ///
 /// # Safety
 ///
-/// The range lies in mappings of this module, in no bytes that anybody still needs.
+/// The range is in mappings of this module, and nobody needs its bytes any more.
 unsafe fn map_over(
     address: usize,
     bytes: usize,
@@ -226,14 +228,14 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it reserves address space")]
     fn the_nominal_range_begins_with_a_huge_page_wherever_the_system_puts_it() {
-        // The first one may get the place that is asked for. For the others, with these lengths, no
+        // The first range may get the requested place. For the other ranges, with these lengths, no
         // system chooses an aligned address by itself.
         let lengths = (1..8).map(|pages| pages * 4096);
         let starts: Vec<usize> = lengths.clone().map(|it| reserve_nominal(it).unwrap()).collect();
         for (start, bytes) in starts.into_iter().zip(lengths) {
             assert!(start.is_multiple_of(HUGE_PAGE), "{start:#x} for {bytes} bytes");
             let start = std::ptr::with_exposed_provenance_mut(start);
-            // SAFETY: reserved above, behind the part that is left out to align it.
+            // SAFETY: reserved above, after the part that is left out to align it.
             unsafe { libc::munmap(start, bytes) };
         }
     }

@@ -1,7 +1,7 @@
 //! A connection to another process of the machine: frames of bytes, with descriptors.
 //!
-//! Nothing here waits. Bytes that cannot be sent at once are kept, and go out when the
-//! [listener](super::listener) finds that there is room.
+//! Sending and receiving do not wait. Bytes that cannot be sent at once are kept, and are sent when
+//! the [listener](super::listener) finds that there is room.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -10,21 +10,24 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest frame of a stranger: a process that has not introduced itself.
+/// The size of the longest frame of a stranger, in bytes. A stranger is a process that has not
+/// introduced itself.
 pub(crate) const LONGEST_OF_A_STRANGER: usize = 16 << 10;
-/// The bytes that are read at a time from a process that sends more and more: others must be heard
-/// too.
+/// The number of bytes that are read in one turn from a process that sends without a pause, so that
+/// other processes get their turn.
 const AT_A_TIME: usize = 1 << 20;
-/// The longest frame. Errors of communicators of some thousand ranks are the longest.
+/// The size of the longest frame, in bytes. The longest frames have errors of communicators of some
+/// thousand ranks.
 pub(crate) const LONGEST: usize = 16 << 20;
-/// The most descriptors with a frame.
+/// The largest number of descriptors with a frame.
 pub(crate) const MOST_FILES: usize = 4;
-/// The most descriptors of frames that are not complete.
+/// The largest number of descriptors of frames that are not complete.
 pub(crate) const MOST_AT_ONCE: usize = 64;
-/// The most bytes that may wait to be sent to a process that does not read. A stopped process must
-/// not take all memory.
+/// The largest number of bytes that wait to be sent to one process. Without the limit, a stopped
+/// process, which does not read, would take all memory.
 const MOST_WAITING: usize = 64 << 20;
-/// The bytes before a frame: its length, and the number of descriptors that come with it.
+/// The size of the head of a frame, in bytes. The head holds the length of the frame, and the
+/// number of descriptors that come with it.
 const HEAD: usize = 2 * size_of::<u32>();
 
 /// A frame, and the descriptors that came with it.
@@ -33,18 +36,18 @@ pub(crate) struct Frame {
     pub(crate) files: Vec<OwnedFd>,
 }
 
-/// See the [module](self).
+/// The receiving half of a connection; see the [module](self).
 pub(crate) struct Line {
     stream: UnixStream,
-    /// The part of the next frame that has come.
+    /// The part of the next frame that has arrived.
     received: Vec<u8>,
     /// The descriptors that came with bytes of frames that are not complete yet, in their order.
     files: VecDeque<OwnedFd>,
-    /// It has not introduced itself: only one frame is accepted, and a short one.
+    /// Whether the process has not introduced itself. If so, only one short frame is accepted.
     is_stranger: bool,
 }
 
-/// The other half of a line.
+/// The sending half of a connection.
 pub(crate) struct Outlet {
     stream: UnixStream,
     waiting: VecDeque<Outgoing>,
@@ -57,14 +60,14 @@ struct Outgoing {
     files: Vec<Arc<OwnedFd>>,
 }
 
-/// The two halves of a connection.
+/// Makes the two halves of a connection.
 pub(crate) fn halves(stream: UnixStream) -> io::Result<(Line, Outlet)> {
     stream.set_nonblocking(true)?;
     let outlet = Outlet { stream: stream.try_clone()?, waiting: VecDeque::new(), bytes: 0 };
     Ok((Line { stream, received: Vec::new(), files: VecDeque::new(), is_stranger: true }, outlet))
 }
 
-/// The process and the user at the other end.
+/// Returns the process and the user at the other end.
 pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -81,7 +84,7 @@ pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
     if result == 0 { Ok((found.pid, found.uid)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the user whose processes may meet this one, as [`credentials`] returns it for them.
+/// Returns the user whose processes may connect to this one, in the form of [`credentials`].
 pub(crate) fn own_user() -> u32 {
     // SAFETY: has no conditions.
     unsafe { libc::geteuid() }
@@ -92,7 +95,7 @@ pub(super) fn polled(fd: i32, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }
 
-/// Waits until something can be done with one of the descriptors.
+/// Waits until one of the descriptors is ready, for at most `limit`.
 pub(super) fn wait_for(polled: &mut [libc::pollfd], limit: Duration) {
     let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
     // SAFETY: `polled.len()` structures, writable.
@@ -112,12 +115,12 @@ impl Line {
         self.stream.as_raw_fd()
     }
 
-    /// Receives the frames that have come. Returns an error when nobody is at the other end any
-    /// more, or when it breaks the rules; frames that came before are returned first.
+    /// Receives the frames that have arrived. Returns an error if the other end is closed or breaks
+    /// the rules. Even then, `frames` has the frames that arrived before.
     pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         let mut left = AT_A_TIME;
-        // Frames that had come behind the first frame of a stranger.
+        // Takes the frames that arrived after the first frame of a stranger.
         self.cut(frames)?;
         while left > 0 && (frames.is_empty() || !self.is_stranger) {
             match self.read(&mut buffer) {
@@ -135,12 +138,12 @@ impl Line {
         Ok(())
     }
 
-    /// The process has introduced itself.
+    /// Notes that the process has introduced itself, so that all its frames are accepted.
     pub(crate) fn trust(&mut self) {
         self.is_stranger = false;
     }
 
-    /// Takes whole frames out of the received bytes.
+    /// Moves complete frames out of the received bytes.
     fn cut(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut start = 0;
         while let Some(head) = self.received[start..].first_chunk::<HEAD>() {
@@ -165,7 +168,7 @@ impl Line {
         Ok(())
     }
 
-    /// Reads bytes and descriptors.
+    /// Reads bytes and descriptors from the socket.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut control: Control = [0; 8];
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -203,19 +206,19 @@ impl Line {
     }
 }
 
-/// The two numbers before a frame.
+/// Returns the two numbers of the head of a frame.
 fn words(head: [u8; HEAD]) -> [usize; 2] {
     let word = u64::from_le_bytes(head);
     [word as u32 as usize, (word >> 32) as usize]
 }
 
 impl Outlet {
-    /// Sends a frame, now or when there is room.
+    /// Sends a frame at once, or keeps it until there is room.
     pub(crate) fn send(&mut self, frame: &[u8], files: Vec<Arc<OwnedFd>>) -> io::Result<()> {
         let length = u32::try_from(frame.len()).ok().filter(|_| frame.len() <= LONGEST);
         let length = length.ok_or_else(|| io::Error::other("a frame that is too long"))?;
         if self.bytes + frame.len() > MOST_WAITING {
-            return Err(io::Error::other("the process does not read what it is sent"));
+            return Err(io::Error::other("the process does not read its frames"));
         }
         let head = [length.to_le_bytes(), (files.len() as u32).to_le_bytes()].concat();
         let bytes: Vec<u8> = head.iter().chain(frame).copied().collect();
@@ -224,13 +227,13 @@ impl Outlet {
         self.flush()
     }
 
-    /// Ends the connection for both sides: a process that goes on must not miss frames that could
-    /// not be sent.
+    /// Ends the connection for both sides, so that the other process does not go on without frames
+    /// that could not be sent.
     pub(crate) fn end(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Whether something waits for room.
+    /// Whether a frame waits for room.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -255,8 +258,8 @@ impl Outlet {
     }
 }
 
-/// Sends bytes, and descriptors with them. Raises no signal: the program may be in C, where an
-/// unexpected signal ends it.
+/// Sends bytes, with descriptors. Raises no signal, because an unexpected signal would end a C
+/// program.
 pub(crate) fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
     let mut control: Control = [0; 8];
     let mut piece =

@@ -1,11 +1,11 @@
-//! The listener: the thread of a process that hears the others. It hears new processes that come,
-//! the frames of known ones, that a process is gone, and that a rank of this process is to be
-//! woken.
+//! The listener: the thread of a process that handles messages from other processes. It accepts new
+//! connections, handles the frames of known processes, notices when a process is gone, and wakes
+//! ranks of this process when another process rings its bell.
 //!
-//! It is started with the first root info that the process makes or is brought. Its address has no
-//! name in any file system, so nothing is left behind, however the process ends; and only processes
-//! of this machine can reach it. A process that comes must be of the same user, know the secret of
-//! this one, and mean the same by the words that the two will share.
+//! The listener is started when the process makes, or is given, its first root info. Its address
+//! has no name in any file system, so nothing is left behind, however the process ends. Only
+//! processes of this machine can connect to it. A process that connects must be of the same user,
+//! have the secret of this one, and use the same layout for the words that the two will share.
 
 mod strangers;
 
@@ -27,31 +27,33 @@ use crate::sleep::OwnThread;
 use ascend_sync::lock_std as lock;
 use strangers::Stranger;
 
-/// The reactions of the process to what it hears.
+/// The reactions of this process to other processes.
 #[derive(Clone, Copy)]
 pub(crate) struct Hears {
-    /// Equal where two processes mean the same by the words that they share.
+    /// The number of the layout of the shared words. It must be equal in processes that share
+    /// words.
     pub(crate) layout: u64,
-    /// A process says something.
+    /// Handles a frame of a process.
     pub(crate) said: fn(&Arc<Peer>, Frame),
-    /// A process is gone, for this reason.
+    /// Handles the loss of a process, with the reason.
     pub(crate) lost: fn(&Arc<Peer>, &str),
-    /// A rank of this process may go on, or another process has come.
+    /// Handles a ring of the bell: a rank of this process may go on, or another process has
+    /// connected.
     pub(crate) rung: fn(),
 }
 
-/// The state of this process for others.
+/// The state of the listener that other threads of this process use.
 struct Own {
     home: Home,
     bell: Doorbell,
     hears: Hears,
-    /// The processes that this one has gone to, for the thread to listen to.
+    /// The processes that this one has connected to, for the thread to listen to.
     new: Mutex<Vec<KnownPeer>>,
     peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
     /// The rendezvous that this process keeps.
     doors: Mutex<Vec<Arc<Door>>>,
-    /// The rounds of the thread that have begun, and those that are over: in each round it hears
-    /// everything that had come.
+    /// The rounds of the thread that have begun, and, in `over`, those that are over. In each round
+    /// the thread handles everything that arrived before the round.
     begun: AtomicU64,
     over: AtomicU64,
 }
@@ -60,16 +62,16 @@ struct Own {
 struct KnownPeer {
     line: Line,
     peer: Arc<Peer>,
-    /// A descriptor that reports its end, where the system has one.
+    /// A descriptor that reports the end of the process, if the system has such descriptors.
     end: Option<OwnedFd>,
 }
 
-/// The time that a process has for introducing itself.
+/// The time limit for a process to introduce itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time for which no process is let in when there is no descriptor left.
+/// The time for which no connection is accepted after the descriptors ran out.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The state of this process: a process that was forked makes its own.
+/// The state of this process. A process that was forked makes its own.
 static OWN: Mutex<Option<&'static Own>> = Mutex::new(None);
 
 fn known() -> Option<&'static Own> {
@@ -77,23 +79,23 @@ fn known() -> Option<&'static Own> {
     (*lock(&OWN)).filter(|own| own.home.process == process)
 }
 
-/// Whether it is the address of this process.
+/// Whether an address is that of this process.
 pub(crate) fn is_own(home: &Home) -> bool {
     known().is_some_and(|own| own.home == *home)
 }
 
-/// Wakes the thread.
+/// Wakes the listener.
 pub(super) fn nudge() {
     if let Some(own) = known() {
         own.bell.ring();
     }
 }
 
-/// Waits until the thread has heard everything that had come to this process before the call. Must
-/// not be called with a lock held that the thread may want.
+/// Waits until the listener has handled everything that arrived in this process before the call.
+/// Must not be called while the caller holds a lock that the listener may need.
 pub(crate) fn catch_up() {
     let Some(own) = known() else { return };
-    // The next round looks after this moment; the current one may have looked before.
+    // The next round checks after this moment; the current round may have checked before it.
     let next = own.begun.load(Ordering::SeqCst) + 1;
     let mut over = own.over.load(Ordering::SeqCst);
     while over < next {
@@ -106,9 +108,9 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// Returns the address of this process, which can be reached from now on.
+/// Returns the address of this process. From now on, other processes can connect to it.
 pub(crate) fn open(hears: Hears) -> Result<Home, String> {
-    own(hears).map(|own| own.home).map_err(|e| format!("no other process can come here: {e}"))
+    own(hears).map(|own| own.home).map_err(|e| format!("this process cannot be reached: {e}"))
 }
 
 fn own(hears: Hears) -> io::Result<&'static Own> {
@@ -121,7 +123,7 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     let socket = UnixListener::bind_addr(&home.address()?)?;
     socket.set_nonblocking(true)?;
     let (new, peers, doors) = (Mutex::default(), Mutex::default(), Mutex::default());
-    // Never freed: there is one of it in a process.
+    // This is never freed, because a process has only one.
     let own: &'static Own = Box::leak(Box::new(Own {
         home,
         bell: Doorbell::new()?,
@@ -149,7 +151,7 @@ pub(crate) fn keep(
     number: u64,
     rank: u32,
 ) -> Result<KeptRendezvous, String> {
-    let own = own(hears).map_err(|e| format!("no other process can come here: {e}"))?;
+    let own = own(hears).map_err(|e| format!("this process cannot be reached: {e}"))?;
     let door = Arc::new(Door::new(socket, &KeeperAnswer { home: own.home, number, rank }));
     lock(&own.doors).push(Arc::clone(&door));
     own.bell.ring();
@@ -163,8 +165,8 @@ impl Home {
     }
 }
 
-/// Returns the process at another address; this process goes there if it does not know it. Waits
-/// for its answer, at most for `limit`.
+/// Returns the process at another address. If it is not known, connects to it and waits for its
+/// answer, for at most `limit`.
 pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Peer>, String> {
     let own = own(hears).map_err(|e| format!("this process cannot be reached: {e}"))?;
     if let Some(peer) = lock(&own.peers).get(home).filter(|peer| peer.gone().is_none()) {
@@ -173,22 +175,22 @@ pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Pe
     own.go_to(home, limit)
 }
 
-/// Returns the name of this process, and the other processes that are known: none if no process has
-/// come and this one has gone to none.
+/// Returns the name of this process, and the other processes that are known. There are none if no
+/// process has connected and this one has connected to none.
 pub(crate) fn neighbours() -> (u64, Vec<Arc<Peer>>) {
     let Some(own) = known() else { return (0, Vec::new()) };
     let peers = lock(&own.peers);
     (own.home.name, peers.values().filter(|peer| peer.gone().is_none()).cloned().collect())
 }
 
-/// The process at an address, if it is known.
+/// Returns the process at an address, if it is known.
 pub(crate) fn find(home: &Home) -> Option<Arc<Peer>> {
     lock(&known()?.peers).get(home).filter(|peer| peer.gone().is_none()).cloned()
 }
 
 impl Own {
-    /// The introduction of this process to a process that has this secret, and the descriptors that
-    /// go with it.
+    /// Returns the introduction of this process for a process with this secret, and the descriptors
+    /// that belong to the introduction.
     fn hello(&self, secret: u64) -> io::Result<(Hello, Vec<Arc<OwnedFd>>)> {
         let windows = window::windows().map_err(io::Error::other)?;
         let hello = Hello {
@@ -207,7 +209,7 @@ impl Own {
     fn go_to(&'static self, home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
         let process = home.process;
         let unreachable = |e: io::Error| match e.kind() {
-            // The process has ended, before this one went to it or since.
+            // The process has ended, before or after this one connected to it.
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset => format!("process {process} has ended"),
@@ -254,16 +256,16 @@ impl Own {
 }
 
 impl Own {
-    /// The rendezvous that are not over.
+    /// Returns the rendezvous that are not over.
     fn doors(&self) -> Vec<Arc<Door>> {
         let mut doors = lock(&self.doors);
         doors.retain(|door| door.descriptor().is_some());
         doors.clone()
     }
 
-    /// Returns the one peer of each process, however often the two have gone to each other: so all
-    /// frames of this process go over one line, and in order. An error when two processes claim to
-    /// be the same one.
+    /// Returns the one peer of a process, however often the two have connected to each other. So
+    /// all frames of this process use one line, and stay in order. Returns an error if two
+    /// processes claim to be the same one.
     fn known_as(&self, peer: Peer) -> Result<Arc<Peer>, String> {
         let (home, process) = (peer.home, peer.process);
         let mut peers = lock(&self.peers);
@@ -277,21 +279,21 @@ impl Own {
     }
 }
 
-/// The answer to a process that has come.
+/// The answer to a process that has connected.
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Greeting {
     Welcome(Hello),
     Refused(String),
 }
 
-/// Returns a message as it is sent.
+/// Returns a message as the bytes that are sent.
 pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
-    // No message has a key that is no text.
+    // This fails only for a key that is not text, and no message has one.
     serde_json::to_vec(said).unwrap_or_default()
 }
 
-/// Returns a descriptor that can be read when a process has ended. `None` where the system has no
-/// such descriptor.
+/// Returns a descriptor that becomes readable when a process ends. `None` if the system has no such
+/// descriptors, or there is no such process.
 fn end_of(process: i32) -> Option<OwnedFd> {
     // SAFETY: a new descriptor, which nobody else has.
     unsafe {
@@ -300,7 +302,7 @@ fn end_of(process: i32) -> Option<OwnedFd> {
     }
 }
 
-/// Whether a process has ended, also where the thread has not heard of that yet.
+/// Whether a process has ended, even if the listener has not noticed it yet.
 pub(crate) fn has_ended(peer: &Peer) -> bool {
     if peer.gone().is_some() {
         return true;
@@ -315,13 +317,13 @@ pub(crate) fn has_ended(peer: &Peer) -> bool {
     }
 }
 
-/// The state of the thread.
+/// The state of the listener thread.
 struct Listener {
     own: &'static Own,
     socket: UnixListener,
     strangers: Vec<Stranger>,
     known: Vec<KnownPeer>,
-    /// No process is let in before this: there was no descriptor left for one that came.
+    /// The time before which no connection is accepted, because the descriptors ran out.
     full_until: Option<Instant>,
 }
 
@@ -331,7 +333,7 @@ impl Listener {
             self.own.begun.fetch_add(1, Ordering::SeqCst);
             let new = std::mem::take(&mut *lock(&self.own.new));
             for mut known in new {
-                // Frames that it has sent behind its greeting.
+                // Handles the frames that the process sent after its greeting.
                 if known.listen(false, self.own.hears) {
                     self.known.push(known);
                 }
@@ -387,11 +389,11 @@ impl Listener {
 }
 
 impl KnownPeer {
-    /// Hears its frames. False when it is gone.
+    /// Handles the frames of the process. Returns false if it is gone.
     fn listen(&mut self, has_ended: bool, hears: Hears) -> bool {
         let mut frames = Vec::new();
         let mut received = self.line.receive(&mut frames);
-        // Hears everything that it sent before it ended.
+        // Handles everything that the process sent before it ended.
         while has_ended && received.is_ok() && !frames.is_empty() {
             frames.drain(..).for_each(|frame| guarded(|| (hears.said)(&self.peer, frame)));
             received = self.line.receive(&mut frames);
@@ -412,12 +414,12 @@ impl KnownPeer {
     }
 }
 
-/// Reacts to something that was heard. The thread goes on even if that panics.
+/// Runs a reaction to a message. The thread goes on even if the reaction panics.
 fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
 }
 
-/// Whether a line for standard error could be written without waiting for its reader.
+/// Whether a line can be written to standard error without waiting for its reader.
 pub(crate) fn takes_lines() -> bool {
     let mut stderr = [polled(libc::STDERR_FILENO, libc::POLLOUT)];
     // SAFETY: one structure, writable.

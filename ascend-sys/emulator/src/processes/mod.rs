@@ -1,14 +1,14 @@
 //! Other processes of the machine: the messages from and to them, and the memory that they share.
 //!
-//! Two kinds of things go between processes. Operations work through words in [shared
-//! memory](region), as between threads, and their data is read and written in place: each process
-//! maps the device memory of the others. Everything else is sent in [frames](line) to a
-//! [thread](listener) that each process has for this: which rank joins, which has called what for
-//! the first time, which is gone and why. `fabric` decides what to do about it. Processes that know
-//! nothing of one another meet at a [rendezvous].
+//! Processes exchange two kinds of things. Operations use words in [shared memory](region), as they
+//! do between threads. They read and write their data in place: each process maps the device memory
+//! of the others. Everything else is sent in [frames](line) to a [thread](listener) that each
+//! process has for this: which rank joins, which rank has called what for the first time, which
+//! rank is gone and why. `fabric` decides how to react. Processes that have no address of one
+//! another meet at a [rendezvous].
 //!
-//! Nothing has a name in a file system. A process that ends in any way leaves nothing behind, and
-//! the others hear of it at once.
+//! Nothing has a name in a file system. So a process leaves nothing behind, however it ends, and
+//! the other processes notice its end at once.
 
 pub(crate) mod line;
 pub(crate) mod listener;

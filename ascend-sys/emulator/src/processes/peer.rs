@@ -1,4 +1,4 @@
-//! Another process of the machine, with which this one shares something.
+//! Another process of the machine, which shares something with this one.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,41 +13,43 @@ use super::line::Outlet;
 use super::region::{SharedMemory, check_file};
 use ascend_sync::lock_std as lock;
 
-/// A number that nobody can guess: the keys of a hasher are from the system, and each has its own.
+/// Returns a number that nobody can guess. The keys of a hasher are from the system, and each
+/// hasher has its own.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The address of a process, and the secret that it wants to hear. A process knows it only from a
-/// root info, or from a process that has one.
+/// The address of a process, with the secret that it requires. Another process gets the address
+/// only from a root info or a key, or from a process that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Home {
     pub(crate) process: u32,
-    /// A number that tells the process from an earlier one with the same process id. Every program
-    /// of the machine can see it.
+    /// A number that distinguishes the process from an earlier one with the same process id. Every
+    /// program of the machine can see it.
     pub(crate) name: u64,
-    /// No other program can see this.
+    /// The secret, which no other program can see.
     pub(crate) secret: u64,
 }
 
-/// The first message between two processes, with two descriptors: the [bell](Doorbell), and the
-/// file of its memory.
+/// The first message between two processes. It comes with two descriptors: the [bell](Doorbell) of
+/// the sender, and the file of its memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// Equal where two processes mean the same by the words that they share.
+    /// The number of the layout of the shared words. It must be equal in processes that share
+    /// words.
     pub(super) layout: u64,
     pub(super) version: String,
-    /// The secret of the process that is spoken to.
+    /// The secret of the receiving process.
     pub(super) secret: u64,
     pub(super) home: Home,
-    /// The address at which its memory is mapped, its size, and how much of that, from the start,
-    /// is device memory. The rest is memory of its host.
+    /// The address at which the memory of the sender is mapped. `bytes` is the size of the memory.
+    /// Its first `device_bytes` bytes are device memory, and the rest is host memory.
     pub(super) data: usize,
     pub(super) bytes: usize,
     pub(super) device_bytes: usize,
 }
 
-/// Wakes the [listener](super::listener) of a process.
+/// A descriptor that wakes the [listener](super::listener) of a process.
 #[derive(Clone)]
 pub(crate) struct Doorbell(pub(crate) Arc<OwnedFd>);
 
@@ -63,8 +65,8 @@ impl Doorbell {
         }
     }
 
-    /// Makes a doorbell of another process. Ringing does not wait, and raises no signal, as writing
-    /// to a pipe may.
+    /// Makes a doorbell of another process. Ringing it does not wait, and raises no signal, as
+    /// writing to a pipe may.
     fn of_another(file: OwnedFd) -> io::Result<Self> {
         // SAFETY: zeros are a value of this structure, and `fstat` fills it.
         let (result, kind) = unsafe {
@@ -74,9 +76,9 @@ impl Doorbell {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        // An `eventfd` is none of the kinds of files, other than a pipe or a socket.
+        // An `eventfd` has no file type, but a pipe and a socket have one.
         if kind != 0 {
-            return Err(io::Error::other("its bell is no eventfd"));
+            return Err(io::Error::other("its bell is not an eventfd"));
         }
         let bell = Self(Arc::new(file));
         bell.never_blocks()?;
@@ -98,7 +100,7 @@ impl Doorbell {
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Resets the bell: it counts as not rung.
+    /// Resets the bell, so that it counts as not rung.
     pub(super) fn quiet(&self) {
         let mut count = [0u8; 8];
         // SAFETY: the bytes are writable.
@@ -106,38 +108,39 @@ impl Doorbell {
     }
 }
 
-/// See the [module](self).
+/// A process that this one is connected to; see the [module](self).
 pub(crate) struct Peer {
     pub(crate) home: Home,
-    /// The number of the process, from the system: not the number that it gives itself.
+    /// The process id, as the system reports it. It need not be the id that the process itself
+    /// gives.
     pub(crate) process: i32,
     pub(crate) bell: Doorbell,
     outlet: Mutex<Outlet>,
     pool: OwnedFd,
-    /// The address of its memory there: device memory, then pinned host memory.
+    /// The address of its memory in that process: device memory, then pinned host memory.
     data: usize,
     bytes: usize,
     device_bytes: usize,
     mapped: Mutex<BTreeMap<(usize, usize), Weak<SharedMemory>>>,
     gone: OnceLock<String>,
-    /// The frames that were said to it and heard from it, except those about
-    /// [stillness](crate::fabric::stillness).
+    /// The number of frames that were sent to it, and, in `heard`, of those from it that were
+    /// handled. Frames about [stillness](crate::fabric::stillness) do not count.
     said: AtomicU64,
     heard: AtomicU64,
 }
 
-/// Device memory of another process, as this one sees it.
+/// Device memory of another process, as it is mapped in this one.
 #[derive(Clone)]
 pub(crate) struct PeerMemory {
-    /// Its address in that process.
+    /// Its address in the other process.
     theirs: usize,
     bytes: usize,
     ours: Arc<SharedMemory>,
 }
 
 impl PeerMemory {
-    /// Returns where bytes are that have an address in that process; `None` if they are not within
-    /// this memory.
+    /// Returns the address in this process of bytes that have `address` in the other process.
+    /// `None` if they are not within this memory.
     #[inline]
     pub(crate) fn find(&self, address: usize, bytes: usize) -> Option<*mut u8> {
         let offset = address.wrapping_sub(self.theirs);
@@ -147,7 +150,7 @@ impl PeerMemory {
 }
 
 impl Peer {
-    /// Makes the peer for a process that has introduced itself. The files are its bell and its
+    /// Makes the peer for a process that has introduced itself. `files` are its bell and its
     /// memory.
     pub(super) fn new(
         hello: &Hello,
@@ -156,11 +159,11 @@ impl Peer {
         outlet: Outlet,
     ) -> io::Result<Self> {
         let Ok([bell, pool]) = <[OwnedFd; 2]>::try_from(files) else {
-            return Err(io::Error::other("it has sent other descriptors than belong to it"));
+            return Err(io::Error::other("it has sent a wrong number of descriptors"));
         };
         check_file(pool.as_fd(), hello.bytes)?;
         if hello.device_bytes > hello.bytes {
-            return Err(io::Error::other("it has more device memory than memory"));
+            return Err(io::Error::other("its device memory exceeds its memory"));
         }
         let bell = Doorbell::of_another(bell)?;
         Ok(Self {
@@ -179,7 +182,7 @@ impl Peer {
         })
     }
 
-    /// A part of its device memory, from an offset on.
+    /// Maps a part of its device memory: `bytes` bytes from the offset `start`.
     pub(crate) fn memory(&self, start: usize, bytes: usize) -> io::Result<PeerMemory> {
         let end = start.checked_add(bytes).filter(|end| *end <= self.device_bytes);
         let theirs = end.and(self.data.checked_add(start));
@@ -200,19 +203,19 @@ impl Peer {
         Ok(PeerMemory { theirs, bytes, ours })
     }
 
-    /// Where an address of its device memory lies in the file of its memory.
+    /// Returns the offset of an address of its device memory in the file of its memory.
     pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
         address.checked_sub(self.data).filter(|offset| *offset < self.device_bytes)
     }
 
-    /// Where bytes of its pinned host memory lie in that file.
+    /// Returns the offset of bytes of its pinned host memory in the file of its memory.
     pub(crate) fn offset_of_host(&self, address: usize, bytes: usize) -> Option<usize> {
         let offset = address.checked_sub(self.data)?;
         let end = offset.checked_add(bytes)?;
         (self.device_bytes <= offset && end <= self.bytes).then_some(offset)
     }
 
-    /// The file of its memory, which has these bytes of device memory.
+    /// Returns the file of its memory, if that has these bytes of device memory.
     pub(crate) fn file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if end <= self.device_bytes => Ok(self.pool.as_fd()),
@@ -220,7 +223,7 @@ impl Peer {
         }
     }
 
-    /// The same for the file with these bytes of pinned host memory.
+    /// Returns the file of its memory, if that has these bytes of pinned host memory.
     pub(crate) fn host_file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if self.device_bytes <= start && end <= self.bytes => Ok(self.pool.as_fd()),
@@ -228,14 +231,14 @@ impl Peer {
         }
     }
 
-    /// Sends it a frame, without waiting. A process that is gone is sent nothing. A process that
-    /// cannot be told is lost from now on, and loses this process.
+    /// Sends a frame to the process, without waiting. Sends nothing to a process that is gone. If a
+    /// frame cannot be sent, the connection ends, so each of the two processes loses the other.
     pub(crate) fn say(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         self.said.fetch_add(1, Ordering::SeqCst);
         self.say_uncounted(bytes, files);
     }
 
-    /// The same for a frame that lets nothing go on.
+    /// Sends a frame that cannot end a wait, and does not count it.
     pub(crate) fn say_uncounted(&self, bytes: &[u8], files: Vec<Arc<OwnedFd>>) {
         let mut outlet = lock(&self.outlet);
         let waits = match outlet.send(bytes, files) {
@@ -251,18 +254,18 @@ impl Peer {
         }
     }
 
-    /// Counts a frame as heard: it has been acted on.
+    /// Counts a frame as handled: it has had its effect.
     pub(crate) fn note_heard(&self) {
         self.heard.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many frames were said to it, and heard from it.
+    /// Returns the number of frames that were sent to it, and of those from it that were handled.
     pub(crate) fn frames(&self) -> (u64, u64) {
         let heard = self.heard.load(Ordering::SeqCst);
         (self.said.load(Ordering::SeqCst), heard)
     }
 
-    /// Sends as much as there is room for. True if there is more.
+    /// Sends as much as there is room for. Returns true if more is left.
     pub(super) fn flush(&self) -> io::Result<bool> {
         let mut outlet = lock(&self.outlet);
         outlet.flush()?;
@@ -273,12 +276,12 @@ impl Peer {
         lock(&self.outlet).is_waiting()
     }
 
-    /// The process is gone, for this reason. False when that was known.
+    /// Notes that the process is gone, for this reason. Returns false if that was known.
     pub(super) fn lose(&self, why: String) -> bool {
         self.gone.set(why).is_ok()
     }
 
-    /// Why it is gone.
+    /// Returns the reason why the process is gone; `None` if it is not.
     pub(crate) fn gone(&self) -> Option<&str> {
         self.gone.get().map(String::as_str)
     }
@@ -297,7 +300,7 @@ mod tests {
             [(writer.into(), "a pipe"), (socket.into(), "a socket"), (file, "a file")]
         {
             let refused = Doorbell::of_another(other).map(drop).expect_err(what);
-            assert!(refused.to_string().contains("no eventfd"), "{what}: {refused}");
+            assert!(refused.to_string().contains("not an eventfd"), "{what}: {refused}");
         }
         drop(reader);
         let own = Doorbell::new().unwrap();

@@ -1,11 +1,10 @@
-//! Memory that several processes have mapped, and how the words of a communicator are laid out in
-//! it.
+//! Memory that several processes have mapped, and the layout of a communicator's words in it.
 //!
 //! In a collective or a message, ranks communicate through words, each changed by one atomic step.
-//! Where all ranks are in one process, the words are on its heap; otherwise they are in a
-//! [`SharedMemory`] that the process of the root info has made. A [`Ground`] decides between the
-//! two, and nothing above it needs to know. Both kinds are laid out by the same calls in the same
-//! order, so the processes need not tell one another where anything is.
+//! If all ranks are in one process, the words are on its heap. Otherwise they are in a
+//! [`SharedMemory`] that the process of the root info has made. A [`Ground`] chooses between the
+//! two, so the code above it does not depend on the choice. Both kinds are laid out by the same
+//! calls in the same order, so the processes need not exchange offsets.
 
 use std::cell::Cell;
 use std::io;
@@ -14,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A memory file, mapped. Nobody can make it smaller, so mapped bytes stay there.
+/// A mapped memory file. No process can make the file smaller, so the mapped bytes stay valid.
 pub(crate) struct SharedMemory {
     at: NonNull<u8>,
     bytes: usize,
@@ -27,10 +26,10 @@ unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
-/// The operations that no process may do on such a file.
+/// The seals of a memory file: the operations that no process may do on it.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// The result of a call that returns -1 when it fails.
+/// Returns the result of a system call, or the error if the call returned -1.
 fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -52,7 +51,7 @@ pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Checks that a file from elsewhere has at least `bytes` bytes and keeps them.
+/// Checks that a file from another process has at least `bytes` bytes, and keeps them.
 pub(crate) fn check_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     // SAFETY: zeros are a value of this structure, and `fstat` fills it.
     let (seals, size) = unsafe {
@@ -72,7 +71,7 @@ impl SharedMemory {
         Self::map(memory_file(bytes)?, 0, bytes)
     }
 
-    /// A part of a file of [`memory_file`], also of another process.
+    /// Maps a part of a file of [`memory_file`], which may be from another process.
     pub(crate) fn map(file: OwnedFd, start: usize, bytes: usize) -> io::Result<Self> {
         use std::os::fd::AsFd;
         let end = start.checked_add(bytes).ok_or_else(|| io::Error::other("beyond any file"))?;
@@ -89,7 +88,7 @@ impl SharedMemory {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: advice on the mapping made above: a core file should not contain terabytes of
-        // nothing.
+        // zeros.
         unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
         let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Self { at, bytes, file })
@@ -111,25 +110,26 @@ impl Drop for SharedMemory {
     }
 }
 
-/// A type that can lie in shared memory.
+/// A type that can be in shared memory.
 ///
 /// # Safety
 ///
 /// Zeros are a new value of the type, and it contains no address. Every process may change it at
-/// any time: it is made of atomic words, and of cells whose owner says when they are touched.
+/// any time, so it consists of atomic words, and of cells whose owner defines when they may be
+/// touched.
 pub(crate) unsafe trait SharedWords {}
 
 /// Values on the heap of the process, or in shared memory.
 pub(crate) struct Placed<T> {
     values: NonNull<[T]>,
-    /// The memory that holds them; `None`: they are a box, taken apart.
+    /// The memory that holds the values; `None` if they are a leaked box.
     shared: Option<Arc<SharedMemory>>,
 }
 
 impl<T> Drop for Placed<T> {
     fn drop(&mut self) {
         if self.shared.is_none() {
-            // SAFETY: taken apart in `on_heap`, and put together here only.
+            // SAFETY: the box was leaked in `on_heap`, and is restored only here.
             drop(unsafe { Box::from_raw(self.values.as_ptr()) });
         }
     }
@@ -150,13 +150,13 @@ impl<T> Deref for Placed<T> {
     }
 }
 
-/// Where the words of a communicator are.
+/// The place where the words of a communicator are made.
 pub(crate) enum Ground {
-    /// All its ranks are in this process.
+    /// The heap: all ranks of the communicator are in this process.
     Heap,
-    /// Not placed: counts the bytes that the words would take.
+    /// No place: only counts the bytes that the words would take.
     Measured(Cell<usize>),
-    /// In shared memory; the number says how many bytes of it are in use.
+    /// Shared memory, with the number of its bytes that are in use.
     Shared(Arc<SharedMemory>, Cell<usize>),
 }
 
@@ -172,7 +172,7 @@ impl Ground {
         ground.bytes()
     }
 
-    /// How many bytes are in use.
+    /// Returns the number of bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Heap => 0,
@@ -180,7 +180,8 @@ impl Ground {
         }
     }
 
-    /// Returns the memory behind the bytes in use, where processes share it.
+    /// Returns the shared memory, and the offset after its bytes in use. `None` if nothing is
+    /// shared.
     pub(crate) fn rest(&self) -> Option<(Arc<SharedMemory>, usize)> {
         match self {
             Self::Shared(memory, used) => Some((Arc::clone(memory), used.get())),
@@ -188,8 +189,8 @@ impl Ground {
         }
     }
 
-    /// Places `count` values. `make` makes one on the heap; it must make what zeros mean in shared
-    /// memory. Without room it places none.
+    /// Places `count` values. On the heap, `make` makes each value. It must make the value that
+    /// zeros mean in shared memory. If the shared memory has no room for the values, places none.
     pub(crate) fn place<T: SharedWords>(
         &self,
         count: usize,

@@ -1,21 +1,22 @@
-//! A rendezvous: the meeting place of processes that have nothing in common but a text.
+//! A rendezvous: the meeting place of processes that have only a text in common.
 //!
 //! Terms: a *rendezvous* is an abstract socket, named after the effective user and a hash of the
-//! text. The process that has bound it is its *keeper*. The keeper's *answer* gives the keeper's
-//! address, and what it keeps the rendezvous for.
+//! text. The process that has bound it is its *keeper*. The keeper's *answer* contains the keeper's
+//! address, and the number of the thing for which it keeps the rendezvous.
 //!
 //! Rules:
 //! 1. A rendezvous has one keeper at a time: the kernel lets one process bind a name.
 //! 2. The keeper writes its answer to each connection of its own user and ends the connection. It
-//!    reads nothing and does not wait, so nobody can hold it up.
-//! 3. The keeper ends the rendezvous before anybody learns that it is over. So a process that comes
-//!    because it is over finds no old answer. The kernel ends a rendezvous when its keeper ends.
-//! 4. A connection that is refused, or ends without an answer, has come to a rendezvous that was
-//!    ending. The process asks again, or binds the name.
-//! 5. A process believes an answer only when the kernel says that the keeper is of its own user.
+//!    reads nothing and does not wait, so no process can delay it.
+//! 3. The keeper ends the rendezvous before any process learns that the thing is over. So a process
+//!    that comes again because of this finds no old answer. The kernel ends a rendezvous when its
+//!    keeper ends.
+//! 4. If a connection is refused, or ends without an answer, the rendezvous was ending. The process
+//!    asks again, or binds the name.
+//! 5. A process accepts an answer only if the kernel reports that the keeper is of its own user.
 //!
-//! A process that is forked from the keeper, and does not call exec, has the socket too: the name
-//! stays taken as long as that process runs, and connections get no answer.
+//! A process that is forked from the keeper, and does not call exec, has the socket too. Then the
+//! name stays in use as long as that process runs, and connections get no answer.
 
 use std::io::{self, ErrorKind, Read};
 use std::mem::offset_of;
@@ -31,11 +32,11 @@ use super::line::{credentials, own_user, polled, send, wait_for};
 use super::peer::Home;
 use ascend_sync::lock_std as lock;
 
-/// Bytes of an answer, at most.
+/// The size of the longest answer, in bytes.
 const MOST_BYTES: usize = 1024;
-/// The number of connections that are answered before others are heard.
+/// The number of connections that are answered before the listener turns to other processes.
 const AT_A_TIME: usize = 64;
-/// The pause of a process that finds the queue of a rendezvous full.
+/// The pause after which a process tries again when the queue of a rendezvous was full.
 const FULL: Duration = Duration::from_millis(5);
 
 /// The name of a rendezvous.
@@ -45,25 +46,25 @@ pub(crate) struct Rendezvous(String);
 /// The answer of a keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeeperAnswer {
-    /// How it is reached.
+    /// The address of the keeper.
     pub(crate) home: Home,
-    /// The number of the thing that it keeps the rendezvous for.
+    /// The number of the thing for which the rendezvous is kept.
     pub(crate) number: u64,
-    /// The rank for which it does.
+    /// The rank for which the rendezvous is kept.
     pub(crate) rank: u32,
 }
 
-/// The result of a process's visit to a rendezvous.
+/// The result of a question at a rendezvous.
 #[derive(Debug)]
 pub(crate) enum KeeperReply {
     Keeper(KeeperAnswer),
-    /// There is no keeper any more, or it was ending.
+    /// There is no keeper, or it was ending.
     Nobody,
     /// There will be no answer, for this reason.
     Unusable(String),
 }
 
-/// The hash FNV-1a with 128 bits.
+/// Returns the FNV-1a hash of a text, with 128 bits.
 fn hash(text: &str) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -71,12 +72,13 @@ fn hash(text: &str) -> u128 {
 }
 
 impl Rendezvous {
-    /// Returns the rendezvous for a kind of text. Texts of different kinds do not meet.
+    /// Returns the rendezvous for a text of a kind. Texts of different kinds have different
+    /// rendezvous.
     pub(crate) fn of(kind: &str, text: &str) -> Self {
         Self(format!("ascend-emulator-{kind}-{}-{:032x}", own_user(), hash(text)))
     }
 
-    /// Becomes the keeper. `None` when it has one.
+    /// Makes this process the keeper. Returns `None` if the rendezvous has a keeper.
     pub(crate) fn bind(&self) -> io::Result<Option<UnixListener>> {
         let address = SocketAddr::from_abstract_name(&self.0)?;
         match UnixListener::bind_addr(&address) {
@@ -89,7 +91,7 @@ impl Rendezvous {
         }
     }
 
-    /// Asks the keeper, and waits for its answer, at most for `limit`.
+    /// Asks the keeper, and waits for its answer, for at most `limit`.
     pub(crate) fn ask(&self, limit: Duration) -> KeeperReply {
         let until = Instant::now() + limit;
         let mut stream = loop {
@@ -101,7 +103,7 @@ impl Rendezvous {
                     if Instant::now() >= until {
                         let seconds = limit.as_secs_f64();
                         return KeeperReply::Unusable(format!(
-                            "whoever keeps it has let nobody in for {seconds:.1} s"
+                            "its keeper has accepted no connection for {seconds:.1} s"
                         ));
                     }
                     std::thread::sleep(FULL);
@@ -113,7 +115,7 @@ impl Rendezvous {
             Ok((keeper, user)) if user == own_user() => keeper,
             Ok((keeper, user)) => {
                 return KeeperReply::Unusable(format!(
-                    "process {keeper} of user {user} has taken it"
+                    "process {keeper} of user {user} has taken its socket name"
                 ));
             }
             Err(e) => return KeeperReply::Unusable(e.to_string()),
@@ -132,8 +134,9 @@ impl Rendezvous {
                     if left.is_zero() {
                         let seconds = limit.as_secs_f64();
                         return KeeperReply::Unusable(format!(
-                            "process {keeper} keeps it and has not answered within {seconds:.1} s: it is stopped, \
-                             or it has ended and a process that it has forked runs on"
+                            "process {keeper} keeps the rendezvous and has not answered within \
+                             {seconds:.1} s: it is stopped, or it has ended and a process that it \
+                             has forked runs on"
                         ));
                     }
                     wait_for(&mut [polled(stream.as_raw_fd(), libc::POLLIN)], left);
@@ -148,8 +151,8 @@ impl Rendezvous {
         serde_json::from_slice(&said).map_or_else(|_| no_emulator(keeper), KeeperReply::Keeper)
     }
 
-    /// Connects to the keeper. Returns `WouldBlock` when too many others wait there: a blocking
-    /// connection would wait without a limit.
+    /// Connects to the keeper. Returns `WouldBlock` if the queue of the socket is full, because a
+    /// blocking connection would wait without a limit.
     fn connect(&self) -> io::Result<UnixStream> {
         // SAFETY: zeros are a value of this structure.
         let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -183,33 +186,33 @@ impl Rendezvous {
 
 fn no_emulator(keeper: i32) -> KeeperReply {
     KeeperReply::Unusable(format!(
-        "process {keeper} keeps it and does not answer as an emulator does"
+        "process {keeper} keeps the rendezvous and does not answer as an emulator does"
     ))
 }
 
 /// The keeper's side of a rendezvous, for the thread that answers.
 pub(super) struct Door {
-    /// The socket; `None`: the rendezvous is over.
+    /// The socket; `None` if the rendezvous is over.
     socket: Mutex<Option<UnixListener>>,
     answer: Vec<u8>,
 }
 
 impl Door {
     pub(super) fn new(socket: UnixListener, answer: &KeeperAnswer) -> Self {
-        // No answer has a key that is no text.
+        // This fails only for a key that is not text, and an answer has none.
         let answer = serde_json::to_vec(answer).unwrap_or_default();
         Self { socket: Mutex::new(Some(socket)), answer }
     }
 
-    /// Returns the descriptor to listen to; `None` when it is over.
+    /// Returns the descriptor to listen to; `None` if the rendezvous is over.
     pub(super) fn descriptor(&self) -> Option<i32> {
         lock(&self.socket).as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Answers the processes that have come (rule 2). Returns an error when no process can be let
-    /// in now.
+    /// Answers the processes that have connected (rule 2). Returns an error if no connection can be
+    /// accepted now.
     pub(super) fn serve(&self) -> io::Result<()> {
-        // The lock is held over the answers: none goes out after the end (rule 3).
+        // The lock is held during the answers, so that none is sent after the end (rule 3).
         let socket = lock(&self.socket);
         let Some(socket) = &*socket else { return Ok(()) };
         for _ in 0..AT_A_TIME {
@@ -217,7 +220,7 @@ impl Door {
                 Ok((stream, _)) => self.answer(&stream),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The process has gone away again.
+                // The process has closed the connection again.
                 Err(e) if e.kind() == ErrorKind::ConnectionAborted => {}
                 Err(e) => return Err(e),
             }
@@ -227,7 +230,7 @@ impl Door {
 
     fn answer(&self, stream: &UnixStream) {
         let is_ours = credentials(stream).is_ok_and(|(_, user)| user == own_user());
-        // A new connection has room for an answer. If not, the process asks again.
+        // A new connection has room for an answer. If it has none, the process asks again.
         if is_ours && stream.set_nonblocking(true).is_ok() {
             let _ = send(stream, &self.answer, &[]);
         }
@@ -239,8 +242,8 @@ pub(crate) struct KeptRendezvous(pub(super) Arc<Door>);
 
 impl Drop for KeptRendezvous {
     fn drop(&mut self) {
-        // The thread may be in a call of `poll` with the descriptor, which holds the socket until
-        // it returns.
+        // The listener may be in a call of `poll` with the descriptor. That call holds the socket
+        // until it returns, so the listener is woken.
         drop(lock(&self.0.socket).take());
         super::listener::nudge();
     }
@@ -288,8 +291,8 @@ mod tests {
         assert!(rendezvous.bind().unwrap().is_none());
         assert_ne!(rendezvous, fresh("other"));
         let door = Arc::new(Door::new(socket, &answer()));
-        // The first connection has sent something, which nobody reads, and the second has gone:
-        // neither holds up the third.
+        // The first connection has sent bytes that nobody reads, and the second is closed again.
+        // Neither delays the third.
         let mut garbage = rendezvous.connect().unwrap();
         garbage.write_all(&[7; 4096]).unwrap();
         drop(rendezvous.connect().unwrap());
@@ -325,7 +328,7 @@ mod tests {
         let rendezvous = fresh("silent");
         let socket = rendezvous.bind().unwrap().unwrap();
         let KeeperReply::Unusable(why) = rendezvous.ask(SHORT) else { panic!("an answer") };
-        let own = format!("process {} keeps it", std::process::id());
+        let own = format!("process {} keeps the rendezvous", std::process::id());
         assert!(why.contains(&own) && why.contains("not answered within 0.1 s"), "{why}");
         socket.set_nonblocking(false).unwrap();
         drop(socket.accept().unwrap());
@@ -345,6 +348,6 @@ mod tests {
             queue.push(stream);
         }
         let KeeperReply::Unusable(why) = rendezvous.ask(SHORT) else { panic!("an answer") };
-        assert!(why.contains("has let nobody in for 0.1 s"), "{why}");
+        assert!(why.contains("has accepted no connection for 0.1 s"), "{why}");
     }
 }

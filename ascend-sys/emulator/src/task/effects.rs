@@ -1,21 +1,23 @@
-//! The effects of a task, for checked mode. Tasks themselves know nothing of checks.
+//! The effects of a task, for checked mode. The tasks themselves contain no checks.
 
 use ascend_operator::shadow::Mode;
 use std::ops::Range;
 
-/// The effects of a task, told when it is submitted.
+/// The effects of a task, as they are known when it is submitted.
 pub(crate) enum Effects {
     /// Nothing that other work could race with.
     None,
-    /// The task accesses memory: its name, and the bytes. No two parts of it may share a byte.
+    /// The task accesses memory: its name, and the bytes. No two parts of the task may share a
+    /// byte.
     Touches(String, Vec<Touch>),
     /// The task sets a signal: its number and its name.
     Sets(u64, String),
-    /// The task sends another process a message, and the work that was complete before it.
+    /// The task sends another process a message, which also orders the work that was complete
+    /// before it.
     Tells,
-    /// The task issues operations, which come after the work before it in its stream.
+    /// The task issues operations, which are ordered after the earlier work of its stream.
     Issues,
-    /// Code of the host runs. With `returns`, the work behind it waits for its end.
+    /// Code of the host runs. If `returns` is true, later work of the stream waits for its end.
     RunsOnHost { returns: bool },
 }
 
@@ -35,20 +37,20 @@ impl Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Write }
     }
 
-    /// Two reductions of the same `kind` may overlap.
+    /// Makes a reduction. Two reductions of the same `kind` may overlap.
     pub(crate) fn reduce(start: usize, bytes: usize, kind: u32) -> Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Reduce(kind) }
     }
 }
 
-/// The reason why the work behind a task comes after other work, told when the task is over. `O` is
-/// the stream.
+/// The reason why the work after a task is ordered after other work. It is known when the task is
+/// over. `O` is the stream.
 pub(crate) enum Passed<O: 'static> {
     /// The task has waited for this ticket of another stream.
     Ticket(&'static O, u64),
     /// The task has waited for a signal, and taken it: the signal's number and name, and the
     /// function that waits.
     Signal { number: u64, name: String, call: &'static str },
-    /// The task was told something by a process that checked mode does not hear.
+    /// The task was ordered after work of a process from which checked mode gets no news.
     Told,
 }

@@ -1,9 +1,9 @@
-//! A task whose kind is forgotten: some words inline, and a table of the operations on them.
+//! A task whose type is erased: some words inline, and a table of the operations on them.
 //!
-//! An enum would need no `unsafe`, but would have to name every kind there is. A
-//! `Box<dyn TaskBody>` would allocate for each operation. So the words of the task lie in
-//! [`ErasedTask`] itself, and two functions, made by the compiler for each kind, know their type.
-//! `poll`, the one on the fast path, is called directly; everything else goes through
+//! An enum would need no `unsafe`, but would have to name every kind of task. A `Box<dyn TaskBody>`
+//! would allocate for each operation. So [`ErasedTask`] contains the words of the task itself, and
+//! the compiler makes two functions for each kind, which treat the words as that type. `poll`,
+//! which is on the fast path, is called directly; everything else goes through
 //! [`dyn TaskBody`](TaskBody).
 //!
 //! The invariant of this file: `body` holds a value of the type that `table` was made for, from
@@ -21,7 +21,7 @@ const WORDS: usize = 16;
 
 type Words = [MaybeUninit<u64>; WORDS];
 
-/// See the [module](self). `O` is the stream that polls it.
+/// A task whose type is erased; see the [module](self). `O` is the stream that polls it.
 pub(crate) struct ErasedTask<O: 'static> {
     table: &'static VTable<O>,
     /// The thread that made it, by its number in the operating system.
@@ -35,14 +35,14 @@ struct VTable<O: 'static> {
     ///
     /// The words hold a task of the kind that the table was made for.
     poll: unsafe fn(&mut Words, &'static O) -> Step,
-    /// Turns the words into the task that they hold. Any address will do.
+    /// Turns the address of the words into that of the task in them, without reading them.
     seen: fn(*mut Words) -> *mut dyn TaskBody<O>,
-    /// Whether dropping the task does anything: dropping leaf work does not.
+    /// Whether dropping the task does anything. Dropping leaf work does nothing.
     drops: bool,
 }
 
 impl<O: 'static> ErasedTask<O> {
-    /// Forgets which kind of task it is.
+    /// Erases the type of a task.
     #[inline]
     pub(crate) fn new<B: TaskBody<O>>(task: B) -> Self {
         const {
@@ -64,7 +64,7 @@ impl<O: 'static> ErasedTask<O> {
         self.thread
     }
 
-    /// As [`TaskBody::poll`].
+    /// Does the same as [`TaskBody::poll`].
     #[inline]
     pub(crate) fn poll(&mut self, stream: &'static O) -> Step {
         // SAFETY: the invariant.
@@ -72,7 +72,7 @@ impl<O: 'static> ErasedTask<O> {
     }
 }
 
-/// The table of a kind.
+/// The table of a kind of task.
 trait Kind<O: 'static>: TaskBody<O> + Sized {
     const TABLE: &'static VTable<O> = &VTable {
         poll: |words, stream| {
@@ -129,7 +129,7 @@ mod tests {
 
     static OWNER: Owner = Owner { polls: AtomicUsize::new(0) };
 
-    /// A task that counts itself down, and its drop up.
+    /// A task that counts down at each poll, and counts its drops.
     struct Countdown {
         left: usize,
         dropped: &'static AtomicUsize,
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// A kind that is too large to lie in the task itself.
+    /// A kind that is too large for the words of the task.
     struct Large([u64; 100]);
 
     impl TaskBody<Owner> for Box<Large> {
@@ -199,7 +199,7 @@ mod tests {
         let start = Countdown { left: 2, dropped: &DROPPED, text: String::new() };
         let mut tasks = vec![ErasedTask::new(start)];
         assert!(matches!(tasks[0].poll(&OWNER), Step::Again));
-        // The task is moved while it is at work.
+        // The task is moved between two polls.
         tasks.extend(tasks[0].again());
         let mut moved = tasks.remove(0);
         assert!(matches!(moved.poll(&OWNER), Step::Again));

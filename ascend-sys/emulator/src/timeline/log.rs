@@ -1,4 +1,4 @@
-//! The log of a recording that runs.
+//! The log of a recording.
 
 use crate::closed::monotonic;
 use ascend_sync::lock_std as lock;
@@ -6,14 +6,14 @@ use ascend_timeline::{Launch, PrimitiveSpan, Record, Source, TurnSpan};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The number of entries that a recording has room for; later ones are counted and left out.
+/// The largest number of entries of a recording. Later entries are counted and left out.
 const ROOM: u64 = 1 << 18;
 
 /// A moment of a log.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LogMark {
     pub(super) at: u64,
-    /// The entries dropped so far.
+    /// The number of entries that were left out before.
     pub(super) left_out: u64,
 }
 
@@ -42,13 +42,13 @@ impl Log {
         monotonic().saturating_sub(self.zero)
     }
 
-    /// Room for an entry, if there is any left.
+    /// Takes room for an entry. Returns false if none is left.
     pub(crate) fn has_room(&self) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed) < ROOM
     }
 
     pub(super) fn close(&self) {
-        // Under the lock, so that a thread that has checked `open` before also writes before.
+        // The lock is held, so that a thread that found the log open also writes before it closes.
         let _kept = lock(&self.kept);
         self.open.store(false, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ impl Log {
         }
     }
 
-    /// Returns true if the log has no entry and gets none.
+    /// Returns true if the log is closed and has no entry, not even one that was left out.
     pub(super) fn is_closed_and_empty(&self) -> bool {
         !self.open.load(Ordering::Relaxed) && lock(&self.kept).is_empty() && self.left_out() == 0
     }

@@ -1,15 +1,14 @@
 //! Timelines: the activities of the cores of kernels, the communication servers and the threads of
 //! operators of a block, and the data that moved between its devices.
 //!
-//! A block records when the program or the environment asks for it. A kernel or a server that
-//! begins then keeps a [`Log`] and writes down where it stands whenever that changes; one that
-//! begins at another time finds out with one load that there is none. `ascend-timeline` draws the
-//! records.
+//! A block records when the program or the environment requests it. A kernel or a server that
+//! begins while its block records keeps a [`Log`], and adds an entry whenever its activity changes.
+//! At other times it finds with one load that there is no log. `ascend-timeline` draws the records.
 //!
 //! All times are taken from the clock of the machine. So a timeline shows how the *emulator* ran a
-//! kernel: in which order, who waited for whom, what lay beside what. Emulated cores are
-//! interpreters, those of a launch run one after the other until they wait, and data moves by
-//! copies in memory, so how long something takes says nothing about an NPU.
+//! kernel: in which order, which core waited for which, and what ran at the same time. Emulated
+//! cores are interpreters, those of a launch run one after the other until they wait, and data
+//! moves by copies in memory. So the time that something takes says nothing about an NPU.
 
 mod log;
 mod whole;
@@ -30,19 +29,19 @@ struct BlockRecording {
     block: u32,
     devices: Range<u32>,
     log: Arc<Log>,
-    /// True if the log belongs to the timeline of the [whole] process. It stays open as long as the
-    /// block.
+    /// Whether the log belongs to the timeline of the [whole] process. It stays open as long as the
+    /// block exists.
     is_whole: bool,
     asked: Option<AskedPart>,
 }
 
-/// The part of a log that the program, or a profiling configuration of it, asked for.
+/// The part of a log that was requested by the program, or by a profiling configuration of it.
 #[derive(Clone, Copy)]
 struct AskedPart {
-    /// Names this recording; its owner has the number.
+    /// The number of this recording. Its owner has the number.
     number: u64,
     from: LogMark,
-    /// `None` as long as it goes on.
+    /// The end of the part; `None` while the recording goes on.
     to: Option<LogMark>,
 }
 
@@ -57,7 +56,7 @@ impl BlockRecording {
 }
 
 static RECORDINGS: Mutex<Vec<BlockRecording>> = Mutex::new(Vec::new());
-/// How many of them go on: the rule is none.
+/// The number of recordings that go on. It is usually 0.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn count(recordings: &[BlockRecording]) {
@@ -78,8 +77,8 @@ fn find(device: u32) -> Option<Arc<Log>> {
     recordings.iter().find(wanted).map(|one| Arc::clone(&one.log))
 }
 
-/// Begins a recording, and returns its number: the owner of the recording is whoever has it. The
-/// recording before is forgotten.
+/// Begins a recording, and returns its number. The owner of the recording is the caller that has
+/// the number. The recording before is dropped.
 pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +86,7 @@ pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
     let mut recordings = lock(&RECORDINGS);
     match recordings.iter_mut().find(|one| one.block == block) {
         Some(one) if one.is_asked_now() => {
-            return fail!(ACL_ERROR_INVALID_PARAM, "block {block} records already: end that first");
+            return fail!(ACL_ERROR_INVALID_PARAM, "block {block} already records: end that first");
         }
         Some(one) if one.is_whole => one.asked = part(one.log.mark()),
         _ => {
@@ -101,8 +100,8 @@ pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
     Ok(number)
 }
 
-/// Ends the recording of a block: the one with this number, or without a number the one that goes
-/// on, whoever owns it.
+/// Ends the recording of a block that has this number. Without a number, ends the recording that
+/// goes on, whoever owns it.
 pub(crate) fn end(block: u32, number: Option<u64>) -> Result<(), Failure> {
     let mut recordings = lock(&RECORDINGS);
     let wanted =
@@ -121,7 +120,7 @@ pub(crate) fn end(block: u32, number: Option<u64>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Notes a new block. The block records at once if the environment asks for a process timeline.
+/// Notes a new block. The block records at once if the environment requests a process timeline.
 pub(crate) fn open(block: u32, devices: Range<u32>) {
     if let Some(whole) = whole::whole() {
         let log = Arc::new(Log::new(block));

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// The variable with the name of the file: `.svg` for a picture, `.json` for a trace. A file of any
 /// other name gets a line with the text form of the records, which `hcclrun --timeline` joins. `%p`
-/// is the process id.
+/// in the name is replaced by the process id.
 const NAME: &str = "ASCEND_EMULATOR_TIMELINE";
 
 pub(super) struct Whole {
@@ -24,7 +24,7 @@ pub(super) struct Whole {
     logs: Mutex<Vec<Arc<Log>>>,
 }
 
-/// Returns the process timeline, if the environment asks for one.
+/// Returns the process timeline, if the environment requests one.
 pub(super) fn whole() -> Option<&'static Whole> {
     static WHOLE: OnceLock<Option<Whole>> = OnceLock::new();
     let made = || {
@@ -34,7 +34,8 @@ pub(super) fn whole() -> Option<&'static Whole> {
         let is_set = unsafe { libc::atexit(write_at_exit) } == 0;
         if !is_set {
             eprintln!(
-                "ascend-emulator: {NAME}: nothing will be written: the process has no more room for what is done at its end"
+                "ascend-emulator: {NAME}: no timeline will be written: the process can register \
+                 no more exit handlers"
             );
         }
         let process = std::process::id();
@@ -43,7 +44,7 @@ pub(super) fn whole() -> Option<&'static Whole> {
     WHOLE.get_or_init(made).as_ref()
 }
 
-/// Replaces `%p`, unless the name is no text.
+/// Replaces `%p`, unless the name is not text.
 fn named(file: &OsStr, process: u32) -> PathBuf {
     match file.to_str() {
         Some(text) => text.replace("%p", &process.to_string()).into(),
@@ -52,7 +53,7 @@ fn named(file: &OsStr, process: u32) -> PathBuf {
 }
 
 impl Whole {
-    /// Keeps the log of a block. The logs of blocks that are gone and recorded nothing are dropped.
+    /// Keeps the log of a block. Drops the logs of blocks that are gone and have recorded nothing.
     pub(super) fn keep(&self, log: &Arc<Log>) {
         let mut logs = lock(&self.logs);
         logs.retain(|log| !log.is_closed_and_empty());
@@ -74,7 +75,7 @@ impl Whole {
     }
 }
 
-/// Adds a line to a file. Several processes may do so.
+/// Adds a line to a file. Several processes may add lines to the same file.
 fn append(file: &Path, line: String) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).open(file)?.write_all(line.as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Rights of devices to reach mapped memory: a program gives them to pieces, and they end with the
-//! pieces.
+//! The rights of devices to access mapped memory. A program gives them for pieces, and they end
+//! with the pieces.
 
 use super::{ALL, VirtualMemory};
 use crate::machine;
@@ -8,14 +8,14 @@ use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_PARAM_INVALID, aclrtMemAccessFlags};
 use std::collections::BTreeMap;
 
-/// The right of a device to a piece.
+/// The right of a device to access a piece.
 pub(crate) type AccessRight = aclrtMemAccessFlags;
 
 /// The rights that the program has given, by piece (named by its first address) and device.
 pub(super) type Rights = BTreeMap<(usize, u32), AccessRight>;
 
-/// Gives devices rights to whole pieces side by side. A device with a right to memory of another
-/// device gets access to that device.
+/// Gives devices rights to adjacent whole pieces. A device that gets a right to memory of another
+/// device also gets access to that device.
 pub(crate) fn set(start: usize, bytes: usize, given: &[(u32, AccessRight)]) -> Result<(), Failure> {
     let mut all = lock(&ALL);
     let (pieces, owner) = all.whole_pieces(start, bytes)?;
@@ -24,7 +24,7 @@ pub(crate) fn set(start: usize, bytes: usize, given: &[(u32, AccessRight)]) -> R
         if machine::device_slot(*device).block() != block {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "desc: devices {device} and {owner}, whose memory it is, belong to different blocks"
+                "desc: device {device} and the memory's device {owner} belong to different blocks"
             );
         }
     }
@@ -37,7 +37,7 @@ pub(crate) fn set(start: usize, bytes: usize, given: &[(u32, AccessRight)]) -> R
     Ok(())
 }
 
-/// The right of a device to the piece that an address lies in.
+/// Returns the right of a device to the piece that contains an address.
 pub(crate) fn of(address: usize, device: u32) -> Result<AccessRight, Failure> {
     let all = lock(&ALL);
     let Some((piece, owner)) = all.piece_at(address) else {
@@ -51,7 +51,7 @@ pub(crate) fn of(address: usize, device: u32) -> Result<AccessRight, Failure> {
 }
 
 impl VirtualMemory {
-    /// The piece that an address lies in, and its device.
+    /// Returns the piece that contains an address, and its device.
     fn piece_at(&self, address: usize) -> Option<(usize, u32)> {
         let (start, (handle, bytes)) = self.pieces.range(..=address).next_back()?;
         let device = self.physical.get(handle)?.device;
@@ -63,7 +63,7 @@ impl VirtualMemory {
         let wrong = |at: usize| {
             fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "virPtr: {start:#x} with {bytes} bytes is no row of whole mapped pieces: look at {at:#x}"
+                "virPtr {start:#x}, {bytes} bytes, is not a row of whole mapped pieces: see {at:#x}"
             )
         };
         let Some(end) = start.checked_add(bytes) else { return wrong(start) };
@@ -84,7 +84,7 @@ impl VirtualMemory {
         }
     }
 
-    /// A piece ends, with its rights.
+    /// Ends the rights to a piece, which ends.
     pub(super) fn end_rights(&mut self, piece: usize) {
         self.rights.retain(|(of, _), _| *of != piece);
     }

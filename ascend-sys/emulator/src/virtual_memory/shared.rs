@@ -1,8 +1,8 @@
-//! Physical memory that other processes have, or that is one of theirs.
+//! Physical memory that is shared with other processes: exported or imported.
 //!
-//! Memory that is exported does not move any more: its bytes have a *home*. Where it is mapped
-//! elsewhere, the pages of its home are shown there. Imported memory is shown wherever it is
-//! mapped.
+//! Exported memory does not move any more: its bytes have a *home*. If it is mapped elsewhere, the
+//! pages of its home are mapped there. The pages of imported memory are mapped wherever the program
+//! maps it.
 
 use super::{ALL, Contents, GRANULARITY, Physical, VirtualMemory, data_of};
 use crate::collective::caches::store_for;
@@ -35,10 +35,11 @@ use std::sync::{Arc, Weak};
 pub(super) struct Sharing {
     exported: Option<ExportedMemory>,
     imported: Option<ImportedPhysical>,
-    /// For memory that is neither mapped nor named any more: other processes may have it while this
-    /// lives.
+    /// A reference that lives as long as other processes may have the memory. It is set for memory
+    /// that has neither a mapping nor a handle in this process any more.
     lingers: Option<Weak<()>>,
-    /// The addresses that its home lies in: nobody else gets them as long as the memory is there.
+    /// The addresses that contain its home. No other memory gets them as long as this memory
+    /// exists.
     addresses: Option<Arc<HeldAddresses>>,
 }
 
@@ -46,11 +47,11 @@ struct ExportedMemory {
     key: ExportKey,
     /// A reference that lives as long as some process has the memory.
     hold: Weak<()>,
-    /// Lets others find this process by the number of the export.
+    /// Lets other processes find this process by the number of the export.
     announced: Option<KeptRendezvous>,
 }
 
-/// Reserved addresses, given back when this is dropped.
+/// Reserved addresses, which are released when this is dropped.
 #[derive(Debug)]
 pub(super) struct HeldAddresses(Range<usize>);
 
@@ -76,7 +77,7 @@ impl Drop for HeldAddresses {
     }
 }
 
-/// Drops addresses that were not reserved.
+/// Drops addresses that were not reserved, without a release.
 #[cfg(test)]
 pub(super) fn forget(addresses: Arc<HeldAddresses>) {
     if let Some(mut addresses) = Arc::into_inner(addresses) {
@@ -84,14 +85,14 @@ pub(super) fn forget(addresses: Arc<HeldAddresses>) {
     }
 }
 
-/// Exports physical memory, once: returns the key by which other processes import it.
+/// Exports physical memory, once. Returns the key by which other processes import it.
 pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
     let mut all = lock(&ALL);
     let physical = all.find(handle)?;
     if let Some(imported) = &physical.sharing.imported {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the memory is one of process {}, which can export it again",
+            "the memory belongs to process {}, which can export it again",
             imported.process()
         );
     }
@@ -116,7 +117,7 @@ pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportK
     Ok(key)
 }
 
-/// Keeps the result of `announce` as long as exported memory is there, if nothing is kept yet.
+/// Keeps the result of `announce` as long as the exported memory exists, if no result is kept yet.
 pub(crate) fn keep_announced(
     handle: u64,
     announce: impl FnOnce() -> Result<KeptRendezvous, Failure>,
@@ -131,7 +132,7 @@ pub(crate) fn keep_announced(
     }
 }
 
-/// Imports physical memory of another process, for a device of the calling thread; returns its
+/// Imports physical memory of another process, for a device of the calling thread. Returns its
 /// handle.
 pub(crate) fn import(
     peer: &Arc<Peer>,
@@ -163,7 +164,7 @@ pub(crate) fn import(
     Ok(handle)
 }
 
-/// Ends memory here, because the process that has exported it has ended it.
+/// Ends imported memory in this process, because the process that exported it has ended it.
 pub(crate) fn withdrawn(from: &Home, number: u64) {
     let mut all = lock(&ALL);
     let is_it = |physical: &Physical| {
@@ -177,7 +178,7 @@ pub(crate) fn withdrawn(from: &Home, number: u64) {
 }
 
 impl Sharing {
-    /// Whether the bytes stay in place.
+    /// Whether the bytes must stay in place.
     pub(super) fn is_fixed(&self) -> bool {
         self.exported.is_some() || self.imported.is_some() || self.lingers.is_some()
     }
@@ -186,19 +187,19 @@ impl Sharing {
         self.imported.is_some()
     }
 
-    /// The process that has the memory; 0: this one.
+    /// Returns the process that has the memory; 0 means this process.
     pub(super) fn process(&self) -> u32 {
         self.imported.as_ref().map_or(0, ImportedPhysical::process)
     }
 
-    /// Whether it has ended here, while other processes may have it.
+    /// Whether it has ended in this process, while other processes may have it.
     pub(super) fn has_ended(&self) -> bool {
         self.lingers.is_some()
     }
 }
 
-/// Notes that physical memory is neither mapped nor named any more. Returns true if it stays until
-/// no other process has it.
+/// Notes that physical memory has neither a mapping nor a handle any more. Returns true if the
+/// memory stays until no other process has it.
 pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     let sharing = &mut physical.sharing;
     if let Some(ExportedMemory { key, hold, .. }) = sharing.exported.take() {
@@ -211,12 +212,13 @@ pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     sharing.has_ended()
 }
 
-/// Ends physical memory that no other process has any more.
+/// Ends physical memory if no other process has it any more. Returns false if it must be called
+/// again.
 fn is_let_go(handle: u64, hold: &Weak<()>) -> bool {
     if hold.strong_count() > 0 {
         return false;
     }
-    // The holder of the lock may itself have called this: it is called again.
+    // The thread that holds the lock may itself have called this. Then this is called again later.
     let Ok(mut all) = ALL.try_lock() else { return false };
     let ended = all.physical.remove(&handle);
     drop(all);
@@ -232,7 +234,7 @@ fn reserve_home(physical: &Physical) -> Result<Arc<HeldAddresses>, Failure> {
 }
 
 impl Physical {
-    /// Where the bytes are, if they are somewhere.
+    /// Returns the place of the bytes, if they have one.
     fn place(&self) -> Option<usize> {
         match (self.mapped_at, &self.contents) {
             (Some(start), _) => Some(start),
@@ -241,8 +243,8 @@ impl Physical {
         }
     }
 
-    /// Gives the bytes a home in these addresses, from which they do not move any more: in place,
-    /// if they are somewhere.
+    /// Gives the bytes a home in these addresses, from which they do not move any more. If they
+    /// have a place, that is their home.
     fn settle(&mut self, addresses: Arc<HeldAddresses>) -> usize {
         let start = self.place().unwrap_or(addresses.start());
         if let Contents::Kept(bytes) = &self.contents {
@@ -257,7 +259,7 @@ impl Physical {
         start
     }
 
-    /// Shows the bytes, which do not move, at a place where they are not.
+    /// Maps the bytes, which do not move, at `start`, if that is not their home.
     pub(super) fn show_at(&self, start: usize) -> Result<(), Failure> {
         let data = data_of(start).addr();
         let shown = match (&self.sharing.imported, &self.contents) {
@@ -292,21 +294,21 @@ impl Physical {
         })
     }
 
-    /// Refuses to move memory that is exported.
+    /// Returns an error if the memory is exported, because then its bytes do not move.
     pub(super) fn may_move(&self, start: usize) -> Result<(), Failure> {
         if self.sharing.is_fixed() {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "physical memory that is exported has its bytes at {start:#x}, from where the emulator does not move them; \
-                 map other memory elsewhere, or free that first"
+                "exported physical memory has its bytes at {start:#x}, and the emulator does not \
+                 move them; map other memory elsewhere, or free that memory first"
             );
         }
         Ok(())
     }
 
-    /// Gives up the bytes.
+    /// Returns the pages of the bytes to the system.
     pub(super) fn discard(&self) {
-        // Nothing of imported memory lies here.
+        // Imported memory has no bytes in this process.
         if let Contents::At(start) = self.contents {
             window::discard(data_of(start).addr(), self.bytes);
         }
@@ -314,26 +316,26 @@ impl Physical {
 }
 
 impl VirtualMemory {
-    /// The addresses of the range that an address lies in.
+    /// Returns the addresses of the range that contains an address.
     fn range_of(&self, address: usize) -> Option<Arc<HeldAddresses>> {
         let (_, range) = self.ranges.range(..=address).next_back()?;
         range.addresses.0.contains(&address).then(|| Arc::clone(&range.addresses))
     }
 
-    /// Ends physical memory, wherever it is mapped and however often it is named.
+    /// Ends physical memory, wherever it is mapped and however many handles it has.
     pub(super) fn end(&mut self, handle: u64, by: &'static str) {
         if let Some(physical) = self.physical.get_mut(&handle) {
             physical.references = 0;
         }
         match self.physical.get(&handle).and_then(|physical| physical.mapped_at) {
-            // Memory that cannot be unmapped stays mapped: nobody gets its addresses.
+            // Memory that cannot be unmapped stays mapped, and no other memory gets its addresses.
             Some(start) => _ = self.unmap(start, by),
             None => self.end_if_unused(handle),
         }
     }
 
-    /// Whether memory of other processes, or of this one, may be mapped in the range with these
-    /// addresses, beside the memory that is there.
+    /// Returns an error if memory cannot be mapped in the range with these addresses, beside the
+    /// memory that is there. `is_imported` says whether the new memory is imported.
     pub(super) fn may_lie_in(
         &self,
         addresses: Range<usize>,
@@ -344,11 +346,11 @@ impl VirtualMemory {
         if beside.is_some_and(|beside| beside.sharing.is_imported() != is_imported) {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "a range has memory of this process, or imported memory, and not both"
+                "a range can have memory of this process or imported memory, but not both"
             );
         }
         Ok(())
     }
 }
 
-const _: () = assert!(GRANULARITY == window::HUGE_PAGE, "pages that are shown are whole");
+const _: () = assert!(GRANULARITY == window::HUGE_PAGE, "mapped pages must be whole");

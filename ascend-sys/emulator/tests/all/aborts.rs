@@ -8,14 +8,14 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// Lets a stream wait for an event that is never recorded.
+/// Makes a stream wait for an event that is never recorded.
 fn hold(stream: aclrtStream) {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
     ok!(aclrtStreamWaitEvent(stream, event));
 }
 
-/// A stream of the current device that is held, with work behind.
+/// Returns a held stream of the current device, with work queued after the wait.
 fn held() -> aclrtStream {
     let stream = stream();
     hold(stream);
@@ -43,14 +43,14 @@ fn the_tasks_of_all_streams_of_a_device_end_and_those_of_others_go_on() {
     ok!(aclrtDeviceTaskAbort(first, 0));
     waiter.join().unwrap();
     fails!(107022, ["tasks of the device were aborted"], aclrtSynchronizeStream(t));
-    // The streams take tasks again.
+    // The streams accept tasks again.
     let a = malloc(8);
     for (value, stream) in [(3, s), (4, t)] {
         ok!(aclrtMemsetAsync(a, 8, value, 8, stream));
         ok!(aclrtSynchronizeStream(stream));
         assert_eq!(read(a, 8), [value as u8; 8]);
     }
-    // A thread need not have set the device.
+    // The aborting thread need not have set the device.
     ok!(aclrtSetDevice(second));
     assert!(!idle(other));
     thread::spawn(move || ok!(aclrtDeviceTaskAbort(second, 1000))).join().unwrap();
@@ -101,11 +101,12 @@ fn no_stream_goes_on_behind_tasks_of_another_one_that_ended_with_the_device() {
     let waiter = waiting_for(takes, block.first);
     ok!(aclrtResetDeviceForce(block.first));
     assert_ne!(waiter.join().unwrap(), 0);
-    // SAFETY: eight bytes of pinned memory, which outlives the device; nothing is in flight.
+    // SAFETY: this is eight bytes of pinned memory, which outlives the device, and nothing is in
+    // flight.
     assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [3; 8], "made from data that never came");
 }
 
-/// Two streams, the one with the lower number first.
+/// Returns two streams, the one with the lower number first.
 fn in_order() -> [aclrtStream; 2] {
     let number = |stream: &aclrtStream| {
         let mut number = 0;
@@ -117,7 +118,7 @@ fn in_order() -> [aclrtStream; 2] {
     streams
 }
 
-/// Lets a stream wait for the present tasks of another one.
+/// Makes a stream wait for the present tasks of another stream.
 fn follow(stream: aclrtStream, other: aclrtStream) {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
@@ -125,8 +126,8 @@ fn follow(stream: aclrtStream, other: aclrtStream) {
     ok!(aclrtStreamWaitEvent(stream, event));
 }
 
-/// A stream that waits for a stream with a lower number; that one is held, and fills eight bytes
-/// afterwards.
+/// Returns a stream that waits for a stream with a lower number. The latter is held, and would fill
+/// eight bytes afterwards.
 fn behind_what_never_comes(memory: *mut c_void) -> aclrtStream {
     let [makes, takes] = in_order();
     hold(makes);
@@ -135,8 +136,8 @@ fn behind_what_never_comes(memory: *mut c_void) -> aclrtStream {
     takes
 }
 
-/// A thread that sleeps until the stream is done, so that the work that the stream waits for wakes
-/// it.
+/// Returns a thread that sleeps until the stream is complete. So the work that the stream waits for
+/// must wake the thread.
 fn waiting_for(stream: aclrtStream, device: i32) -> thread::JoinHandle<aclError> {
     let stream = stream as usize;
     let waiter = thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! The mistakes that each operation refuses, on each product, and the order of its checks: every
-//! mistake alone, and every two at once.
+//! The mistakes that each operation rejects on each product, and the order of its checks: every
+//! mistake alone, and every two mistakes at once.
 
 mod operations;
 
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 const TOO_MANY: u64 = 0x8_0000_0000;
 const RANKS: usize = 3;
 
-/// The arguments of a call, all of them correct. Not every operation has each.
+/// The arguments of a call, all of them correct. An operation need not have all of them.
 #[derive(Clone)]
 struct Arguments {
     send: *mut c_void,
@@ -32,7 +32,7 @@ struct Arguments {
     recv_counts: Vec<u64>,
     recv_places: Vec<u64>,
     matrix: Vec<u64>,
-    /// The arrays that are NULL.
+    /// Whether each array is NULL.
     without: [bool; 4],
 }
 
@@ -43,7 +43,8 @@ impl Arguments {
     }
 }
 
-/// Whether the second mistake undoes the first, or damages the same argument in another way.
+/// Returns whether the second mistake undoes the first one, or damages the same argument in another
+/// way.
 fn collide(one: &Mistake, other: &Mistake, arguments: &Arguments) -> bool {
     let (mut a, mut b) = (arguments.clone(), arguments.clone());
     (one.2)(&mut a);
@@ -70,7 +71,7 @@ fn arguments(rank: &Rank) -> Arguments {
         dtype: 4,
         recv_type: 4,
         op: 0,
-        // Also the root of rooted operations when the caller is rank 0.
+        // This is also the root of rooted operations when the caller is rank 0.
         peer: 0,
         comm: rank.comm,
         stream: rank.stream,
@@ -98,7 +99,8 @@ fn every_mistake_alone_and_every_two_at_once() {
                     }
                     for (n, first) in mistakes.iter().enumerate() {
                         for second in &mistakes[n..] {
-                            // Only the root has this buffer, and this rank is not the root then.
+                            // Only the root has this buffer, and in this case the rank is not the
+                            // root.
                             let roots = matches!(
                                 (name, first.0),
                                 ("HcclReduce", "recvBuf NULL") | ("HcclScatter", "sendBuf NULL")
@@ -216,8 +218,8 @@ fn what_a_rank_does_not_have_may_be_null() {
     }
 }
 
-/// Calls without receive buffers of ranks other than the root, without send buffers of ranks other
-/// than the root, and without sides that have no counts.
+/// Makes calls without the buffers that a rank does not need: a receive buffer on a rank that is
+/// not the root, a send buffer on a rank that is not the root, and a side without counts.
 fn without_what_it_has_not(rank: &Rank) {
     let (comm, stream, t) = (rank.comm, rank.stream, HcclDataType(4));
     let full = rank.upload(&[0; 64]);
@@ -234,7 +236,7 @@ fn without_what_it_has_not(rank: &Rank) {
     let matrix = [0u64, 0, 4, 0];
     let receiver = if rank.rank == 0 { other } else { null_mut() };
     hccl!(HcclAlltoAllVC(on_root(full), matrix.as_ptr().cast(), t, receiver, t, comm, stream));
-    // Only rank 1 sends, to rank 0.
+    // Only rank 1 sends, and only to rank 0.
     let (four, none) = ([4u64, 0], [0u64, 4]);
     let (sends, receives) = if rank.rank == 1 { (four, [0; 2]) } else { ([0; 2], none) };
     let (s, r) = (sends.as_ptr().cast(), receives.as_ptr().cast());

@@ -1,4 +1,4 @@
-//! Captured streams: the recorded tasks, and the executions of a graph.
+//! Captured streams: the recorded tasks, and executions of a graph.
 
 use ascend_emulator_testing::captures::*;
 use ascend_emulator_testing::common::*;
@@ -13,7 +13,7 @@ fn what_is_issued_in_between_is_recorded_and_runs_at_every_execution() {
     let _block = Block::one();
     let (s, t) = (stream(), stream());
     let (a, b) = (filled(300_000, 1), filled(300_000, 2));
-    // Earlier tasks run at once.
+    // Tasks before the capture run at once.
     set(a, 300_000, 3, s);
     ok!(aclmdlRICaptureBegin(s, RELAXED));
     copy(b, a, 300_000, s);
@@ -27,7 +27,7 @@ fn what_is_issued_in_between_is_recorded_and_runs_at_every_execution() {
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(read(b, 300_000), [3; 300_000]);
     assert_eq!(read(a, 9), [9, 9, 9, 9, 9, 9, 9, 9, 3]);
-    // On another stream, and any number of times.
+    // The graph runs on another stream, and any number of times.
     set(a, 300_000, 4, t);
     ok!(aclmdlRIExecuteAsync(graph, t));
     ok!(aclmdlRIExecuteAsync(graph, t));
@@ -36,7 +36,7 @@ fn what_is_issued_in_between_is_recorded_and_runs_at_every_execution() {
     ok!(aclmdlRIExecute(graph, -1));
     ok!(aclmdlRIDestroy(graph));
     fails!(107017, ["the graph", "was destroyed"], aclmdlRIExecuteAsync(graph, s));
-    // A graph that is unknown is gone already.
+    // A handle of an unknown graph counts as one that is already destroyed.
     ok!(aclmdlRIDestroy(graph));
     fails!(100000, ["NULL"], aclmdlRIDestroy(null_mut()));
     // The stream runs its tasks again.
@@ -78,7 +78,7 @@ fn other_streams_join_by_events_and_come_back() {
     ok!(aclrtStreamWaitEvent(t, fork));
     assert_eq!(status(t).0, ACTIVE);
     copy(b, a, 200_000, t);
-    // Transitively.
+    // The capture also includes streams that join it indirectly.
     ok!(aclrtRecordEvent(deeper, t));
     ok!(aclrtStreamWaitEvent(u, deeper));
     assert_eq!(status(u).1, status(s).1);
@@ -96,7 +96,7 @@ fn other_streams_join_by_events_and_come_back() {
     for _ in 0..3 {
         set(d, 200_000, 0, run);
         ok!(aclmdlRIExecuteAsync(graph, run));
-        // Behind all branches.
+        // This task comes after all branches of the graph.
         set(b, 200_000, 0, run);
         ok!(aclrtSynchronizeStream(run));
         assert_eq!(read(d, 200_000), [5; 200_000]);
@@ -168,7 +168,7 @@ fn external_events_cross_the_border_of_a_capture() {
     ok!(aclmdlRIExecuteAsync(graph, s));
     assert!(!idle(s), "the graph waits for what was recorded outside");
     gate.open();
-    // And the other way round.
+    // The other order works too: work outside the graph waits for the graph.
     ok!(aclrtSynchronizeEvent(done));
     assert_eq!(read(b, 64), [3; 64]);
     ok!(aclrtSynchronizeStream(s));
@@ -197,7 +197,7 @@ fn host_functions_and_notifies_are_recorded_too() {
         ok!(aclrtSynchronizeStream(s));
         assert_eq!(CALLS.load(Ordering::SeqCst), round);
     }
-    // A notify that is gone fails the execution, not the process.
+    // A destroyed notify fails the execution, but not the process.
     ok!(aclrtDestroyNotify(notify));
     ok!(aclmdlRIExecuteAsync(graph, s));
     fails!(107017, ["notify was destroyed"], aclrtSynchronizeStream(s));
@@ -221,13 +221,13 @@ fn memory_that_was_freed_is_named_and_not_touched() {
     let freed = ["node 0 of the graph", "4096 bytes", "freed by aclrtFree"];
     let [node, size, by] = freed;
     fails!(107000, [node, size, by], aclmdlRIExecuteAsync(graph, s));
-    // The same bytes under a new owner are not the graph's either.
+    // The same bytes under a new owner do not belong to the graph either.
     let again = filled(4096, 3);
     assert_eq!(again, a);
     fails!(107000, [node, size, by], aclmdlRIExecute(graph, -1));
     assert_eq!(read(b, 8), [1; 8]);
     ok!(aclmdlRIDestroy(graph));
-    // Nor is pinned memory.
+    // The same holds for pinned memory.
     ok!(aclmdlRICaptureBegin(s, RELAXED));
     ok!(aclrtMemcpyAsync(host, 4096, b, 4096, D2H, s));
     let graph = end(s);
@@ -284,15 +284,15 @@ fn task_groups_are_exchanged_as_a_whole() {
     fails!(107033, ["one at a time"], aclmdlRICaptureTaskUpdateBegin(s, group));
     set(a, 64, 2, t);
     fails!(107040, ["cannot become"], aclrtMemsetAsync(a, 64, 2, 64, t));
-    // Too few: the graph is as it was.
-    fails!(107040, ["the update only 1"], aclmdlRICaptureTaskUpdateEnd(t));
+    // With too few tasks, the update fails and the graph is unchanged.
+    fails!(107040, ["the update has only 1"], aclmdlRICaptureTaskUpdateEnd(t));
     ok!(aclmdlRIExecute(graph, -1));
     assert_eq!((read(a, 1), read(b, 1)), (vec![9], vec![1]));
     ok!(aclmdlRICaptureTaskUpdateBegin(t, group));
     set(a, 64, 2, t);
     copy(b, a, 32, t);
     fails!(107040, ["one more"], aclrtMemsetAsync(a, 64, 2, 64, t));
-    // A stream that updates is not captured.
+    // A stream that updates a task group is not captured.
     ok!(aclrtSynchronizeStream(t));
     ok!(aclmdlRICaptureTaskUpdateEnd(t));
     fails!(107033, ["updates no task group"], aclmdlRICaptureTaskUpdateEnd(t));
@@ -305,7 +305,7 @@ fn task_groups_are_exchanged_as_a_whole() {
 #[test]
 fn names_prints_and_callbacks() {
     unsafe extern "C" fn note(flag: *mut c_void) {
-        // SAFETY: the atomic below.
+        // SAFETY: this is the atomic below.
         unsafe { &*flag.cast::<AtomicU32>() }.fetch_add(1, Ordering::SeqCst);
     }
     let _block = Block::one();

@@ -1,4 +1,4 @@
-//! Operations of communicators in graphs: their executions, and how ranks that differ learn of it.
+//! Operations of communicators in graphs: their executions, and the errors if the ranks differ.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -40,7 +40,7 @@ fn collectives_and_messages_run_at_every_execution() {
         let (me, next, previous) = (i64::from(rank.rank), (rank.rank + 1) % 3, (rank.rank + 2) % 3);
         let (large, small) = (numbers(rank, &vec![1; 30_000]), numbers(rank, &[me]));
         let (all, from) = (numbers(rank, &[0; 6]), numbers(rank, &[-1]));
-        // Unequal parts: rank r gives r + 1 elements.
+        // The parts are unequal: rank r gives r + 1 elements.
         let own = numbers(rank, &vec![me; rank.rank as usize + 1]);
         let (mut counts, mut at) = ([1u64, 2, 3], [0u64, 1, 3]);
         let own_count = u64::from(rank.rank) + 1;
@@ -77,7 +77,7 @@ fn collectives_and_messages_run_at_every_execution() {
         let graph = end(rank.stream);
         ok!(aclrtSynchronizeStream(rank.stream));
         assert_eq!((values(large, 2), values(from, 1)), (vec![1, 1], vec![-1]));
-        // The arrays of the calls were copied.
+        // The arrays of the calls were copied when they were captured.
         std::hint::black_box((counts.as_mut_slice(), at.as_mut_slice())).0.fill(9);
         std::hint::black_box(&mut items)[0].count = 9;
         ok!(aclmdlRIExecuteAsync(graph, rank.stream));
@@ -87,9 +87,9 @@ fn collectives_and_messages_run_at_every_execution() {
             (values(large, 30_000), values(from, 1)),
             (vec![3; 30_000], vec![previous.into()])
         );
-        // Rank 1 has got from rank 0 the data that rank 0 had from rank 2.
+        // Rank 1 has got from rank 0 the data that rank 0 had got from rank 2.
         assert_eq!(values(small, 1), [[0, 2, 2][rank.rank as usize]]);
-        // With calls between, on any streams: the numbers go on.
+        // Calls come in between, on any streams, and the numbers of operations continue.
         let other = stream();
         for _ in 0..2 {
             ok!(aclmdlRIExecuteAsync(graph, rank.stream));
@@ -140,7 +140,7 @@ fn a_captured_collective_of_nothing_is_no_first_call() {
         let graph = end(rank.stream);
         captured.wait();
         if rank.rank == 1 {
-            // The other rank meets this one in its call.
+            // The other rank meets this one in its call, so it needs some time to get there.
             std::thread::sleep(Duration::from_millis(30));
         }
         all_reduce(rank, buffer, 4);
@@ -182,7 +182,7 @@ fn a_graph_does_not_outlive_its_communicator() {
         hccl!(HcclAllReduce(buffer, buffer, 4, INT64, SUM, comm, rank.stream));
         let graph = end(rank.stream);
         ok!(aclmdlRIExecute(graph, -1));
-        // Its success has a code of its own.
+        // A successful suspension has a code of its own.
         assert_eq!(call!(HcclCommSuspend(comm)), HcclResult::HCCL_E_SUSPENDING);
         fails!(507011, ["is suspended"], aclmdlRIExecuteAsync(graph, rank.stream));
         hccl!(HcclCommResume(comm));

@@ -1,4 +1,4 @@
-//! Captured streams: the calls that are refused, and their effect on the capture.
+//! Captured streams: the calls that are rejected, and their effect on the capture.
 
 use ascend_emulator_testing::captures::*;
 use ascend_emulator_testing::common::*;
@@ -42,7 +42,7 @@ fn the_state_of_a_capture() {
     fails!(107026, ["is being captured"], aclmdlRIExecuteAsync(graph, t));
     assert_eq!(end(s), graph);
     assert_eq!(status(s), (NONE, null_mut()));
-    // A captured stream takes no graph.
+    // A captured stream accepts no graph.
     ok!(aclmdlRICaptureBegin(s, GLOBAL));
     fails!(107027, ["cannot be part of another"], aclmdlRIExecuteAsync(graph, s));
     ok!(aclmdlRIDestroy(end(s)));
@@ -61,11 +61,11 @@ fn a_stream_that_does_not_come_back_ends_the_capture() {
     join();
     end_fails(s, 107025, "has not come back");
     assert_eq!((status(s).0, status(t).0), (NONE, NONE), "the recording is discarded");
-    // Recorded, but never waited for.
+    // The event is recorded, but no stream waits for it.
     join();
     ok!(aclrtRecordEvent(back, t));
     end_fails(s, 107025, "has not come back");
-    // Something after the record.
+    // A task comes after the record.
     join();
     ok!(aclrtRecordEvent(back, t));
     ok!(aclrtStreamWaitEvent(s, back));
@@ -74,7 +74,7 @@ fn a_stream_that_does_not_come_back_ends_the_capture() {
     set(a, 8, 2, t);
     ok!(aclrtSynchronizeDevice());
     assert_eq!(read(a, 8), [2; 8]);
-    // The default stream cannot join, and the attempt is all that fails.
+    // The default stream cannot join, and only the attempt fails.
     ok!(aclmdlRICaptureBegin(s, GLOBAL));
     ok!(aclrtRecordEvent(fork, s));
     fails!(107031, ["default stream"], aclrtStreamWaitEvent(null_mut(), fork));
@@ -85,7 +85,7 @@ fn a_stream_that_does_not_come_back_ends_the_capture() {
 fn events_that_do_not_belong_into_a_capture() {
     let _block = Block::one();
     let (s, t, e) = (stream(), stream(), event());
-    // Recorded outside.
+    // The event was recorded outside the capture.
     ok!(aclrtRecordEvent(e, t));
     ok!(aclmdlRICaptureBegin(s, GLOBAL));
     fails!(107024, ["not recorded in the same capture"], aclrtStreamWaitEvent(s, e));
@@ -93,14 +93,14 @@ fn events_that_do_not_belong_into_a_capture() {
     let a = malloc(8);
     fails!(507903, ["has become invalid"], aclrtMemsetAsync(a, 8, 1, 8, s));
     end_fails(s, 507903, "not recorded in the same capture");
-    // Recorded in another capture.
+    // The event was recorded in another capture.
     ok!(aclmdlRICaptureBegin(t, GLOBAL));
     ok!(aclmdlRICaptureBegin(s, GLOBAL));
     ok!(aclrtRecordEvent(e, t));
     fails!(107024, ["not recorded in the same capture"], aclrtStreamWaitEvent(s, e));
     end_fails(s, 507903, "has become invalid");
     ok!(aclmdlRIDestroy(end(t)));
-    // Another kind of event.
+    // The event is of another kind.
     let mut plain = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut plain, ACL_EVENT_SYNC));
     for other in [plain, event_with(ACL_EVENT_TIME_LINE)] {
@@ -142,7 +142,7 @@ fn waiting_asking_and_destroying_is_refused_and_harms_nothing() {
         fails!(107028, ["being captured"], aclrtQueryEventWaitStatus(e, &mut waits));
         fails!(107028, ["being captured"], aclrtEventElapsedTime(&mut ms, timed, timed));
         fails!(107028, ["being captured"], aclrtEventGetTimestamp(timed, &mut stamp));
-        // Other streams and events go on.
+        // Other streams and events continue.
         ok!(aclrtSynchronizeStream(t));
         assert_eq!(status(s).0, ACTIVE, "none of this ends the capture");
         ok!(aclmdlRIDestroy(end(s)));
@@ -153,7 +153,8 @@ fn waiting_asking_and_destroying_is_refused_and_harms_nothing() {
     }
 }
 
-/// Codes of a copy in no stream, and of an asynchronous one of pageable memory, in this thread.
+/// Returns the codes of copies that no stream orders, and of an asynchronous copy of pageable
+/// memory, in this thread.
 fn unsafe_calls(device: *mut c_void, other: aclrtStream) -> [aclError; 5] {
     let mut host = [0u8; 8];
     let host: *mut c_void = host.as_mut_ptr().cast();
@@ -187,7 +188,7 @@ fn what_takes_effect_at_once_is_forbidden_by_mode() {
     assert_eq!((unsafe_calls(a, t), elsewhere()), (FORBIDDEN, FORBIDDEN));
     let mut host = [0u8; 8];
     fails!(107000, ["pageable"], aclrtMemcpyAsync(a, 8, host.as_mut_ptr().cast(), 8, H2D, s));
-    // RELAXED lifts the ban for this thread, which gets its earlier mode.
+    // RELAXED lifts the ban for this thread, and the call returns its earlier mode.
     let mut mode = RELAXED;
     ok!(aclmdlRICaptureThreadExchangeMode(&mut mode));
     assert_eq!(mode, GLOBAL);
@@ -207,7 +208,7 @@ fn what_takes_effect_at_once_is_forbidden_by_mode() {
     fails!(100000, ["NULL"], aclmdlRICaptureThreadExchangeMode(null_mut()));
     mode = aclmdlRICaptureMode(9);
     fails!(107000, ["mode is 9"], aclmdlRICaptureThreadExchangeMode(&mut mode));
-    // A context of its own is not concerned.
+    // Another context is not affected.
     ok!(aclmdlRICaptureBegin(s, GLOBAL));
     let (mut own, mut before) = (null_mut(), null_mut());
     ok!(aclrtGetCurrentContext(&mut before));
@@ -237,7 +238,7 @@ fn only_the_thread_that_began_ends_unless_relaxed() {
         ok!(aclmdlRICaptureBegin(s, mode));
         let (code, graph, text) = end_elsewhere();
         assert_eq!((code, graph), (107038, 0), "{text}");
-        assert!(text.contains("begun by another thread"), "{text}");
+        assert!(text.contains("another thread began the capture"), "{text}");
         end_fails(s, 107029, "not being captured");
     }
     ok!(aclmdlRICaptureBegin(s, RELAXED));
@@ -274,7 +275,7 @@ fn graphs_are_not_captured_in_part_conditional_or_aborted() {
     let flag = aclmdlRICondHandleFlag::ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT;
     fails!(207000, [refusal], aclmdlRICondHandleCreate(graph, 0, flag, &mut condition));
     fails!(207000, [refusal], aclmdlRIAbort(graph));
-    // None of them has done anything.
+    // None of these calls has done anything.
     assert_eq!((status(s).0, condition), (NONE, null_mut()));
     ok!(aclmdlRIExecute(graph, -1));
     ok!(aclmdlRIDestroy(graph));

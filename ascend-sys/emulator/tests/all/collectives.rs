@@ -1,4 +1,4 @@
-//! Collectives through the table, each rank on a thread of its own, against a naive reference.
+//! Collectives through the table, compared with a naive reference. Each rank is on its own thread.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{
@@ -29,7 +29,7 @@ fn all_reduce(rank: &Rank, dtype: u32, op: u32, count: usize, in_place: bool, se
 
 #[test]
 fn every_type_and_operator_on_any_number_of_ranks() {
-    // 950 reduces all the types that any product does.
+    // The 950 reduces all types that any product reduces.
     for ranks in [1, 2, 3, 4, 5, 8, 16] {
         let config = AscendExtBlockConfig { deviceCount: ranks, product: 950, ..Block::config() };
         on_block(config, |rank| {
@@ -173,7 +173,7 @@ fn random_operations_on_many_communicators() {
             hccl!(HcclCommInitRootInfo(4, info, rank.rank, &mut comm));
             comms.push((comm, common::stream()));
         }
-        // The same choices on all ranks.
+        // All ranks make the same choices.
         let mut random = Random(7);
         for round in 0..if ranks::slow() { 50 } else { 150 } {
             let (comm, stream) = comms[random.below(COMMS as u64) as usize];

@@ -1,4 +1,4 @@
-//! Communicators: making, asking, ending, and the rules for arguments.
+//! Communicators: making, querying and ending them, and the rules for arguments.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{
@@ -193,9 +193,9 @@ fn single_mistakes(rank: &Rank, product: u32) {
     refuses!(HCCL_E_PARA, ["buf", "free"], HcclBroadcast(freed, 1, t, 0, comm, stream));
 }
 
-/// The order in which two mistakes are reported: a count of zero is no mistake, then come null
-/// pointers, the count, the type, the reduction or the root, and the targets of the pointers. The
-/// two implementations of CANN agree in this order.
+/// Checks the order in which two mistakes are reported. A count of zero hides all mistakes. Then
+/// come null pointers, the count, the type, the reduction or the root, and the memory that the
+/// pointers refer to. The two implementations of CANN agree on this order.
 fn two_mistakes(rank: &Rank, product: u32) {
     let (comm, stream) = (rank.comm, rank.stream);
     let null = std::ptr::null_mut::<c_void>();
@@ -204,20 +204,21 @@ fn two_mistakes(rank: &Rank, product: u32) {
     let host = host.as_mut_ptr().cast();
     let (t, o) = (FP32, SUM);
     let (bad_type, bad_op) = (HcclDataType(12), HcclReduceOp(9));
-    // Zero before everything.
+    // A count of zero is checked before everything else.
     hccl!(HcclAllReduce(null, null, 0, HcclDataType(99), bad_op, null, null));
     hccl!(HcclAllReduce(host, null, 0, bad_type, bad_op, comm, stream));
     hccl!(HcclBroadcast(null, 0, t, 7, null, null));
     hccl!(HcclBroadcast(null, 0, bad_type, 7, comm, stream));
-    // Null before the count.
+    // Null pointers are checked before the count.
     refuses!(HCCL_E_PTR, ["sendBuf"], HcclAllReduce(null, b, MANY, t, o, comm, stream));
     refuses!(HCCL_E_PTR, ["stream"], HcclAllReduce(b, b, MANY, t, o, comm, null));
     refuses!(HCCL_E_PTR, ["buf"], HcclBroadcast(null, MANY, t, 0, comm, stream));
     refuses!(HCCL_E_PTR, ["stream"], HcclBroadcast(b, MANY, t, 0, comm, null));
-    // The count before the type.
+    // The count is checked before the type.
     refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(b, b, MANY, bad_type, o, comm, stream));
     refuses!(HCCL_E_PARA, ["count"], HcclBroadcast(b, MANY, bad_type, 0, comm, stream));
-    // The type before the reduction: one that does not exist, and one that is not reduced.
+    // The type is checked before the reduction: a reduction that does not exist, and a type that
+    // cannot be reduced.
     let uint8 = HcclDataType(7);
     refuses!(
         HCCL_E_NOT_SUPPORT,
@@ -232,9 +233,9 @@ fn two_mistakes(rank: &Rank, product: u32) {
     } else {
         refuses!(HCCL_E_NOT_SUPPORT, ["HIF8"], HcclBroadcast(b, 1, hif8, 1, comm, stream));
     }
-    // The type before the root.
+    // The type is checked before the root.
     refuses!(HCCL_E_NOT_SUPPORT, ["INT128"], HcclBroadcast(b, 1, bad_type, 1, comm, stream));
-    // All of them before the targets of the pointers.
+    // All of them are checked before the memory that the pointers refer to.
     refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(host, host, MANY, t, o, comm, stream));
     refuses!(HCCL_E_NOT_SUPPORT, ["INT128"], HcclAllReduce(host, b, 1, bad_type, o, comm, stream));
     refuses!(HCCL_E_NOT_SUPPORT, ["9"], HcclAllReduce(host, b, 1, t, bad_op, comm, stream));
@@ -298,7 +299,7 @@ fn what_950_has_and_has_not() {
 fn error_strings() {
     let text = |code| {
         let text = call!(HcclGetErrorString(HcclResult(code)));
-        // SAFETY: a static C string.
+        // SAFETY: the text is a static C string.
         unsafe { CStr::from_ptr(text) }.to_str().unwrap()
     };
     let named = [

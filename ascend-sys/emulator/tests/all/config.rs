@@ -1,4 +1,4 @@
-//! Configurations of communicators, in every layout that ever existed, and settings of the process.
+//! Configurations of communicators in every layout that CANN has had, and settings of the process.
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::{self, FP32, SUM, config, on_block, root_info};
@@ -10,7 +10,8 @@ fn one(product: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { product, ..Block::config() }
 }
 
-/// Version, bytes, and whether the algorithm of version 8 can be read back from it.
+/// The version, the number of bytes, and whether the algorithm of version 8 can be read back from
+/// it.
 const LAYOUTS: [(u32, usize, bool); 16] = [
     (1, 32, false),
     (2, 160, false),
@@ -26,13 +27,13 @@ const LAYOUTS: [(u32, usize, bool); 16] = [
     (10, 2232, true),
     (10, 2240, true),
     (11, 2248, true),
-    // A client that leaves room for additions, and a release that is yet to come.
+    // A client that leaves room for additions, and one of a future release.
     (10, 2248 + 4096, true),
     (12, 3000, true),
 ];
 
-/// The struct as a client of that version makes it, at an address that is a multiple of `align` and
-/// of nothing more.
+/// Returns the struct as a client of that version makes it, at an address that is a multiple of
+/// `align` and of no larger power of two.
 fn client(version: u32, size: usize, name: &str, align: usize) -> (Vec<u8>, usize) {
     let mut storage = vec![0u8; size + 16];
     let start = storage.as_ptr().align_offset(8) + align;
@@ -45,7 +46,7 @@ fn client(version: u32, size: usize, name: &str, align: usize) -> (Vec<u8>, usiz
     bytes[..8].copy_from_slice(&(size as u64).to_ne_bytes());
     bytes[12..16].copy_from_slice(&version.to_ne_bytes());
     match (version, size) {
-        // Other fields lie here in these two.
+        // In these two versions, other fields are at this offset.
         (7, 328) => bytes[312..328].fill(0),
         (8, 448) => bytes[312..448].fill(0),
         _ if version >= 8 => bytes[320..329].copy_from_slice(b"level0:NA"),
@@ -59,7 +60,8 @@ fn every_layout_makes_a_communicator() {
     for product in [2, 3, 950] {
         on_block(one(product), |rank| {
             for (number, (version, size, has_algorithm)) in LAYOUTS.into_iter().enumerate() {
-                // Old versions are aligned to four; callers may not rely on more than one.
+                // Old versions are aligned to four bytes. Callers must not rely on more than one
+                // byte.
                 for align in [0, 4, 1] {
                     let name = format!("layout-{number}-{align}");
                     let (storage, start) = client(version, size, &name, align);
@@ -166,7 +168,7 @@ fn determinism_is_a_setting_of_the_device() {
             let mut now = value(99);
             let mut read = || {
                 hccl!(HcclGetConfig(WHAT, &mut now));
-                // SAFETY: the union has one member.
+                // SAFETY: the union has only one member.
                 unsafe { now.value }
             };
             assert_eq!(read(), 0);
@@ -180,7 +182,7 @@ fn determinism_is_a_setting_of_the_device() {
                 hccl!(HcclSetConfig(WHAT, value(2)));
                 assert_eq!(read(), 2);
             } else {
-                refuses!(HCCL_E_NOT_SUPPORT, ["A2 only"], HcclSetConfig(WHAT, value(2)));
+                refuses!(HCCL_E_NOT_SUPPORT, ["only for A2"], HcclSetConfig(WHAT, value(2)));
                 assert_eq!(read(), 1);
             }
             refuses!(HCCL_E_PTR, ["configValue"], HcclGetConfig(WHAT, null_mut()));

@@ -1,4 +1,4 @@
-//! Devices, contexts and the current context of a thread; handles that are stale or were never
+//! Devices, contexts and the current context of a thread, and handles that are stale or were never
 //! valid.
 
 use ascend_emulator_testing::captures;
@@ -60,10 +60,11 @@ fn a_device_tells_its_numbers_of_cores_and_its_sizes() {
     let cores = aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM;
     fails!(100000, ["value is NULL"], aclrtGetDeviceInfo(id, cores, null_mut()));
     fails!(107001, [], aclrtGetDeviceInfo(u32::MAX, cores, &mut value));
-    // The size of the cache is not known for the A3, that of a warp for no product.
+    // The size of the cache is not known for the A3, and the size of a warp is not known for any
+    // product.
     for unknown in [aclrtDevAttr::ACL_DEV_ATTR_WARP_SIZE, aclrtDevAttr::ACL_DEV_ATTR_L2_CACHE_SIZE]
     {
-        fails!(207000, ["A3 tells its numbers"], aclrtGetDeviceInfo(id, unknown, &mut value));
+        fails!(207000, ["A3 has only its numbers"], aclrtGetDeviceInfo(id, unknown, &mut value));
     }
     let a2 = Block::with(AscendExtBlockConfig { product: 2, ..Block::config() });
     let cache = aclrtDevAttr::ACL_DEV_ATTR_L2_CACHE_SIZE;
@@ -81,7 +82,7 @@ fn two_devices_tell_how_they_are_linked_where_there_is_a_name_for_it() {
         ok!(aclrtGetDevicesTopo(first + a, first + b, &mut value));
         value
     };
-    // A server of an A2 has 8 devices; two servers are linked by RoCE.
+    // A server of A2 has 8 devices, and two servers are linked by RoCE.
     let a2 = on(2, 9);
     assert_eq!(topo(&a2, 7, 0), ACL_RT_DEVS_TOPOLOGY_HCCS);
     let (first, mut value) = (a2.first as u32, 77);
@@ -92,7 +93,7 @@ fn two_devices_tell_how_they_are_linked_where_there_is_a_name_for_it() {
     fails!(107001, [], aclrtGetDevicesTopo(other, other + 1, &mut value));
     let ub = on(950, 2);
     let other = ub.first as u32;
-    fails!(207000, ["no name for their link"], aclrtGetDevicesTopo(other, other + 1, &mut value));
+    fails!(207000, ["cannot name their link"], aclrtGetDevicesTopo(other, other + 1, &mut value));
     fails!(107001, ["are the same"], aclrtGetDevicesTopo(first, first, &mut value));
     fails!(107001, ["different blocks"], aclrtGetDevicesTopo(first, other, &mut value));
     fails!(107001, [], aclrtGetDevicesTopo(first, u32::MAX, &mut value));
@@ -115,7 +116,7 @@ fn the_older_question_for_cores_has_the_same_answer() {
     fails!(100000, ["value is NULL"], aclGetDeviceCapability(id, cores, null_mut()));
     fails!(107001, [], aclGetDeviceCapability(u32::MAX, cores, &mut value));
     let cache = aclDeviceInfo::ACL_DEVICE_INFO_L2_SIZE;
-    fails!(207000, ["A3 tells its numbers"], aclGetDeviceCapability(id, cache, &mut value));
+    fails!(207000, ["A3 has only its numbers"], aclGetDeviceCapability(id, cache, &mut value));
 }
 
 #[test]
@@ -160,11 +161,11 @@ fn packages_have_the_version_of_the_interface() {
 #[test]
 fn the_parts_of_a_version_are_texts() {
     let text = |field: &[c_char]| {
-        // SAFETY: there is a NUL in it, which the comparison of its last byte makes sure of.
+        // SAFETY: the field contains a NUL, because its last byte was compared with 0.
         unsafe { CStr::from_ptr(field.as_ptr()) }.to_str().unwrap().to_owned()
     };
     for package in [0, 1, 3] {
-        // SAFETY: any bytes are such a struct.
+        // SAFETY: any bytes are a valid value of this struct.
         let mut version: aclCANNPackageVersion = unsafe { std::mem::zeroed() };
         version.version = [7; 128];
         ok!(aclsysGetCANNVersion(aclCANNPackageName(package), &mut version));
@@ -173,7 +174,7 @@ fn the_parts_of_a_version_are_texts() {
         let parts = [&version.majorVersion, &version.minorVersion, &version.releaseVersion];
         assert_eq!(parts.map(|part| text(part)), ["9", "2", "0"]);
     }
-    // SAFETY: the same.
+    // SAFETY: any bytes are a valid value of this struct.
     let mut version: aclCANNPackageVersion = unsafe { std::mem::zeroed() };
     for other in [2, 7, 8, u32::MAX] {
         let name = aclCANNPackageName(other);
@@ -187,7 +188,7 @@ fn the_parts_of_a_version_are_texts() {
 fn attributes_are_listed_and_asked_for() {
     let (mut list, mut count) = (std::ptr::null(), 0);
     ok!(aclGetCannAttributeList(&mut list, &mut count));
-    // SAFETY: the list belongs to the library, and stays.
+    // SAFETY: the list belongs to the library and is never freed.
     let listed = unsafe { std::slice::from_raw_parts(list, count) };
     let [inf_nan, bf16, jit] = [0, 1, 2].map(aclCannAttr);
     assert_eq!(listed, [inf_nan, bf16]);
@@ -312,13 +313,14 @@ fn resetting_a_device_waits_for_the_work_of_its_default_context() {
             gate.open();
         });
         ok!(aclrtResetDevice(block.first));
-        // SAFETY: eight bytes of pinned memory, which outlives the device; nothing is in flight.
+        // SAFETY: this is eight bytes of pinned memory, which outlives the device, and nothing is
+        // in flight.
         assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [5; 8], "own stream: {own}");
         opener.join().unwrap();
     }
 }
 
-/// The calling thread sets the device and works on it: all of that is there.
+/// The calling thread sets the device and works on it, which must succeed.
 fn works_on(device: i32) {
     ok!(aclrtSetDevice(device));
     let (a, s) = (malloc(8), stream());
@@ -329,7 +331,8 @@ fn works_on(device: i32) {
     ok!(aclrtFree(a));
 }
 
-/// A thread that sets a device, and whose reset waits for the gate in a stream of it.
+/// Returns a thread that sets a device and resets it. The reset waits for a gate in a stream of the
+/// device.
 fn last_reset_behind(gate: &'static Gate, device: i32) -> JoinHandle<()> {
     let (sender, is_about_to) = channel();
     let resets = std::thread::spawn(move || {
@@ -339,7 +342,7 @@ fn last_reset_behind(gate: &'static Gate, device: i32) -> JoinHandle<()> {
         ok!(aclrtResetDevice(device));
     });
     is_about_to.recv().unwrap();
-    // The reset has a moment to begin.
+    // The sleep gives the reset time to begin.
     std::thread::sleep(Duration::from_millis(50));
     resets
 }
@@ -386,12 +389,13 @@ fn of_two_resets_that_wait_the_later_one_ends_the_device() {
     };
     let gates = [Gate::new(), Gate::new()];
     let (earlier, later) = (reset(gates[0], 0), reset(gates[1], host as usize));
-    // The work of the earlier one ends; the later one still waits for its own.
+    // The work of the earlier thread ends. The later thread still waits for its own work.
     gates[0].open();
     earlier.join().unwrap();
     gates[1].open();
     later.join().unwrap();
-    // SAFETY: eight bytes of pinned memory, which outlives the device; nothing is in flight.
+    // SAFETY: this is eight bytes of pinned memory, which outlives the device, and nothing is in
+    // flight.
     assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [5; 8]);
     fails!(107002, ["not set"], aclrtResetDevice(first));
 }
@@ -400,9 +404,9 @@ fn of_two_resets_that_wait_the_later_one_ends_the_device() {
 fn a_device_that_is_set_while_it_ends_is_set_afterwards() {
     static DEVICE: AtomicI32 = AtomicI32::new(-1);
     static ENDS: AtomicBool = AtomicBool::new(false);
-    /// A function that is called in the middle of the end.
+    /// A host function that runs while the device ends.
     unsafe extern "C" fn in_the_end(_: *mut c_void) {
-        // The thread that ends the device does not wait for itself.
+        // The thread that ends the device must not wait for itself.
         ok!(aclrtSetDevice(DEVICE.load(Ordering::Acquire)));
         ENDS.store(true, Ordering::Release);
         std::thread::sleep(Duration::from_millis(100));
@@ -501,7 +505,7 @@ fn streams_are_limited_per_device() {
 
 #[test]
 fn destroying_a_block_fails_what_is_queued() {
-    // The next block has the addresses of this one, and may be that of another test.
+    // The next block has the addresses of this one, and may belong to another test.
     alone!(beside);
     let block = Block::one();
     let (a, s, t, gate) = (malloc(8), stream(), stream(), Gate::new());
@@ -523,7 +527,7 @@ fn destroying_a_block_fails_what_is_queued() {
         assert_eq!(call!(aclrtMemset(a, 8, 0, 8)), 107000);
         message()
     };
-    // The thread that has the host function may give the devices back a little later.
+    // The thread that runs the host function may destroy the devices a little later.
     let (began, mut text) = (std::time::Instant::now(), said());
     while text.contains("or its block was destroyed") {
         assert!(began.elapsed() < std::time::Duration::from_secs(120), "{text}");
@@ -537,9 +541,9 @@ fn destroying_a_block_fails_what_is_queued() {
 
 #[test]
 fn initialisation_is_counted() {
-    // The only test that calls these: the count belongs to the process.
+    // This is the only test that calls these functions, because the count belongs to the process.
     ok!(aclInit(std::ptr::null()));
-    fails!(100002, ["harmless"], aclInit(std::ptr::null()));
+    fails!(100002, ["no other effect"], aclInit(std::ptr::null()));
     let mut left = 9;
     ok!(aclFinalizeReference(&mut left));
     assert_eq!(left, 1);

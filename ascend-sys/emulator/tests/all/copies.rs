@@ -1,4 +1,4 @@
-//! Copies and fills: order, pageable and pinned memory, every wrong pointer by name.
+//! Copies and fills: order, pageable and pinned memory, and every wrong pointer by name.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
@@ -43,7 +43,7 @@ fn a_copy_of_pinned_memory_is_asynchronous() {
     gate.close(s);
     ok!(aclrtMemcpyAsync(device, 4096, host, 4096, H2D, s));
     assert!(!idle(s));
-    // SAFETY: pinned memory of 4096 bytes; the copy has not begun.
+    // SAFETY: this is pinned memory of 4096 bytes, and the copy has not begun.
     unsafe { host.cast::<u8>().write_bytes(9, 4096) };
     gate.open();
     ok!(aclrtSynchronizeStream(s));
@@ -69,7 +69,7 @@ fn wrong_arguments_are_named() {
     );
     fails!(
         107000,
-        ["src: ", "256 bytes behind the end of allocation #", "(4096 bytes"],
+        ["src: ", "256 bytes beyond the end of allocation #", "(4096 bytes"],
         aclrtMemcpyAsync(a, 8, behind, 8, D2D, s)
     );
     let late = a.wrapping_byte_add(4000);
@@ -97,7 +97,7 @@ fn a_copy_onto_itself_succeeds_and_does_nothing() {
     gate.close(s);
     let (opened, open) = std::sync::mpsc::channel::<()>();
     let opener = std::thread::spawn(move || {
-        // Only a copy that waits for the stream lets the time run out.
+        // The time runs out only if the copy waits for the stream.
         let _ = open.recv_timeout(std::time::Duration::from_secs(120));
         gate.open();
     });
@@ -177,7 +177,8 @@ fn words_are_filled_whole_and_no_byte_more() {
     let found = words(read(a, 4 * WORDS + 8));
     assert!(found[1..=WORDS].iter().all(|word| *word == 0x0102_0304));
     assert_eq!((found[0], found[WORDS + 1]), (0xeeee_eeee, 0xeeee_eeee));
-    // The rest of the room stays as it is, in a stream too, and behind the queued tasks.
+    // The rest of the room stays unchanged, in a stream too, and the fill comes after the queued
+    // tasks.
     gate.close(s);
     ok!(aclrtMemsetAsync(a, 16, 0, 16, s));
     ok!(aclrtMemsetD32Async(a, 16, 0xffee_ddcc, 3, s));
@@ -206,7 +207,7 @@ fn a_copy_with_condition_waits_for_pageable_memory_only() {
     let _block = Block::one();
     let (device, pinned, s, gate) = (malloc(64), malloc_host(64), stream(), Gate::new());
     gate.close(s);
-    // SAFETY: pinned memory of 64 bytes, which nothing uses yet.
+    // SAFETY: this is pinned memory of 64 bytes, and nothing uses it yet.
     unsafe { pinned.cast::<u8>().write_bytes(9, 64) };
     ok!(aclrtMemcpyAsyncWithCondition(device, 64, pinned, 64, H2D, s));
     assert!(!idle(s), "it waited for the stream");

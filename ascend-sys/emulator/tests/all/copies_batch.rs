@@ -1,4 +1,4 @@
-//! Batches of copies: every form, pageable and pinned memory, captures, every wrong argument by
+//! Batches of copies: every form, pageable and pinned memory, captures, and every wrong argument by
 //! name.
 
 use ascend_emulator_testing::common::*;
@@ -62,7 +62,7 @@ impl Batch {
         ))
     }
 
-    /// The batch fails in both forms, at a copy or at none, and copies nothing.
+    /// Checks that the batch fails in both forms, at one copy or as a whole, and copies nothing.
     fn refused(&mut self, code: i32, failed: usize, pieces: &[&str]) {
         let stream = stream();
         for form in 0..2 {
@@ -111,7 +111,7 @@ fn a_batch_copies_each_of_its_parts() {
     for (at, part) in device.iter().zip(&host) {
         assert_eq!(&read(*at, EACH), part);
     }
-    // Back, to the other order.
+    // The batch copies back, into buffers in the other order.
     let mut back = vec![vec![0u8; EACH]; 3];
     let to: Vec<*mut c_void> = back.iter_mut().rev().map(|part| part.as_mut_ptr().cast()).collect();
     let mut batch = Batch::new(&to, &device, to_host(block.first));
@@ -148,13 +148,13 @@ fn a_batch_in_a_stream_waits_only_for_pageable_memory() {
         s
     ));
     assert!(!idle(s), "it waited for the stream");
-    // SAFETY: pinned memory of three parts; no copy has begun.
+    // SAFETY: this is pinned memory of three parts, and no copy has begun.
     unsafe { pinned[0].cast::<u8>().write_bytes(9, 3 * EACH) };
     let opener = std::thread::spawn(|| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         gate.open();
     });
-    // The parts of a second batch, of which one is pageable.
+    // A second batch has the same parts, except that one of them is pageable.
     let mut pageable = vec![5u8; EACH];
     let from = [pinned[0], pageable.as_mut_ptr().cast(), pinned[2]];
     let mut mixed = Batch::new(&device, &from, to_device(block.first));
@@ -183,7 +183,7 @@ fn a_captured_batch_copies_at_each_execution() {
     assert_eq!((wrong.in_stream(s), wrong.failed), (107000, usize::MAX));
     ok!(aclmdlRICaptureEnd(s, &mut graph));
     for byte in [1u8, 2] {
-        // SAFETY: pinned memory of three parts, which nothing uses now.
+        // SAFETY: this is pinned memory of three parts, and nothing uses it now.
         unsafe { pinned[0].cast::<u8>().write_bytes(byte, 3 * EACH) };
         ok!(aclmdlRIExecuteAsync(graph, s));
         ok!(aclrtSynchronizeStream(s));
@@ -209,7 +209,7 @@ fn wrong_batches_are_named_and_copy_nothing() {
     batch.refused(107000, 2, &["copy 2 of 3: src is NULL"]);
     let mut batch = good();
     batch.dsts[2] = device[0].wrapping_byte_add(3 * EACH + 64);
-    batch.refused(107000, 2, &["copy 2 of 3: dst: ", "behind the end of allocation"]);
+    batch.refused(107000, 2, &["copy 2 of 3: dst: ", "beyond the end of allocation"]);
     let mut batch = good();
     batch.srcs[1] = device[2];
     batch.refused(107000, 1, &["copies from the host to a device, or back"]);
@@ -236,7 +236,7 @@ fn wrong_batches_are_named_and_copy_nothing() {
     batch.refused(107000, none, &["numBatches is 0"]);
     assert_eq!(read(device[0], 3 * EACH), [7; 3 * EACH], "a refused batch has copied");
 
-    // NULL, and lengths that no list has.
+    // NULL arguments, and lengths that no list can have.
     let mut batch = good();
     let (dsts, most) = (batch.dsts.as_mut_ptr(), batch.most.as_mut_ptr());
     let (srcs, sizes) = (batch.srcs.as_mut_ptr(), batch.sizes.as_mut_ptr());

@@ -1,4 +1,4 @@
-//! Copies whose addresses lie in memory: as words, or in a description.
+//! Copies whose addresses are in memory: as words, or in a description.
 
 use ascend_emulator_testing::captures::{GLOBAL, end};
 use ascend_emulator_testing::common::*;
@@ -7,7 +7,7 @@ use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// A word of the device with this address.
+/// Returns a word on the device that holds this address.
 fn word(address: *mut c_void) -> *mut c_void {
     let word = malloc(8);
     set(word, address);
@@ -18,7 +18,7 @@ fn set(word: *mut c_void, address: *mut c_void) {
     write(word, &address.addr().to_ne_bytes());
 }
 
-/// Memory of 64 bytes, all with this value.
+/// Returns 64 bytes of memory, all with this value.
 fn filled(value: u8) -> *mut c_void {
     let memory = malloc(64);
     write(memory, &[value; 64]);
@@ -43,7 +43,7 @@ fn the_words_are_read_when_the_copy_begins() {
     gate.open();
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(read(c, 32), [[0; 8], [2; 8], [2; 8], [0; 8]].concat());
-    // Nothing moves where both ends are the same.
+    // Nothing moves if both ends are the same.
     set(to, b);
     ok!(aclrtMemcpyAsyncWithOffset(to.cast(), 64, 8, from.cast(), 16, 8, D2D, s));
     ok!(aclrtSynchronizeStream(s));
@@ -118,15 +118,15 @@ fn what_is_wrong_with_an_address_in_memory_fails_the_task() {
         fails!(107000, [what[0], what[1]], aclrtSynchronizeStream(s));
     };
     copy(8, &["copy with addresses in memory", "beyond the end"]);
-    copy(usize::MAX, &["copy with addresses", "no address"]);
+    copy(usize::MAX, &["copy with addresses", "a valid address"]);
     set(from, null_mut());
-    copy(64, &["holds 0x0", "no address"]);
+    copy(64, &["holds 0x0", "a valid address"]);
     set(from, host);
     copy(0, &["copy with addresses", "no device memory"]);
     set(from, malloc(64));
     ok!(aclrtFree(c));
     copy(0, &["dst: ", "was freed by aclrtFree"]);
-    // A description that was never written, and one of memory that is gone.
+    // One description was never written, and another one describes freed memory.
     ok!(aclrtMemset(d, 32, 0, 32));
     ok!(aclrtMemcpyAsyncWithDesc(d, D2D, s));
     fails!(107000, ["no description of a copy"], aclrtSynchronizeStream(s));

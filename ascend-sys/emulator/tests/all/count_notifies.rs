@@ -18,7 +18,7 @@ const BIGGER: Wait = Wait::ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE;
 const AT_LEAST: Wait = Wait::ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE;
 const MASK: Wait = Wait::ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE;
 
-/// The product that has them.
+/// Returns the configuration of the product that has counting notifies.
 fn config() -> AscendExtBlockConfig {
     AscendExtBlockConfig { product: 950, ..Block::config() }
 }
@@ -41,13 +41,13 @@ fn wait(notify: aclrtCntNotify, stream: aclrtStream, mode: Wait, value: u32) {
     ok!(aclrtCntNotifyWaitWithTimeout(notify, stream, &mut info(mode, value)));
 }
 
-/// A wait that sets the number to 0.
+/// Adds a wait that then sets the number to 0.
 fn take(notify: aclrtCntNotify, stream: aclrtStream, mode: Wait, value: u32) {
     let mut info = aclrtCntNotifyWaitInfo { isClear: 1, ..info(mode, value) };
     ok!(aclrtCntNotifyWaitWithTimeout(notify, stream, &mut info));
 }
 
-/// The number is this one.
+/// Checks that the number has this value.
 fn is(notify: aclrtCntNotify, stream: aclrtStream, value: u32) {
     wait(notify, stream, EQUAL, value);
     assert!(idle(stream), "the number is not {value:#x}");
@@ -66,7 +66,7 @@ fn each_mode_of_a_record_changes_the_number() {
     is(n, s, 0b0110);
     record(n, s, OR, 0x8000_0001);
     is(n, s, 0x8000_0007);
-    // Past the end of the numbers.
+    // The sum goes past the largest number and wraps.
     record(n, s, SET, u32::MAX);
     record(n, s, ADD, 2);
     is(n, s, 1);
@@ -77,7 +77,8 @@ fn each_mode_of_a_record_changes_the_number() {
 #[test]
 fn each_condition_holds_a_stream_until_it_is_true() {
     let _block = Block::one_with(config());
-    // Condition, value; numbers that hold the stream; numbers that let it go.
+    // Each case has a condition, a value, numbers that hold the stream, and numbers that release
+    // it.
     let cases: [(Wait, u32, &[u32], &[u32]); 5] = [
         (LESS, 5, &[5, u32::MAX], &[4, 0]),
         (EQUAL, 5, &[4, 6, 0, u32::MAX], &[5]),
@@ -95,7 +96,7 @@ fn each_condition_holds_a_stream_until_it_is_true() {
                 record(n, t, SET, *after);
                 ok!(aclrtSynchronizeStream(s));
                 is(n, s, *after);
-                // The condition is true already.
+                // The condition is already true.
                 wait(n, s, mode, value);
                 assert!(idle(s), "{mode:?}: {after:#x} for {value:#x}");
             }
@@ -250,7 +251,7 @@ fn arguments_that_are_wrong_are_refused_and_nothing_is_enqueued() {
     fails!(100000, ["notifyId is NULL"], aclrtCntNotifyGetId(n, null_mut()));
     fails!(107017, ["was destroyed"], aclrtCntNotifyGetId(gone, &mut id));
     is(n, s, 0);
-    // Streams of other devices record, and do not wait.
+    // Streams of other devices can record a counting notify, but cannot wait for it.
     ok!(aclrtSetDevice(block.first + 1));
     record(n, elsewhere, SET, 4);
     fails!(

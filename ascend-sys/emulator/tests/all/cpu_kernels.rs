@@ -23,7 +23,7 @@ fn library() -> &'static Path {
     LIBRARY.get_or_init(|| compile(Path::new(env!("CARGO_TARGET_TMPDIR"))))
 }
 
-/// A file of a test, removed at its end.
+/// A file of a test. It is removed when the value is dropped.
 struct TestFile(PathBuf);
 
 impl TestFile {
@@ -44,7 +44,7 @@ fn kernel(name: &str) -> aclrtFuncHandle {
     function(load(library()), name)
 }
 
-/// Launches with arguments of the host.
+/// Launches a function with arguments of the host.
 fn launch<T>(function: aclrtFuncHandle, arguments: &mut T, stream: aclrtStream) {
     let (place, bytes) = ((&raw mut *arguments).cast(), size_of::<T>());
     let none = null_mut();
@@ -71,8 +71,8 @@ struct Wait {
 }
 
 impl Wait {
-    /// Allocated for ever, as the kernel may run for as long, and at a place where a leak checker
-    /// finds it.
+    /// Returns words that are never freed, because the kernel may run forever. They are stored
+    /// where a leak checker finds them.
     fn new(code: u32) -> (Wait, &'static AtomicI32, &'static AtomicI32) {
         static WORDS: Mutex<Vec<&AtomicI32>> = Mutex::new(Vec::new());
         let [runs, may_return] = [(); 2].map(|()| &*Box::leak(Box::new(AtomicI32::new(0))));
@@ -103,7 +103,7 @@ fn a_kernel_runs_in_the_order_of_its_stream_and_reaches_memory_of_the_device() {
     }
 }
 
-/// The arguments of the kernel `Collect`, with the data of its placeholder.
+/// The arguments of the kernel `Collect`, followed by the data of its placeholder.
 #[repr(C)]
 struct Collect {
     to: *mut c_void,
@@ -117,7 +117,8 @@ fn all_ways_of_launching_give_a_kernel_its_arguments() {
     let _block = Block::one();
     let (s, y, collect) = (stream(), malloc(16), kernel("Collect"));
     let mut block = Collect { to: y, bytes: [1, 2, 3], behind: 0, data: [40, 2] };
-    // A block of the host with a placeholder, twice: the kernel writes into a copy.
+    // A block of the host with a placeholder is launched twice, which works because the kernel
+    // writes into a copy.
     let mut place = aclrtPlaceHolderInfo { addrOffset: 16, dataOffset: 24 };
     for _ in 0..2 {
         let (bytes, none) = ((&raw mut block).cast(), null_mut());
@@ -125,7 +126,7 @@ fn all_ways_of_launching_give_a_kernel_its_arguments() {
         ok!(aclrtSynchronizeStream(s));
         assert_eq!(words(y, 2), [6, 42]);
     }
-    // A list: a value of three bytes between two pointers.
+    // The arguments as a list: a value of three bytes between two pointers.
     let mut arguments = null_mut();
     ok!(aclrtKernelArgsInit(collect, &mut arguments));
     let mut handle = null_mut();
@@ -137,7 +138,7 @@ fn all_ways_of_launching_give_a_kernel_its_arguments() {
     fails!(INVALID, ["placeholder without"], aclrtKernelArgsFinalize(arguments));
     let mut buffer = null_mut();
     ok!(aclrtKernelArgsGetPlaceHolderBuffer(arguments, handle, 8, &mut buffer));
-    // SAFETY: the buffer has 8 bytes, which begin a word.
+    // SAFETY: the buffer has 8 bytes, and `write_unaligned` works at any address.
     unsafe { buffer.cast::<[u32; 2]>().write_unaligned([100, 1]) };
     let unfinished = || {
         fails!(
@@ -151,7 +152,7 @@ fn all_ways_of_launching_give_a_kernel_its_arguments() {
     ok!(aclrtLaunchKernelWithConfig(collect, 1, s, null_mut(), arguments, null_mut()));
     ok!(aclrtSynchronizeStream(s));
     assert_eq!(words(y, 2), [15, 101]);
-    // Arguments in memory of the device, with addresses of the device.
+    // The arguments in device memory. The pointers among them are device addresses.
     let (place, behind) = (malloc(24), malloc(8));
     write(behind, &[7u32, 8].map(u32::to_ne_bytes).concat());
     let arguments = [y as u64, 0x03_02_01, behind as u64];
@@ -201,7 +202,8 @@ fn a_descriptor_names_kernels_and_the_library_beside_it() {
     for (name, why) in [(c"Add", "it has OwnAdd"), (c"OwnNothing", "has no function Nothing")] {
         fails!(INVALID, [why], aclrtBinaryGetFunction(binary, name.as_ptr(), &mut none));
     }
-    // A launch outlives its binary, and the function does not.
+    // A kernel that was launched still runs after its binary is unloaded, but the handle of the
+    // function becomes invalid.
     launch(add, &mut Add { words: y, count: 1, more: 6 }, s);
     ok!(aclrtBinaryUnLoad(binary));
     ok!(aclrtSynchronizeStream(s));
@@ -222,7 +224,7 @@ fn what_is_no_library_of_this_machine_is_refused_with_the_reason() {
     let mut foreign = whole.clone();
     foreign[18..20].copy_from_slice(&7u16.to_le_bytes());
     refused(INVALID, "foreign.so", &foreign, "number 7 in ELF");
-    // An object file, as the compiler of Ascend C makes them.
+    // The header of an object file that the Ascend C compiler would make.
     foreign[16] = 1;
     refused(INVALID, "kernel.o", &foreign, "object files of Ascend C need an NPU");
     refused(INVALID, "half.json", b"{\"A\": ", "no descriptor of CPU kernels");
@@ -237,12 +239,12 @@ fn what_is_no_library_of_this_machine_is_refused_with_the_reason() {
     );
 }
 
-/// A program that has the emulator built in cannot run a library that is linked with an installed
-/// one.
+/// A program with the emulator built in cannot run a library that is linked with an installed
+/// emulator.
 #[test]
 fn a_library_with_an_emulator_of_its_own_is_refused() {
     let _block = Block::one();
-    // The symbol by which the core of an installed emulator is known.
+    // The symbol that identifies the core of an installed emulator.
     let core = b"const void *ascend_emulator_table(void) { return 0; }";
     let source = TestFile::new("core.c", core);
     let built = TestFile(source.0.with_extension("so"));
@@ -269,7 +271,7 @@ fn a_launch_that_cannot_be_is_refused() {
     };
     assert_eq!(launch(0, s, 24, null_mut(), 0), INVALID);
     assert_eq!(launch(2, s, 24, null_mut(), 0), 207000);
-    assert!(message().contains("which block it is"));
+    assert!(message().contains("the number of its block"));
     for (address, data) in [(20, 0), (0, 24)] {
         let mut outside = aclrtPlaceHolderInfo { addrOffset: address, dataOffset: data };
         assert_eq!(launch(1, s, 24, &mut outside, 1), INVALID);
@@ -286,7 +288,7 @@ fn a_launch_that_cannot_be_is_refused() {
     let of_other = list(kernel("Return"), &[Given::Pointer(null_mut())]);
     fails!(
         INVALID,
-        ["of another function"],
+        ["to another function"],
         aclrtLaunchKernelWithConfig(add, 1, s, none, of_other, null_mut())
     );
     ok!(aclrtSetDevice(block.first + 1));
@@ -302,7 +304,7 @@ fn a_result_other_than_zero_fails_the_stream() {
     ok!(aclrtSynchronizeStream(s));
     launch(returns, &mut 17u32, s);
     fails!(507018, ["CPU kernel Return returned 17"], aclrtSynchronizeStream(s));
-    // Arguments that are gone when the kernel begins.
+    // The memory of the arguments is freed before the kernel begins.
     let (place, gate) = (malloc(8), Gate::new());
     gate.close(s);
     ok!(aclrtLaunchKernel(returns, 1, place, 8, s));
@@ -320,7 +322,7 @@ fn a_kernel_holds_up_its_own_stream_and_no_other_kernel() {
         let mut copy = Wait { ..*arguments };
         launch(wait, &mut copy, *s);
     }
-    // All run, though none returns.
+    // All the kernels run at the same time, although none of them returns.
     kernels.iter().for_each(|(_, (_, runs, _))| await_set(runs));
     assert!(kernels.iter().all(|(s, _)| !idle(*s)));
     for (s, (.., may_return)) in &kernels {
@@ -343,8 +345,8 @@ fn a_kernel_that_takes_too_long_or_is_aborted_is_left_alone() {
     ok!(aclrtLaunchKernelWithHostArgs(wait, 1, s, &mut cfg, place, bytes, null_mut(), 0));
     fails!(507017, ["CPU kernel Wait", "gave up after"], aclrtSynchronizeStream(s));
     await_set(runs);
-    // The next kernel may begin while the first still runs; its end is not mistaken for the first
-    // one's.
+    // The next kernel may begin while the first one still runs. When the first one ends, the
+    // emulator must not take that for the end of the next one.
     let (mut next, next_runs, next_may_return) = Wait::new(0);
     launch(wait, &mut next, s);
     await_set(next_runs);
@@ -375,7 +377,8 @@ struct Copy {
 }
 
 impl Copy {
-    /// A copy on a new thread for operators. A wait for the notify follows the copy.
+    /// Returns the arguments of a copy on a new operator thread, and the notify that the thread
+    /// records after the copy.
     fn new(to: *mut c_void, from: *mut c_void, bytes: u64) -> (Copy, aclrtNotify) {
         let (mut thread, mut notify, mut id) = (0, null_mut(), 0);
         let engine = CommEngine::COMM_ENGINE_AICPU;
@@ -405,7 +408,7 @@ fn a_kernel_issues_primitives_in_a_batch_mode_of_its_own() {
     let (copy, leave) = (kernel("Copy"), kernel("Leave"));
     let (mut arguments, notify) = Copy::new(to, from, 4096);
     for round in 1..10u8 {
-        // The batch mode that this one leaves open ends with its thread.
+        // The batch mode that this kernel leaves open ends when its thread ends.
         launch(leave, &mut arguments, s);
         ok!(aclrtMemsetAsync(from, 4096, round.into(), 4096, s));
         launch(copy, &mut arguments, s);
@@ -413,7 +416,7 @@ fn a_kernel_issues_primitives_in_a_batch_mode_of_its_own() {
         ok!(aclrtSynchronizeStream(s));
         assert_eq!(read(to, 4096), [round; 4096]);
     }
-    // A primitive that is refused is a result of the kernel.
+    // When a primitive is refused, the kernel returns the error of the primitive.
     arguments.bytes = 1 << 40;
     launch(copy, &mut arguments, s);
     fails!(507018, ["CPU kernel Copy returned 1"], aclrtSynchronizeStream(s));
@@ -464,9 +467,9 @@ fn a_kernel_may_wait_in_a_primitive_where_a_host_function_may_not() {
         ok!(aclrtSynchronizeStream(rank.stream));
         assert_eq!(common::read(to, 4096), [9; 4096]);
         unsafe extern "C" fn function(arguments: *mut c_void) {
-            // SAFETY: they outlive the stream's work.
+            // SAFETY: the arguments outlive the work of the stream.
             let it = unsafe { &*arguments.cast::<Drain>() };
-            // SAFETY: an entry of the table, with handles that the test has made.
+            // SAFETY: `drain` is an entry of the table, and the test made both handles.
             unsafe { *it.answer = (it.drain)(it.thread, it.channel) };
         }
         arguments.answer = &mut in_function;
@@ -498,8 +501,8 @@ fn a_captured_kernel_runs_at_each_execution_with_arguments_of_its_own() {
     ok!(aclmdlRIDestroy(graph));
 }
 
-/// The work that a kernel issues comes after the work before the kernel, and after nothing else
-/// that the host or another kernel knows.
+/// Checks that the work a kernel issues is ordered after the work queued before that kernel, and
+/// after nothing else that the host or another kernel did.
 #[test]
 fn checked_mode_knows_what_the_work_that_a_kernel_issues_comes_after() {
     for ordered in [true, false] {
@@ -508,7 +511,7 @@ fn checked_mode_knows_what_the_work_that_a_kernel_issues_comes_after() {
         let (s, t, from, to) = (stream(), stream(), malloc(64), malloc(64));
         let (mut arguments, notify) = Copy::new(to, from, 64);
         ok!(aclrtMemsetAsync(from, 64, 5, 64, s));
-        // A kernel behind the fill signals that it is done, in a way that the checks do not see.
+        // The kernel after the fill signals that the fill is done, but the checks do not see this.
         let (mut behind, runs, may_return) = Wait::new(0);
         launch(kernel("Wait"), &mut behind, s);
         await_set(runs);

@@ -1,4 +1,4 @@
-//! Sizes of data types, and data buffers.
+//! Tests of the sizes of data types, and of data buffers.
 
 use ascend_emulator_testing::common::message;
 use ascend_emulator_testing::{call, fails, ok};

@@ -1,5 +1,5 @@
-//! Failures between the ranks of each collective: calls that do not match, and ranks that do not
-//! come.
+//! Tests of failures between the ranks of each collective: calls that do not match, and ranks that
+//! do not call.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -11,7 +11,7 @@ use ascend_sys::*;
 use std::ffi::c_void;
 use std::time::Duration;
 
-/// A collective of three ranks, by the arguments that the ranks must agree about.
+/// A collective of three ranks, given by the arguments that must match on all ranks.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Reduce(u64, HcclDataType, HcclReduceOp, u32),
@@ -19,10 +19,10 @@ enum Op {
     ReduceScatter(u64, HcclDataType, HcclReduceOp),
     Scatter(u64, u32),
     AlltoAll(u64, HcclDataType),
-    /// Counts of all ranks.
+    /// The counts of all ranks, and the data type.
     AllGatherV([u64; 3], HcclDataType),
     ReduceScatterV([u64; 3], HcclReduceOp),
-    /// The matrix of counts by which the rank finds its own.
+    /// The count of each pair of ranks as a matrix, from which each rank takes its own counts.
     AlltoAllV([u64; 9], HcclDataType),
     AlltoAllVC([u64; 9], HcclDataType),
 }
@@ -63,10 +63,11 @@ fn issue(rank: &Rank, op: Op) -> (HcclResult, [*mut c_void; 2]) {
 }
 
 const MATRIX: [u64; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
-/// Rank 1 sends 66 elements to rank 2, not 6.
+/// `MATRIX` with one difference: rank 1 sends 66 elements to rank 2, not 6.
 const ANOTHER: [u64; 9] = [1, 2, 3, 4, 5, 66, 7, 8, 9];
 
-/// Pairs of calls that do not match, and the contents that the texts must have.
+/// Returns pairs of calls that do not match, each with the pieces of text that the error must
+/// contain.
 fn mismatches() -> Vec<(Op, Op, Vec<&'static str>)> {
     use Op::*;
     let reduce = Reduce(4, FP32, SUM, 0);
@@ -150,15 +151,16 @@ fn a_mismatch_fails_every_rank_and_shows_both_sides() {
         for (first, second, pieces) in mismatches() {
             on_block(patient(3), |rank| {
                 rank.join();
-                // So that calls with nothing to move are operations too.
+                // With this setting, calls that move no data count as operations too.
                 hccl!(ascendExtCommNumbersZeros(rank.comm));
                 if linked {
                     hccl!(HcclBarrier(rank.comm, rank.stream));
                     rank.sync();
                 }
                 let (code, buffers) = issue(rank, if rank.rank == 1 { second } else { first });
-                // Without links the calls themselves report it, unless the mistake can be seen only
-                // in the tables. The rank that comes last may see the failure of the others.
+                // Without links the call itself reports the mismatch, unless the mismatch is only
+                // in the tables of counts. The last rank to call may see the failure of the other
+                // ranks in its call.
                 let text = if code.0 == 0 { rank.sync_fails().1 } else { common::message() };
                 for piece in pieces.iter().chain(&["EI0005", "rank 1"]) {
                     assert!(
@@ -167,14 +169,14 @@ fn a_mismatch_fails_every_rank_and_shows_both_sides() {
                     );
                 }
                 refuses!(HCCL_E_PARA, ["EI0005"], HcclBarrier(rank.comm, rank.stream));
-                // The buffers are no longer in use.
+                // After the failure the buffers are no longer in use, so they can be freed.
                 buffers.into_iter().for_each(|buffer| rank.free(buffer));
             });
         }
     }
 }
 
-/// Every operation, small and large.
+/// Returns every collective with small and large counts.
 fn everything() -> Vec<Op> {
     use Op::*;
     let large = MATRIX.map(|n| n * 500);
@@ -239,7 +241,8 @@ fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
                 if rank.rank == 2 {
                     issued.wait();
                     if aborts {
-                        // Comes too late for the others, whose operation ends because of rank 0.
+                        // This rank does not call, and leaves only after a while, so that the
+                        // operation of rank 1 ends because of rank 0.
                         std::thread::sleep(Duration::from_millis(30));
                     } else {
                         hccl!(HcclCommDestroy(rank.comm));
@@ -273,7 +276,8 @@ fn an_operation_that_ended_early_leaves_the_memory_alone() {
     });
 }
 
-/// Two ranks give up, and write into the buffers that they offered; the third comes after that.
+/// Lets two ranks give up and write to the buffers that they offered. The third rank calls only
+/// after that.
 fn ends_early(op: Op) {
     let (issue_together, given_up, done) = (Barrier::new(2), Barrier::new(3), Barrier::new(3));
     on_block(impatient_once_linked(3), |rank| {

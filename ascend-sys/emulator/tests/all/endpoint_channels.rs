@@ -1,5 +1,5 @@
-//! Channels between endpoints: made without a communicator, connected when both sides have made
-//! theirs.
+//! Tests of channels between endpoints. Such a channel is made without a communicator, and it is
+//! connected when both sides have made their ends.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block};
@@ -16,7 +16,7 @@ const PARA: i32 = HcclResult::HCCL_E_PARA.0 as i32;
 const TIMEOUT: i32 = HcclResult::HCCL_E_TIMEOUT.0 as i32;
 const REMOTE: i32 = HcclResult::HCCL_E_REMOTE.0 as i32;
 
-/// The endpoint of a device for a protocol.
+/// Returns the endpoint description of a device for a protocol.
 fn description(device: i32, protocol: CommProtocol) -> EndpointDesc {
     let mut count = 0;
     issue!(HcommEndpointGetDescNum(device, &mut count));
@@ -25,7 +25,7 @@ fn description(device: i32, protocol: CommProtocol) -> EndpointDesc {
     all.into_iter().find(|one| one.protocol == protocol).unwrap()
 }
 
-/// A rank, its open endpoint, and the description of the other one's.
+/// A rank, its open endpoint, and the endpoint description of the other rank.
 struct Side {
     endpoint: EndpointHandle,
     other: EndpointDesc,
@@ -95,7 +95,8 @@ fn status(channel: ChannelHandle) -> i32 {
     status
 }
 
-/// The data that one side carries to the other by its own means.
+/// An exchange of data between the two sides without a channel: each side stores a value for the
+/// other side.
 struct Carrier<T = ()>(Barrier, [std::sync::Mutex<Option<T>>; 2]);
 
 impl<T> Carrier<T> {
@@ -133,7 +134,7 @@ fn imported_memory_is_written_and_read_over_a_channel_without_a_communicator() {
             issue!(HcommChannelNotifyRecordOnThread(thread, channel, 1));
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
             issue!(HcommLocalCopyOnThread(thread, output, at(window, 100), 64));
-            // The written data is read back.
+            // The thread reads back the data that it wrote.
             issue!(HcommReadOnThread(thread, channel, at(output, 64), at(theirs.addr, 100), 64));
             finish(rank);
             let (mine, other) = (rank.rank as u8 + 1, 2 - rank.rank as u8);
@@ -187,7 +188,7 @@ fn memory_that_was_taken_back_is_out_of_reach() {
         let after = side.import(&theirs.1);
         let (thread, from) = (threads(rank, CPU_TS, 1, 0)[0], upload(&[9; 64]));
         let write = |to: &CommMem| call!(HcommWriteOnThread(thread, channel, to.addr, from, 64));
-        // Imported before the channel was there, or later.
+        // One memory was imported before the channel was made, and the other after it.
         assert_eq!((write(&before), write(&after)), (0, 0));
         finish(rank);
         let (export, length) = (theirs.0.as_ptr().cast(), theirs.0.len() as u32);
@@ -376,7 +377,7 @@ fn wrong_descriptions_are_refused_and_nothing_is_made() {
         (HcommChannelDesc { remoteEndpoint: EndpointDesc::unset(), ..good }, "loc.locType is -1"),
         (
             HcommChannelDesc { remoteEndpoint: description(block.first + 1, ROCE), ..good },
-            "of the protocol 1",
+            "has the protocol 1",
         ),
         (HcommChannelDesc { memHandleNum: 1, ..good }, "memHandles is NULL"),
         (HcommChannelDesc { memHandleNum: 1, memHandles: handles, ..good }, "no memory that is"),
@@ -415,7 +416,7 @@ fn wrong_descriptions_are_refused_and_nothing_is_made() {
     not_issued!(HCCL_E_PARA, ["listNum"], HcommChannelGetStatus(&channel, 0, &mut status));
     not_issued!(HCCL_E_PTR, ["channels"], HcommChannelDestroy(null(), 1));
     not_issued!(HCCL_E_PARA, ["channelNum"], HcommChannelDestroy(&channel, 0));
-    // Older layouts and a newer one, and a name that says "none".
+    // Older versions of the layout, a newer version, and the name that stands for "no name".
     let size = HCOMM_CHANNEL_DESC_ABI_V1_SIZE as u32;
     let of = |version, size| CommAbiHeader { version, size, ..header };
     let unnamed = usize::MAX as *const std::ffi::c_char;

@@ -1,5 +1,5 @@
-//! Endpoints outside of communicators, the memory that is registered on them, and communication
-//! memory.
+//! Tests of endpoints that belong to no communicator, of the memory that is registered on them, and
+//! of communication memory.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::{fails, ok};
@@ -31,7 +31,7 @@ fn descriptions(device: i32) -> Vec<EndpointDesc> {
     all
 }
 
-/// Opens an endpoint of a device, which stays set.
+/// Opens an endpoint of a device. The device stays set.
 fn open(device: i32, which: usize) -> EndpointHandle {
     ok!(aclrtSetDevice(device));
     let mut handle = null_mut();
@@ -50,7 +50,7 @@ fn register(endpoint: EndpointHandle, tag: &str, memory: &CommMem) -> HcommMemHa
     handle
 }
 
-/// An export, carried to the importer.
+/// Returns the export of a registered memory as bytes, which a test then gives to the importer.
 fn export(endpoint: EndpointHandle, memory: HcommMemHandle) -> Vec<u8> {
     let (mut bytes, mut length) = (null_mut(), 0);
     hcomm!(HcommMemExport(endpoint, memory, &mut bytes, &mut length));
@@ -113,7 +113,7 @@ fn wrong_endpoints_are_refused() {
     let mut one = own;
     fails!(
         PARA,
-        ["descNum is 1", "says 2"],
+        ["descNum is 1", "returns, 2"],
         HcommEndpointGetDescs(block.first, &mut count, &mut one)
     );
     fails!(
@@ -160,7 +160,7 @@ fn exported_memory_is_imported_by_an_endpoint_of_the_same_protocol() {
                 (found.type_, found.addr, found.size),
                 (expected.type_, expected.addr, expected.size)
             );
-            // A second import must be taken back once more.
+            // The second import of the same memory needs an unimport of its own.
             hcomm!(HcommMemImport(importer, from, length, &mut found));
             hcomm!(HcommMemUnimport(importer, from, length));
             hcomm!(HcommMemUnimport(importer, from, length));
@@ -182,12 +182,12 @@ fn memory_that_is_gone_is_not_imported() {
     fails!(NOT_FOUND, ["registered on this endpoint"], HcommMemUnreg(owner, first));
     let (mut bytes, mut length) = (null_mut(), 0);
     fails!(NOT_FOUND, ["registered"], HcommMemExport(owner, first, &mut bytes, &mut length));
-    // The tag is free again.
+    // The tag can be used again now.
     let second = register(owner, "tag", &memory);
     assert_ne!(first, second);
     let freed = export(owner, second);
     ok!(aclrtFree(buffer));
-    fails!(PARA, ["must stay"], HcommMemExport(owner, second, &mut bytes, &mut length));
+    fails!(PARA, ["must not be freed"], HcommMemExport(owner, second, &mut bytes, &mut length));
     let third = register(owner, "third", &device_memory(common::malloc(64), 64));
     let closed = export(owner, third);
     let importer = open(block.first + 1, 0);

@@ -1,5 +1,5 @@
-//! Engine contexts: data that an operator keeps with a communicator from its first call to the
-//! later ones.
+//! Tests of engine contexts. An operator stores data in a context of a communicator at its first
+//! call, and later calls use that data.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{Rank, on_block, on_ranks};
@@ -16,7 +16,7 @@ const AIV: CommEngine = CommEngine::COMM_ENGINE_AIV;
 const CCU: CommEngine = CommEngine::COMM_ENGINE_CCU;
 const PRODUCTS: [u32; 3] = [2, 3, 950];
 
-/// One rank on a device of a product.
+/// Runs a function on one rank, on a device of the product.
 fn alone(product: u32, run: impl Fn(&mut Rank) + Sync) {
     on_block(AscendExtBlockConfig { product, ..Block::config() }, |rank| {
         rank.join();
@@ -32,7 +32,7 @@ fn create(comm: HcclComm, tag: *const c_char, engine: CommEngine, size: u64) -> 
     context
 }
 
-/// The address and size of a context that is there.
+/// Returns the address and the size of a context that exists.
 fn get(comm: HcclComm, tag: *const c_char, engine: CommEngine) -> (*mut c_void, u64) {
     let (mut context, mut size) = (null_mut(), 0);
     hccl!(HcclEngineCtxGet(comm, tag, engine, &mut context, &mut size));
@@ -62,7 +62,8 @@ fn a_context_is_found_by_its_tag_and_engine_until_it_is_ended() {
             let made = create(comm, tag, AICPU_TS, 100);
             assert_eq!(get(comm, tag, AICPU_TS), (made, 100));
             is_missing(comm, other, AICPU_TS);
-            // The engine is a part of the name, even if two engines are served alike.
+            // The engine is part of the name of a context, even where two engines are handled in
+            // the same way.
             [CPU, CPU_TS, AICPU, AIV].into_iter().for_each(|engine| is_missing(comm, tag, engine));
             let on_host = create(comm, tag, CPU_TS, 8);
             assert_eq!(get(comm, tag, CPU_TS), (on_host, 8));
@@ -104,7 +105,7 @@ fn engines_of_the_host_get_host_memory_and_the_others_memory_of_the_device() {
             let on_950 = (product == 950).then_some(CCU);
             for engine in [CPU, CPU_TS].into_iter().chain(on_950) {
                 let context = create(rank.comm, tag, engine, 4096);
-                // SAFETY: memory of the host of this size, which nothing else touches.
+                // SAFETY: the context is host memory of 4096 bytes, and nothing else accesses it.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(context.cast::<u8>(), 4096) };
                 assert!(bytes.iter().all(|byte| *byte == 0), "engine {}", engine.0);
                 bytes.fill(7);
@@ -136,7 +137,7 @@ fn bytes_are_copied_to_their_place_in_a_context() {
         expected[8..24].fill(own + 1);
         expected[60..].fill(own + 1);
         assert_eq!(rank.download(device, 64), expected);
-        // SAFETY: memory of the host of this size, which nothing else touches.
+        // SAFETY: the context is host memory of 64 bytes, and nothing else accesses it.
         assert_eq!(unsafe { host.cast::<[u8; 64]>().read() }, expected);
     });
 }
@@ -229,7 +230,8 @@ fn contexts_end_with_their_rank_of_the_communicator() {
             assert_eq!(free_memory(), before);
             let mut bytes = [0u8; 4];
             let to = bytes.as_mut_ptr().cast();
-            // Memory of the host may have another owner by now: all tests share it.
+            // This check uses device memory only: host memory that was freed may already belong to
+            // another test.
             fails!(107000, ["HcclCommDestroy"], aclrtMemcpy(to, 4, context, 4, common::D2H));
         }
     });
@@ -244,7 +246,7 @@ fn a_context_of_the_device_can_be_freed_while_a_task_uses_it() {
         let target = rank.upload(&[9; 64]);
         ok!(aclrtMemcpyAsync(target, 64, context, 64, common::D2D, rank.stream));
         hccl!(HcclEngineCtxDestroy(rank.comm, c"late".as_ptr(), AICPU));
-        // A new allocation does not get the bytes that the task still reads.
+        // The new allocation must not get the bytes that the pending task still reads.
         let other = rank.upload(&[5; 64]);
         gate.open();
         rank.sync();
@@ -266,7 +268,7 @@ fn a_checked_block_knows_what_is_in_a_context_and_who_uses_it() {
     };
     let (tag, stream) = (c"checked".as_ptr(), common::stream());
     let (context, target) = (create(comm, tag, AICPU, 64), common::malloc(64));
-    // The zeros that it begins with were written.
+    // A new context is filled with zeros, so this copy reads initialized memory.
     ok!(aclrtMemcpyAsync(target, 64, context, 64, common::D2D, stream));
     ok!(aclrtSynchronizeStream(stream));
     let source = [1u8; 64];
@@ -274,7 +276,7 @@ fn a_checked_block_knows_what_is_in_a_context_and_who_uses_it() {
     hccl!(HcclEngineCtxCopy(comm, AICPU, tag, from, 64, 0));
     ok!(aclrtMemcpyAsync(target, 64, context, 64, common::D2D, stream));
     assert_eq!(findings(), 0);
-    // The copy in the stream may come before this one or behind it.
+    // This copy is not ordered with the copy in the stream.
     hccl!(HcclEngineCtxCopy(comm, AICPU, tag, from, 64, 0));
     assert_eq!(findings(), 1);
     let (mut length, mut text) = (0, vec![0u8; 4000]);

@@ -1,4 +1,4 @@
-//! Events: snapshots, flags, waits across streams, time.
+//! Tests of events: what a record captures, events used as flags, waits across streams, and times.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};
@@ -100,7 +100,7 @@ fn an_ex_event_is_complete_before_its_first_record_and_takes_the_latest_one() {
     ok!(aclrtStreamWaitEvent(t, e));
     gate.close(s);
     ok!(aclrtRecordEvent(e, s));
-    // The wait above was for the first record, which is complete.
+    // The wait above refers to the first record, which is complete.
     ok!(aclrtSynchronizeStream(t));
     assert!(!recorded(e));
     gate.open();
@@ -145,8 +145,8 @@ fn waiting_for_an_event_never_recorded_blocks_until_it_is() {
     }
 }
 
-/// Two streams take turns, and each resets what it has waited for. All rounds are issued before the
-/// first has run.
+/// Two streams take turns, and each resets the event that it waited for. All rounds are issued
+/// before the first one runs.
 #[test]
 fn a_round_of_record_wait_and_reset_takes_the_record_of_its_own_round() {
     let _block = Block::one();
@@ -169,7 +169,7 @@ fn a_round_of_record_wait_and_reset_takes_the_record_of_its_own_round() {
                 if reuses == "with a reset" {
                     ok!(aclrtResetEvent(back, s));
                 }
-                // It reads bytes of this round.
+                // The copy reads the bytes that this round wrote.
                 ok!(aclrtMemcpyAsync(a, 8, b, 8, D2D, s));
             }
             assert!(!idle(t) && !idle(s));
@@ -181,7 +181,8 @@ fn a_round_of_record_wait_and_reset_takes_the_record_of_its_own_round() {
     }
 }
 
-/// The flag is set and cleared in the order of the streams, and not in that of the calls.
+/// Checks that the event is set and cleared in the order in which the streams run, not in the order
+/// of the calls.
 #[test]
 fn a_record_that_is_issued_before_a_reset_has_run_is_cleared_by_it() {
     let _block = Block::one();
@@ -189,7 +190,7 @@ fn a_record_that_is_issued_before_a_reset_has_run_is_cleared_by_it() {
     let e = event(ACL_EVENT_SYNC);
     ok!(aclrtMemset(a, 8, 0, 8));
     gate.close(t);
-    // Both waits and resets are queued before the first record has run.
+    // Both waits and both resets are queued before the first record runs.
     for round in 1..=2 {
         ok!(aclrtStreamWaitEvent(s, e));
         ok!(aclrtResetEvent(e, s));
@@ -235,7 +236,7 @@ fn time_limits() {
     assert!(start.elapsed() >= Duration::from_millis(60));
     fails!(107000, ["timeout is -2"], aclrtSynchronizeStreamWithTimeout(s, -2));
     fails!(107000, ["timeout is -2"], aclrtSynchronizeEventWithTimeout(e, -2));
-    // A wait of a stream that is too long fails that stream; its other tasks run.
+    // A wait that takes too long fails its stream, but the other tasks of the stream still run.
     let a = malloc(8);
     ok!(aclrtStreamWaitEventWithTimeout(t, e, 1));
     ok!(aclrtMemsetAsync(a, 8, 3, 8, t));
@@ -317,7 +318,7 @@ fn events_have_numbers_and_the_process_tells_how_many_more_there_can_be() {
     let (a, b) = (event(ACL_EVENT_SYNC), event_ex(ACL_EVENT_SYNC));
     assert_ne!(id(a), id(b));
     assert_eq!(id(a), id(a));
-    // Other tests have events too, but far fewer.
+    // Other tests that run at the same time have events too, but far fewer.
     let many = 20_000;
     let before = left();
     let all: Vec<_> = (0..many).map(|_| event_ex(ACL_EVENT_SYNC)).collect();

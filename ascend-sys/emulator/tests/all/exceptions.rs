@@ -1,4 +1,4 @@
-//! Callbacks for failed tasks, and the questions that they can ask.
+//! Tests of the callbacks for failed tasks, and of the functions that such a callback can call.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::threads::this_thread;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An exception as the accessors tell it.
+/// The fields of an exception, as the accessor functions return them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Told {
     task: u32,
@@ -32,8 +32,9 @@ impl Told {
     }
 }
 
-/// The callbacks belong to the process, so the tests here take turns. Tests elsewhere have failed
-/// tasks too; each test checks its own device.
+/// Waits until no other test of this file runs, and returns the guard that keeps the others out:
+/// the callbacks belong to the process. Tests in other files make tasks fail too, so each test
+/// checks only its own device.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -45,7 +46,7 @@ fn id(stream: aclrtStream) -> u32 {
     id as u32
 }
 
-/// The number of the task that the stream is at, as messages say it.
+/// Returns the number of the task at the head of the stream, taken from an error text.
 fn task_at_head(stream: aclrtStream) -> u32 {
     let _ = message();
     assert_eq!(call!(aclrtSynchronizeStreamWithTimeout(stream, 1)), 507_046);
@@ -54,7 +55,7 @@ fn task_at_head(stream: aclrtStream) -> u32 {
     number.unwrap_or_else(|| panic!("no task in: {text}")).parse().unwrap()
 }
 
-/// Lets a task of the stream fail: a wait for a notify that is destroyed.
+/// Makes a task of the stream fail: the task waits for a notify that is destroyed.
 fn fail_on(stream: aclrtStream) {
     let mut notify = null_mut();
     ok!(aclrtCreateNotify(&mut notify, 0));
@@ -91,7 +92,7 @@ fn each_callback_hears_once_of_a_task_that_fails_and_which_one_it_was() {
     ok!(aclrtExceptionInfoCallbackRegister(Some(second)));
     ok!(aclrtExceptionInfoCallbackRegister(Some(second)));
     let (s, t) = (stream(), stream());
-    // A task that is complete, then the one that fails; another thread waits for it.
+    // One task completes, and the next one fails while another thread waits for the stream.
     ok!(aclrtMemsetAsync(malloc(8), 8, 0, 8, s));
     let mut notify = null_mut();
     ok!(aclrtCreateNotify(&mut notify, 0));
@@ -110,7 +111,8 @@ fn each_callback_hears_once_of_a_task_that_fails_and_which_one_it_was() {
     let expected = Told { task, stream: stream_id, thread: this_thread(), device, code: 107_017 };
     assert_eq!((seen(0), seen(1)), (vec![expected], vec![expected]));
 
-    // The next task of the stream has the next number. Tasks that are aborted have not failed.
+    // The next task of the stream has the next number. A task that is aborted does not count as
+    // failed.
     ok!(aclrtExceptionInfoCallbackUnregister(Some(second)));
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
@@ -123,7 +125,8 @@ fn each_callback_hears_once_of_a_task_that_fails_and_which_one_it_was() {
     assert_eq!(seen(1).len(), 1, "it is not registered any more");
     ok!(aclrtSetExceptionInfoCallback(None));
     fail_on(s);
-    // The callbacks of a failure are called in turn, so a later one would have shown the earlier.
+    // The callbacks run in the order of the failures, so by the time this callback has run, a wrong
+    // call for the earlier failure would be visible.
     ok!(aclrtSetExceptionInfoCallback(Some(first)));
     fail_on(s);
     await_that(|| seen(0).len() > 2);
@@ -160,15 +163,17 @@ fn a_callback_may_wait_for_streams_and_block() {
     gate.close(t);
     ok!(aclrtExceptionInfoCallbackRegister(Some(wait)));
     fail_on(s);
-    // A callback that is unregistered before its call is not called.
+    // The test first waits until the callback has started, because a callback that is unregistered
+    // before its call is not called.
     await_that(|| STARTED.load(Ordering::Acquire));
-    // The callback waits for the other stream. This one goes on, and the other one too.
+    // The callback waits for stream `t`. Meanwhile the tasks of stream `s` run, and later also the
+    // tasks of `t`.
     let a = malloc(8);
     ok!(aclrtMemsetAsync(a, 8, 3, 8, s));
     ok!(aclrtSynchronizeStream(s));
     gate.open();
     ok!(aclrtSynchronizeStream(t));
-    // No task waits for a callback that blocks.
+    // A callback that blocks does not hold up any task.
     ok!(aclrtExceptionInfoCallbackUnregister(Some(wait)));
     ok!(aclrtMemsetAsync(a, 8, 4, 8, t));
     ok!(aclrtSynchronizeDevice());
@@ -246,7 +251,7 @@ fn a_callback_that_was_unregistered_is_not_called_any_more() {
     await_that(|| heard(0) == 1);
     ok!(aclrtExceptionInfoCallbackUnregister(Some(goes)));
     MAY_GO_ON.store(true, Ordering::Release);
-    // The callbacks of a failure are called in turn.
+    // The callbacks of a failure are called one after another.
     await_that(|| heard(1) == 1);
     assert_eq!(heard(2), 0);
     ok!(aclrtExceptionInfoCallbackUnregister(Some(holds_up)));

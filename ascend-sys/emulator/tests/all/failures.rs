@@ -1,4 +1,4 @@
-//! Failures between ranks, and the errors that each of them gets.
+//! Tests of failures between ranks, and of the error that each rank gets.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -9,7 +9,7 @@ use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
 use std::time::{Duration, Instant};
 
-/// A collective, by its arguments.
+/// A collective, given by its arguments.
 #[derive(Clone, Copy)]
 enum Op {
     AllReduce(u64, HcclDataType, HcclReduceOp),
@@ -31,7 +31,7 @@ fn issue(rank: &Rank, op: Op) -> HcclResult {
     }
 }
 
-/// Pairs of calls that do not match, and the contents that the texts must have.
+/// Pairs of calls that do not match, each with two pieces of text that the error must contain.
 const MISMATCHES: [(Op, Op, &str, &str); 7] = [
     (Op::AllReduce(4, FP32, SUM), Op::AllReduce(5, FP32, SUM), "count 4", "count 5"),
     (Op::AllReduce(4, FP32, SUM), Op::AllReduce(4, INT32, SUM), "FP32", "INT32"),
@@ -68,7 +68,7 @@ fn a_later_mismatch_fails_the_stream_of_every_rank() {
             rank.sync();
             let op = if rank.rank == 1 { second } else { first };
             let code = issue(rank, op);
-            // The rank that comes last may see the failure of the others in the call.
+            // The last rank to call may see the failure of the other ranks in its call.
             let (code, text) = if code.0 == 0 {
                 rank.sync_fails()
             } else {
@@ -78,7 +78,7 @@ fn a_later_mismatch_fails_the_stream_of_every_rank() {
             for piece in ["EI0005", one, other, "#2", &format!("rank {}", rank.rank)] {
                 assert!(text.contains(piece), "{piece} is not in: {text}");
             }
-            // The communicator is broken, and reports that at once.
+            // The communicator is broken, so the next call reports the mismatch at once.
             refuses!(HCCL_E_PARA, ["EI0005", one, other], HcclBarrier(rank.comm, rank.stream));
         });
     }
@@ -124,7 +124,7 @@ fn a_rank_missing_later_is_named_after_the_execution_timeout() {
     });
 }
 
-/// Rank 1 does not come to the second operation.
+/// Lets ranks 0 and 2 give up because rank 1 does not issue the second operation.
 fn misses_one(count: u64) {
     let (issue_together, over) = (Barrier::new(2), Barrier::new(3));
     let waited = on_block(impatient_once_linked(3), |rank| {
@@ -147,12 +147,13 @@ fn misses_one(count: u64) {
         over.wait();
         waited
     });
-    // The second may come later, and gets the error when the first gives up.
+    // One of the two ranks may call later than the other, and it gets the error when the first one
+    // gives up. So only the longer wait is checked.
     let longest = waited.iter().max().unwrap();
     assert!(*longest >= Duration::from_millis(u64::from(limit()) - 100), "{waited:?}");
 }
 
-/// Rank 1 ends its part in some way while the others wait; all must learn of it at once.
+/// Lets rank 1 leave by `end` while the other ranks wait. They must all get the error at once.
 fn one_goes(end: impl Fn(&Rank) + Sync, pieces: &[&str]) {
     for count in [4, 16_000] {
         let issued = Barrier::new(3);
@@ -255,7 +256,7 @@ fn an_aborted_stream_ends_the_operation_of_the_others() {
         hccl!(HcclBarrier(rank.comm, rank.stream));
         rank.sync();
         if rank.rank == 2 {
-            // Never calls.
+            // Rank 2 does not issue the operation.
             std::thread::sleep(Duration::from_millis(200));
             return;
         }
@@ -271,7 +272,7 @@ fn an_aborted_stream_ends_the_operation_of_the_others() {
     });
 }
 
-/// Earlier tasks of the stream, which should have made its data, have not run either.
+/// The tasks before the message would have made its data, and they have not run either.
 #[test]
 fn a_message_that_an_aborted_stream_had_not_come_to_is_not_sent() {
     let called = Barrier::new(2);

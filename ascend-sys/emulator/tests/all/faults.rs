@@ -1,5 +1,5 @@
-//! Devices that are told to fail: the errors of the rank, those of its peers, and that nothing is
-//! left behind.
+//! Tests of faults that are set for devices: the errors of the rank itself and of its peers, and
+//! that nothing stays allocated.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
@@ -17,13 +17,13 @@ fn fault(kind: AscendExtFaultKind, device: u32, number: u64) -> AscendExtFault {
     AscendExtFault { size, kind: kind.0, device, milliseconds: 0, number }
 }
 
-/// Runs three ranks of a communicator with faults, then checks that nothing of them is left. They
-/// wait without a time limit.
+/// Runs three ranks of a communicator with faults, and then checks that none of their memory stays
+/// allocated. The ranks wait without a time limit.
 fn with_faults(faults: &[AscendExtFault], run: impl Fn(&mut Rank) + Sync) {
     with_faults_on(patient(3), faults, run);
 }
 
-/// The same on a block as described.
+/// Runs the ranks of a block with this configuration like [`with_faults`].
 fn with_faults_on(
     config: AscendExtBlockConfig,
     faults: &[AscendExtFault],
@@ -42,7 +42,7 @@ fn with_faults_on(
                 let mut rank = Rank::without_comm(block, info, rank, ranks);
                 rank.join();
                 run(&mut rank);
-                // A rank that has left has no communicator any more.
+                // A rank that the fault made leave has no communicator any more.
                 let code = call!(HcclCommDestroy(rank.comm));
                 let left = code == HcclResult::HCCL_E_PARA;
                 assert!(code.0 == 0 || left, "{}", message());
@@ -56,12 +56,12 @@ fn with_faults_on(
     });
 }
 
-/// An all-reduce in place.
+/// Calls an all-reduce in place.
 fn all_reduce(rank: &Rank, buffer: *mut c_void, count: u64) -> HcclResult {
     call!(HcclAllReduce(buffer, buffer, count, FP32, SUM, rank.comm, rank.stream))
 }
 
-/// Two operations that all ranks complete.
+/// Runs two operations, which all ranks complete.
 fn meet(rank: &Rank, buffer: *mut c_void) {
     for _ in 0..2 {
         assert_eq!(all_reduce(rank, buffer, 4).0, 0, "{}", message());
@@ -81,7 +81,7 @@ fn a_delay_holds_one_operation_up() {
         let began = Instant::now();
         assert_eq!(all_reduce(rank, buffer, 4).0, 0);
         rank.sync();
-        // The others may have come when half of it was over.
+        // The other ranks may have called when a part of the delay was already over.
         assert!(rank.rank != 1 || began.elapsed() >= Duration::from_millis(200));
         assert_eq!(all_reduce(rank, buffer, 4).0, 0);
         rank.sync();
@@ -103,7 +103,7 @@ fn a_device_that_stops_is_missed_by_name() {
             let code = call!(aclrtSynchronizeStreamWithTimeout(rank.stream, 1000));
             assert_eq!(code, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
             assert!(message().contains("told to stop"));
-            // Streams that are made later stand still too.
+            // Streams that are created after the stop do not run either.
             let late = common::stream();
             ok!(aclrtMemsetAsync(buffer, 16, 1, 16, late));
             assert!(!common::idle(late));
@@ -113,7 +113,7 @@ fn a_device_that_stops_is_missed_by_name() {
             assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT, "{text}");
             assert!(text.contains("EI0002") && text.contains("rank 2 did not come"), "{text}");
         }
-        // If a rank left now, that would be the others' reason.
+        // If a rank left now, the other ranks would report that as the reason.
         over.wait();
         rank.free(buffer);
     });
@@ -160,7 +160,8 @@ fn a_rank_that_leaves_is_gone_for_all() {
             );
             refuses!(HCCL_E_PARA, ["communicator"], HcclGetRankSize(comm, &mut 0));
         } else {
-            // If the news is faster than the call, the call itself reports it.
+            // If this rank sees the departure of rank 0 before its call, the call itself returns
+            // the error.
             match all_reduce(rank, buffer, 4) {
                 HcclResult::HCCL_SUCCESS => {
                     let (code, text) = rank.sync_fails();
@@ -183,7 +184,7 @@ fn a_wrong_count_is_shown_to_both_sides() {
     with_faults(&[fault(AscendExtFaultKind::ASCEND_EXT_FAULT_WRONG_COUNT, 1, 3)], |rank| {
         let buffer = rank.upload(&[0; 16]);
         meet(rank, buffer);
-        // A rank that comes when the others have found the difference learns of it from the call.
+        // A rank that calls after the mismatch was found gets the error from the call.
         let text = match all_reduce(rank, buffer, 4) {
             HcclResult::HCCL_SUCCESS => {
                 let (code, text) = rank.sync_fails();
@@ -262,7 +263,7 @@ fn with_a_link_that_does_not_come_up(run: impl Fn(&mut Rank) + Sync) {
     let over = Barrier::new(3);
     with_faults_on(impatient_to_meet(3), &[fault], |rank| {
         run(rank);
-        // If a rank left now, that would be the others' reason.
+        // If a rank left now, the other ranks would report that as the reason.
         over.wait();
     });
 }

@@ -1,4 +1,5 @@
-//! Calls that do not wait for work: they return, whatever holds a stream up.
+//! Tests of calls that do not wait for queued work: they return even if something holds a stream
+//! up.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::{FP32, SUM, on_block, patient};
@@ -10,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The test takes a call for one that waits after this time.
+/// The time after which a test concludes that a call waits.
 const LONG: Duration = Duration::from_secs(120);
 
 const BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType::ACL_CALLBACK_BLOCK;
 
-/// Makes calls that must return while the gate is closed. Opens it.
+/// Makes calls that must return while the gate is closed, and then opens the gate.
 fn while_closed(gate: &'static Gate, calls: impl FnOnce()) {
     let (returned, ends) = channel::<()>();
     let opener = std::thread::spawn(move || {
@@ -28,10 +29,12 @@ fn while_closed(gate: &'static Gate, calls: impl FnOnce()) {
     assert!(opener.join().unwrap(), "a call has waited for the host function");
 }
 
-/// A host function that runs now, until its gate is opened.
+/// Queues a host function that runs until its gate is opened. Returns that gate after the function
+/// has started.
 fn running(stream: aclrtStream) -> &'static Gate {
     unsafe extern "C" fn began(began: *mut c_void) {
-        // SAFETY: it is waited for below.
+        // SAFETY: the flag outlives this function, because `running` waits below until the flag is
+        // set.
         unsafe { &*began.cast::<AtomicBool>() }.store(true, Ordering::Release);
     }
     let gate = Gate::new();
@@ -41,13 +44,14 @@ fn running(stream: aclrtStream) -> &'static Gate {
     while !has_begun.load(Ordering::Acquire) {
         std::thread::yield_now();
     }
-    // The gate is next; a thread has it in a moment.
+    // The function that waits for the gate is the next task. After this pause, a thread has started
+    // it.
     std::thread::sleep(Duration::from_millis(20));
     gate
 }
 
 fn me() -> u64 {
-    // SAFETY: asks for the number of the calling thread.
+    // SAFETY: the call only returns the number of the calling thread.
     unsafe { libc::pthread_self() as u64 }
 }
 
@@ -71,7 +75,7 @@ fn an_abort_does_not_wait_for_a_host_function_and_its_late_return_ends_no_other(
         second.close(s);
         ok!(aclrtMemsetAsync(a, 8, 5, 8, s));
     });
-    // The first function returns now, while the second one holds the stream up.
+    // The first function returns now, while the second one still holds the stream up.
     fails!(507046, [], aclrtSynchronizeStreamWithTimeout(s, 100));
     assert_eq!(read(a, 8), [0; 8]);
     second.open();
@@ -155,8 +159,8 @@ fn a_device_is_reset_by_force_whatever_its_streams_wait_for() {
         if rank.rank == 1 {
             return;
         }
-        // A collective without its peer, a notify and an event that are never recorded, and work
-        // behind each.
+        // The streams wait for a collective without its peer, a notify and an event. Both are never
+        // recorded, and more work is queued after each wait.
         hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, rank.comm, rank.stream));
         let (s, t, mut notify, mut event) = (stream(), stream(), null_mut(), null_mut());
         ok!(aclrtCreateNotify(&mut notify, 0));

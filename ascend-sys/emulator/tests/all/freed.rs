@@ -1,5 +1,5 @@
-//! A buffer that is freed before anything that would keep it is queued: the next allocation at its
-//! place is left alone.
+//! Tests of a buffer that is freed before the operation that uses it is queued. The operation must
+//! not touch the next allocation at the same address.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -13,7 +13,8 @@ const BYTES: usize = 4096;
 const COUNT: u64 = BYTES as u64 / 4;
 const OTHER: [u8; BYTES] = [0x5a; BYTES];
 
-/// Frees a buffer, and allocates another one at its address. The device of the buffer is set.
+/// Frees a buffer, and allocates and fills another one at its address. The current device must be
+/// that of the buffer.
 fn free_and_take(buffer: *mut c_void) {
     ok!(aclrtFree(buffer));
     let next = common::malloc(BYTES);
@@ -21,8 +22,8 @@ fn free_and_take(buffer: *mut c_void) {
     common::write(next, &OTHER);
 }
 
-/// Rank 0 calls, and waits in the call for rank 1, which frees the buffer of rank 0 before it
-/// comes.
+/// Lets rank 0 make a call and wait in it for rank 1. Rank 1 frees the buffer of rank 0 before it
+/// makes its own call.
 fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
     let (ready, over) = (Barrier::new(2), Barrier::new(2));
     let buffers = std::sync::Mutex::new((0, 0, 0));
@@ -42,12 +43,12 @@ fn freed_in_the_call(call: impl Fn(&Rank, *mut c_void) -> HcclResult + Sync) {
         } else {
             ready.wait();
             let (device, buffer, thread) = *buffers.lock().unwrap();
-            // The thread waits in the call.
+            // The thread of rank 0 waits in the call now.
             await_sleep(thread);
             ok!(aclrtSetDevice(device));
             free_and_take(std::ptr::with_exposed_provenance_mut(buffer));
             ok!(aclrtSetDevice(rank.device));
-            // Its peer has made the call, but not the operation.
+            // Rank 0 has called, but its operation was not queued.
             let own = rank.upload(&[1; BYTES]);
             let _ = call(rank, own);
             over.wait();

@@ -1,4 +1,5 @@
-//! Built graphs: streams are bound, and their tasks become the graph.
+//! Tests of built graphs: streams are bound to a graph, and the tasks queued on them become its
+//! nodes.
 
 use ascend_emulator_testing::captures::{ACTIVE, NONE, event, status};
 use ascend_emulator_testing::common::*;
@@ -26,7 +27,7 @@ fn what_bound_streams_are_given_runs_at_each_execution() {
     let (s, t) = (bound(graph), bound(graph));
     ok!(aclrtMemset(a, 64, 0, 64));
     ok!(aclrtMemset(b, 64, 0, 64));
-    // Branches follow one another by events.
+    // Events order the branches.
     ok!(aclrtMemsetAsync(a, 64, 7, 64, t));
     ok!(aclrtRecordEvent(e, t));
     ok!(aclrtStreamWaitEvent(s, e));
@@ -41,7 +42,7 @@ fn what_bound_streams_are_given_runs_at_each_execution() {
         ok!(aclrtSynchronizeStream(x));
         assert_eq!(read(b, 64), [7; 64]);
     }
-    // The streams run their tasks again.
+    // After the build, tasks that are queued on the streams run again.
     ok!(aclrtMemsetAsync(a, 64, 1, 64, t));
     ok!(aclrtSynchronizeStream(t));
     assert_eq!(read(a, 64), [1; 64]);
@@ -85,12 +86,12 @@ fn what_a_stream_was_given_stays_when_it_is_unbound() {
     assert_eq!((read(other, 8), read(a, 8)), (vec![9; 8], vec![0; 8]));
     fails!(107000, ["is not bound"], aclmdlRIUnbindStream(graph, s));
     fails!(107000, ["is not bound"], aclmdlRIEndTask(graph, s));
-    // The build goes on where it was.
+    // When the stream is bound again, its tasks are added after the earlier ones.
     ok!(aclmdlRIBindStream(graph, s, 0));
     ok!(aclrtMemsetAsync(a, 2, 2, 2, s));
     ok!(aclmdlRIEndTask(graph, s));
-    fails!(107000, ["has its end"], aclrtMemsetAsync(a, 8, 3, 8, s));
-    fails!(107000, ["has its end"], aclmdlRIEndTask(graph, s));
+    fails!(107000, ["has ended"], aclrtMemsetAsync(a, 8, 3, 8, s));
+    fails!(107000, ["has already ended"], aclmdlRIEndTask(graph, s));
     ok!(aclmdlRIBuildEnd(graph, null_mut()));
     ok!(aclmdlRIExecute(graph, -1));
     assert_eq!(read(a, 8), [2, 2, 1, 1, 0, 0, 0, 0]);
@@ -128,17 +129,17 @@ fn a_bound_stream_is_no_captured_one_and_neither_waited_for_nor_destroyed() {
     fails!(107027, ["bound to a graph"], aclrtSynchronizeStream(s));
     fails!(107027, ["bound to a graph"], aclrtDestroyStream(s));
     fails!(107027, ["a graph is being built"], aclrtSynchronizeDevice());
-    // A stream does not join because of an event.
+    // A wait for an event does not make another stream part of the graph.
     ok!(aclrtRecordEvent(e, s));
     fails!(107024, ["aclmdlRIBindStream"], aclrtStreamWaitEvent(other, e));
     fails!(107028, [], aclrtSynchronizeEvent(e));
-    // Copies that act at once are allowed, as in a capture of mode RELAXED.
+    // Copies that act at once are allowed, as in a capture in RELAXED mode.
     ok!(aclrtMemset(malloc(8), 8, 0, 8));
     ok!(aclmdlRIBuildEnd(graph, null_mut()));
     ok!(aclrtSynchronizeDevice());
     ok!(aclrtDestroyStream(s));
     ok!(aclmdlRIExecute(graph, -1));
-    // One graph is built while a stream is captured for another.
+    // One graph is built while a stream is captured for another graph.
     let (graph, captured) = (begin(), stream());
     ok!(aclmdlRICaptureBegin(captured, aclmdlRICaptureMode(2)));
     let s = bound(graph);
@@ -176,7 +177,7 @@ fn states_and_arguments_that_are_wrong_are_refused() {
     ok!(aclmdlRIDestroy(graph));
     fails!(107017, ["was destroyed"], aclmdlRIBuildEnd(graph, null_mut()));
     fails!(107017, ["was destroyed"], aclmdlRIUnbindStream(graph, s));
-    // The device ends in the middle of a build.
+    // The device is reset in the middle of a build.
     let graph = begin();
     bound(graph);
     ok!(aclrtResetDeviceForce(block.first));

@@ -1,4 +1,4 @@
-//! Graphs that a program inspects, and whose tasks it edits.
+//! Tests of graphs that a program inspects, and whose tasks it edits.
 
 use super::kernels_doors::program;
 use super::values::{has, word};
@@ -81,7 +81,7 @@ fn streams_and_tasks_are_told_in_the_order_in_which_they_were_captured() {
     assert_eq!((places(&first), places(&second)), (vec![0, 1, 5, 6], vec![2, 3, 4]));
     assert_eq!(tasks(own[0]), first, "a task keeps its handle");
 
-    // SAFETY: of each the member that its type says.
+    // SAFETY: each union is read through the member that the type of its task selects.
     unsafe {
         let record = params(first[1]).anon_1.eventRecordTaskParams;
         assert_eq!((record.event, record.eventFlag, record.recordFlag), (e, ACL_EVENT_SYNC, 0));
@@ -172,13 +172,13 @@ fn edits_are_made_together_by_the_update() {
     writes.anon_1.valueWriteTaskParams = aclmdlRIValueWriteTaskParams { devAddr: other, value: 9 };
     ok!(aclmdlRITaskSetParams(write_value, &mut writes));
     ok!(aclmdlRITaskDisable(fill));
-    // The graph is unchanged so far.
+    // The edits have not changed the graph yet.
     run();
     assert!(!idle(t));
     tell(1);
     ok!(aclrtSynchronizeStream(t));
     assert_eq!((has(at), has(other), read(a, 8)), (2, 0, vec![3; 8]));
-    // SAFETY: the member that the type says.
+    // SAFETY: the union is read through the member that the type of the task selects.
     assert_eq!(unsafe { params(write_value).anon_1.valueWriteTaskParams.value }, 2);
     ok!(aclmdlRIUpdate(graph));
     run();
@@ -189,12 +189,12 @@ fn edits_are_made_together_by_the_update() {
     ok!(aclrtSynchronizeStream(t));
     assert_eq!((has(at), has(other), read(a, 8)), (7, 9, vec![0; 8]));
     assert_eq!(kind(fill), OTHER);
-    // SAFETY: the member that the type says.
+    // SAFETY: the union is read through the member that the type of the task selects.
     let now = unsafe { params(write_value).anon_1.valueWriteTaskParams };
     assert_eq!((now.devAddr, now.value), (other, 9));
-    // Nothing is left to do.
+    // A second update has no edits to apply.
     ok!(aclmdlRIUpdate(graph));
-    // The memory of an edit has to live like any other.
+    // The memory that an edit names must stay allocated, like any other memory of the graph.
     ok!(aclrtFree(other));
     fails!(107000, ["node 1 of the graph", "was freed"], aclmdlRIExecuteAsync(graph, t));
 }
@@ -224,18 +224,18 @@ fn what_cannot_be_told_or_edited_is_refused_and_changes_nothing() {
     let mut place = null_mut();
     fails!(
         107000,
-        ["numStreams is 0; there are 1"],
+        ["numStreams is 0, but there are 1"],
         aclmdlRIGetStreams(graph, &mut place, &mut count)
     );
     fails!(100000, ["numTasks is NULL"], aclmdlRIGetTasksByStream(own, null_mut(), null_mut()));
     fails!(
         107000,
-        ["numTasks is 0; there are 4"],
+        ["numTasks is 0, but there are 4"],
         aclmdlRIGetTasksByStream(own, &mut place, &mut count)
     );
-    fails!(107000, ["no stream of a graph"], aclmdlRIGetTasksByStream(s, &mut place, &mut count));
+    fails!(107000, ["a stream of a graph"], aclmdlRIGetTasksByStream(s, &mut place, &mut count));
     assert_eq!((place, count), (null_mut(), 0));
-    // More room than there are tasks.
+    // The array has room for more tasks than there are.
     let mut room = [s; 6];
     count = 6;
     ok!(aclmdlRIGetTasksByStream(own, room.as_mut_ptr(), &mut count));
@@ -251,7 +251,7 @@ fn what_cannot_be_told_or_edited_is_refused_and_changes_nothing() {
     let set = |task: aclmdlRITask, code: i32, said: &str, mut wanted: aclmdlRITaskParams| {
         fails!(code, [said], aclmdlRITaskSetParams(task, &mut wanted));
     };
-    set(value, 107000, "type is 6, and the task has type 5", {
+    set(value, 107000, "type is 6, but the task has type 5", {
         aclmdlRITaskParams { type_: VALUE_WAIT, ..params(value) }
     });
     set(fill, 207000, "type 0", params(fill));

@@ -1,4 +1,4 @@
-//! Groups: one thread that speaks for several ranks, and the calls that a group refuses.
+//! Tests of groups: one thread makes the calls of several ranks, and a group refuses some calls.
 
 mod messages;
 mod world;
@@ -37,7 +37,7 @@ fn one_thread_makes_uses_and_ends_all_ranks() {
         ascendExtGroupResult(5, &mut HcclResult(0), null_mut(), 0)
     );
 
-    // The first operations, which meet, and then more of them.
+    // The ranks meet in the first round. The later rounds find them connected.
     for count in [3, 70_000, 1] {
         let buffers: Vec<_> =
             world.ranks().map(|rank| world.upload(rank, &vec![rank as f32; count])).collect();
@@ -47,7 +47,7 @@ fn one_thread_makes_uses_and_ends_all_ranks() {
         }
         hccl!(HcclGroupEnd());
         for rank in world.ranks() {
-            // The end has waited.
+            // The end of the group waited for the work.
             world.set(rank);
             assert!(common::idle(world.streams[rank]));
             assert_eq!(world.download(rank, buffers[rank], count), vec![10.0; count]);
@@ -139,7 +139,8 @@ fn numbered_zeros_in_a_group_meet_like_any_operation() {
         assert_eq!(world.all_reduce(rank, buffers[rank], 0).0, 0);
     }
     hccl!(HcclGroupEnd());
-    // No ranks have met so far.
+    // The group had no operation in which the ranks meet. In this one, they meet for the first
+    // time.
     hccl!(HcclGroupStart());
     for rank in world.ranks() {
         assert_eq!(world.all_reduce(rank, buffers[rank], 0).0, 0);
@@ -147,7 +148,7 @@ fn numbered_zeros_in_a_group_meet_like_any_operation() {
     }
     hccl!(HcclGroupEnd());
     assert_eq!(world.download(1, buffers[1], 1), [6.0]);
-    // Rank 1 passes none where rank 0 passes one.
+    // The counts differ: rank 1 passes no elements, and rank 0 passes one.
     hccl!(HcclGroupStart());
     assert_eq!(world.all_reduce(0, buffers[0], 1).0, 0);
     assert_eq!(world.all_reduce(1, buffers[1], 0).0, 0);
@@ -167,7 +168,7 @@ fn what_goes_wrong_at_the_end_is_told_call_by_call() {
     hccl!(HcclGroupStart());
     assert_eq!(world.all_reduce(0, buffers[0], 8).0, 0);
     assert_eq!(world.all_reduce(1, buffers[1], 7).0, 0);
-    // CANN returns success here.
+    // In CANN the end of the group returns success here, so this one does too.
     hccl!(HcclGroupEnd());
     let texts = message();
     for piece in ["EI0005", "count 8", "count 7", "[HcclAllReduce, call 1 of the group]"] {
@@ -205,7 +206,7 @@ fn what_a_call_names_must_stay_until_the_end() {
     assert_eq!(world.all_reduce(1, kept, 1).0, 0);
     world.set(0);
     ok!(aclrtFree(gone));
-    // The other rank has met this one, so only its stream can report the missing operation.
+    // Rank 1 has already met rank 0, so only the stream of rank 1 can report the missing operation.
     let destroyed = world.comms[0] as usize;
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,5 +1,5 @@
-//! Kernels that communicate, on several ranks: the figures of the pages, and every address rule
-//! against a naive one.
+//! Tests of kernels that communicate on several ranks: the examples of the documentation, and a
+//! check of every address rule against a naive implementation.
 
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ranks;
@@ -13,7 +13,7 @@ fn halves(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
     numbers.into_iter().flat_map(|n| f16::from_f32(n).to_le_bytes()).collect()
 }
 
-/// Runs a kernel on ranks with these inputs; gives their outputs.
+/// Runs a kernel on ranks with these inputs, and returns their outputs.
 fn run(
     calls: &[Vec<Call>],
     number: Number,
@@ -24,7 +24,8 @@ fn run(
     run_on(A3, calls, (number, dtype), inputs, out, 1)
 }
 
-/// ReduceScatter of 300 half floats a rank, in one round and in rounds of 128, 128 and 44.
+/// Checks a ReduceScatter of 300 half floats per rank, in one round and in rounds of 128, 128 and
+/// 44.
 #[test]
 fn reduce_scatter_as_on_its_page() {
     let input = |rank: usize| halves((0..1200).map(|n| ((n * 7 + rank * 3) % 32) as f32));
@@ -43,7 +44,7 @@ fn reduce_scatter_as_on_its_page() {
     }
 }
 
-/// AlltoAll of 128 elements, and of 356 as 128, 128 and 100.
+/// Checks an AlltoAll of 128 elements per block, and one of 356 in rounds of 128, 128 and 100.
 #[test]
 fn all_to_all_as_on_its_page() {
     for (calls, each) in [
@@ -64,7 +65,8 @@ fn all_to_all_as_on_its_page() {
     }
 }
 
-/// The table of uneven counts: rank i sends to rank j as much as rank j receives from rank i.
+/// Checks an AlltoAllV with uneven counts. Row i of `sends` has the counts that rank i sends to
+/// each rank.
 #[test]
 fn uneven_all_to_all_v() {
     let sends = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];

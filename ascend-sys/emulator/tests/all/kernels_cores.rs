@@ -1,4 +1,4 @@
-//! Cores: copies, arithmetic, products, flags, and the memory of each product.
+//! Tests of cores: copies, arithmetic, products, flags, and the local memory of each product.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
@@ -12,7 +12,8 @@ use half::f16;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Runs a kernel without communication on a device of its own; gives its tensors afterwards.
+/// Runs a kernel without communication on a device of its own, and returns its tensors as they are
+/// afterwards.
 fn run(program: &Program, blocks: u32, tensors: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
     let _block = Block::one();
     let stream = stream();
@@ -59,7 +60,8 @@ fn whole(length: ascend_program::ValueId) -> Pieces {
     Pieces { length, count: None, gap: None }
 }
 
-/// z = x + y in tiles of 64 with two buffers each, tiles dealt out to blocks.
+/// Returns the kernel z = x + y in tiles of 64 elements. Each queue has two buffers, and the blocks
+/// take the tiles in turn.
 fn vector_add(tiles: u64) -> Program {
     let mut b = builder(Mix::AivOnly);
     let (x, y) = (b.input("x", Number::F16), b.input("y", Number::F16));
@@ -109,8 +111,8 @@ fn vector_add(tiles: u64) -> Program {
     b.done()
 }
 
-/// One core waits at a barrier for another one, which comes late and then is at its end. Tests both
-/// orders, and any amount of work.
+/// One core waits at a barrier for another core, which arrives late and then ends at once. The test
+/// covers both orders and different amounts of work before the barrier.
 #[test]
 fn a_core_that_ends_behind_a_barrier_lets_the_others_go_on() {
     for late in [0, 1] {
@@ -147,8 +149,8 @@ fn a_kernel_that_breaks_a_rule_is_not_begun() {
     }
 }
 
-/// Copies 64 floats in, casts them to half floats, and adds them in eight pieces of eight to the
-/// data there.
+/// Each block copies 64 floats in and casts them to half floats. It adds every other group of eight
+/// to the data that is already in `y`.
 #[test]
 fn casts_pieces_and_atomic_adds() {
     let mut b = builder(Mix::AivOnly);
@@ -172,7 +174,8 @@ fn casts_pieces_and_atomic_adds() {
         count: n,
     }));
     b.sync(Sync::Units(Pipe::Vector, Pipe::Out));
-    // Pieces begin at multiples of 32 bytes, so every other eight of the 64 go out.
+    // Each piece begins at a multiple of 32 bytes in local memory, so the copy writes every other
+    // eight of the 64 elements.
     let pieces = Pieces { length: eight, count: Some(b.n(4)), gap: Some(gap) };
     let to = b.at(y, 1);
     b.step(Step::Copy(Copy::Out { to, from: local(c), pieces, add: true }));
@@ -183,7 +186,7 @@ fn casts_pieces_and_atomic_adds() {
     let mut expected: Vec<f32> = (0..64).map(before).collect();
     for piece in 0..4 {
         for n in 0..8 {
-            // Three blocks, each adding once.
+            // Each of the three blocks adds once.
             expected[1 + piece * 10 + n] += 3.0 * (piece * 16 + n) as f32;
         }
     }
@@ -191,14 +194,14 @@ fn casts_pieces_and_atomic_adds() {
         .chunks_exact(2)
         .map(|bytes| f16::from_le_bytes(bytes.try_into().unwrap()).to_f32())
         .collect();
-    // Floor, but 0.0001 itself is more than nothing.
+    // The cast rounds down, but 0.0001 can still make a small difference to the sum.
     for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
         assert!((found - expected).abs() < 0.01, "{n}: {found} for {expected}");
     }
 }
 
-/// A product on the cube cores, row by row of blocks, then relu on the vector cores of the same
-/// block, handed over by flags.
+/// The cube core of each block computes a product for a range of rows. Then the vector cores of the
+/// same block apply a relu to it, after a flag is raised.
 #[test]
 fn a_product_and_an_activation_by_cores_of_both_kinds() {
     let (rows, columns, depth) = (12u64, 20u64, 16u64);
@@ -262,7 +265,8 @@ fn a_product_and_an_activation_by_cores_of_both_kinds() {
             (0..depth).map(|d| value(row * depth + d) * value((d * columns + column) * 3)).sum();
         sum.max(0.0)
     }));
-    // The tiling is there, so it has to be given.
+    // The kernel declares a tiling, which `run` does not pass, so this test launches the kernel
+    // itself.
     let _block = Block::one();
     let stream = stream();
     let pointers = tensors.each_ref().map(|bytes| {
@@ -301,7 +305,7 @@ fn local_memory_is_what_the_product_has() {
     }
 }
 
-/// Mistakes that the checker cannot know are found when the kernel runs.
+/// Mistakes that the checker cannot find in advance are found when the kernel runs.
 #[test]
 fn a_length_from_data_beyond_any_memory_is_refused() {
     for length in [u64::MAX, u64::MAX / 4, u64::MAX / 4 - 3, u64::from(u32::MAX), 65] {
@@ -332,12 +336,12 @@ fn a_block_in_which_nobody_knows_who_is_late_is_refused() {
     };
     let (mut block, mut first) = (0, 0);
     let code = ACL_ERROR_INVALID_PARAM;
-    // The last one fills all letters, without a NUL.
+    // The last text fills the whole array, so it has no NUL.
     for text in [&b"aiv 3"[..], b"\xff", &[b'9'; 32]] {
         let config = late(text);
         fails!(
             code,
-            ["config->kernelLate=", "as `aiv 3:40`, or `server` is expected"],
+            ["config->kernelLate=", "such as `aiv 3:40`, or `server`"],
             ascendExtBlockCreate(&config, &mut block, &mut first)
         );
     }

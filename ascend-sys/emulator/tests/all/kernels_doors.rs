@@ -1,4 +1,5 @@
-//! The C functions around kernels: handles, argument lists, and every way of launching.
+//! Tests of the C functions around kernels: handles, argument lists, and every way to launch a
+//! kernel.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const INVALID: aclError = ACL_ERROR_RT_PARAM_INVALID;
 
-/// Writes the first number of its tiling, and the number of blocks, to y.
+/// Returns a kernel that writes the first number of its tiling and the number of blocks to `y`.
 pub fn program() -> Program {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.groups = 0;
@@ -57,7 +58,7 @@ fn all_ways_of_launching_give_the_kernel_the_same_arguments() {
     let function = function(binary, "kernel");
     let mut null_pointer: *mut c_void = null_mut();
     let device_tiling = malloc(tiling_of(0).len());
-    // A list with a placeholder.
+    // The arguments are given as a list with a placeholder.
     launch(
         function,
         3,
@@ -66,7 +67,7 @@ fn all_ways_of_launching_give_the_kernel_the_same_arguments() {
     );
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y), [7, 3]);
-    // A block of the host with a placeholder behind the addresses.
+    // The arguments are given as a block of host memory, with a placeholder after the addresses.
     let mut block: Vec<u8> = [y as u64, 0, 0].into_iter().flat_map(u64::to_ne_bytes).collect();
     block.extend(tiling_of(8));
     let mut place = aclrtPlaceHolderInfo { addrOffset: 16, dataOffset: 24 };
@@ -83,7 +84,7 @@ fn all_ways_of_launching_give_the_kernel_the_same_arguments() {
     ));
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y), [8, 4]);
-    // An array of pointers to values.
+    // The arguments are given as an array of pointers to values.
     write(device_tiling, &tiling_of(9));
     let (mut y_value, mut tiling_value) = (y, device_tiling);
     let mut array: [*mut c_void; 3] =
@@ -91,7 +92,7 @@ fn all_ways_of_launching_give_the_kernel_the_same_arguments() {
     ok!(aclrtLaunchKernelWithArgsArray(function, 5, stream, null_mut(), array.as_mut_ptr()));
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y), [9, 5]);
-    // Arguments in memory of the device.
+    // The arguments are given as a block of device memory.
     write(device_tiling, &tiling_of(10));
     let arguments = malloc(24);
     let values = [y as u64, 0, device_tiling as u64];
@@ -102,7 +103,8 @@ fn all_ways_of_launching_give_the_kernel_the_same_arguments() {
     ok!(aclrtLaunchKernelV2(function, 7, arguments, 24, null_mut(), stream));
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y), [10, 7]);
-    // A list in memory of the caller, and a value that changes.
+    // The arguments are given as a list in memory of the caller, and one value changes before the
+    // launch.
     let mut size = 0;
     ok!(aclrtKernelArgsGetHandleMemSize(function, &mut size));
     let mut memory = vec![0u64; size.div_ceil(8)];
@@ -159,7 +161,7 @@ fn binaries_and_functions_answer_questions() {
     assert_eq!((count, offset, size), (3, 16, 8));
     fails!(
         INVALID,
-        ["of 3 parameters"],
+        ["there are 3 parameters"],
         aclrtFunctionGetParamInfo(function, 3, &mut offset, &mut size)
     );
     let mut kind = 0;
@@ -175,7 +177,7 @@ fn binaries_and_functions_answer_questions() {
         ["no function \"other\"", "\"kernel\""],
         aclrtBinaryGetFunction(loaded, c"other".as_ptr(), &mut none)
     );
-    // From a file.
+    // The binary is also loaded from a file.
     let path = std::env::temp_dir().join(format!("kernel-{}.prog", std::process::id()));
     std::fs::write(&path, &bytes).unwrap();
     let c_path = CString::new(path.to_str().unwrap()).unwrap();
@@ -186,7 +188,7 @@ fn binaries_and_functions_answer_questions() {
         ["cannot read"],
         aclrtBinaryLoadFromFile(c_path.as_ptr(), null_mut(), &mut loaded)
     );
-    // The server under a name of one's own.
+    // The communication server can be registered under another name.
     let (library, server) = server();
     let mut registered = null_mut();
     let (name, own) = (c"RunAicpuKfcSrvLaunch".as_ptr(), c"mine".as_ptr());
@@ -243,7 +245,7 @@ fn stale_handles_and_wrong_devices_are_errors() {
         ["numBlocks is 0"],
         aclrtLaunchKernelWithConfig(function, 0, here, null_mut(), list, null_mut())
     );
-    // A launched kernel runs on when its binary is unloaded behind it.
+    // A launched kernel still runs if its binary is unloaded after the launch.
     let gate = Gate::new();
     gate.close(here);
     ok!(aclrtLaunchKernelWithConfig(function, 2, here, null_mut(), list, null_mut()));
@@ -267,7 +269,8 @@ fn stale_handles_and_wrong_devices_are_errors() {
     );
 }
 
-/// The arguments behind the workspace may give the number of bytes of each buffer for the kernel.
+/// The arguments after the workspace may give the size in bytes of each buffer, as far as the
+/// kernel may use it.
 #[test]
 fn a_kernel_can_be_given_a_part_of_an_allocation() {
     let _block = Block::one();
@@ -287,7 +290,7 @@ fn a_kernel_can_be_given_a_part_of_an_allocation() {
     launch(function, 3, &given(16), stream);
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y.wrapping_byte_add(16)), [7, 3]);
-    // A size larger than the allocation does no harm.
+    // A size that is larger than the allocation does no harm.
     launch(function, 2, &given(usize::MAX), stream);
     ok!(aclrtSynchronizeStream(stream));
     assert_eq!(words(y.wrapping_byte_add(16)), [7, 2]);
@@ -313,10 +316,10 @@ fn arguments_that_do_not_fit_the_kernel_are_refused() {
     let mut small = 7u32;
     fails!(
         INVALID,
-        ["no value"],
+        ["not a value"],
         aclrtKernelArgsParaUpdate(list, handle, (&raw mut small).cast(), 4)
     );
-    // The tiling of another struct.
+    // The tiling has the size of another struct.
     let bytes = vec![0; 40];
     let given = [Given::Pointer(y), Given::Pointer(null_mut()), Given::Bytes(&bytes)];
     launch(function, 1, &given, stream);
@@ -325,7 +328,7 @@ fn arguments_that_do_not_fit_the_kernel_are_refused() {
         ["has 40 bytes", "KernelTiling"],
         aclrtSynchronizeStream(stream)
     );
-    // Memory of the host, where the device's own is needed.
+    // The argument points to host memory, but the kernel needs device memory.
     let host = malloc_host(16);
     let bytes = tiling_of(1);
     let given = [Given::Pointer(host), Given::Pointer(null_mut()), Given::Bytes(&bytes)];
@@ -368,12 +371,13 @@ fn contexts_are_checked_against_communicator_and_tiling() {
         assert!(code == HcclResult::HCCL_E_NOT_SUPPORT && text.contains("opType 1"), "{text}");
         let (code, text) = create(&[9; 64]);
         assert!(code == HcclResult::HCCL_E_PARA && text.contains("Mc2InitTiling"), "{text}");
-        // The head of the context is CANN's: workspace, its size, rank, ranks.
+        // The context begins with the fields that CANN defines: the workspace, its size, the rank
+        // and the number of ranks.
         assert_eq!(create(&good).0, SUCCESS);
         let head = read(context, 32);
         assert_eq!(head[16..24], [rank.rank, 2].map(u32::to_le_bytes).concat());
         assert_eq!(u64::from_le_bytes(head[8..16].try_into().unwrap()), 16 << 20);
-        // With an argument object, the result is the same.
+        // With an argument object, the call returns the same context.
         let (mut object, mut other) = (null_mut(), null_mut());
         hccl!(HcclKfcAllocOpArgs(&mut object));
         hccl!(HcclKfcOpArgsSetCommEngine(object, 2));
@@ -416,7 +420,7 @@ fn servers_take_contexts_only() {
     });
 }
 
-/// A graph of a kernel and its server runs as often as it is executed.
+/// Checks that a graph of a kernel and its server can be executed again and again.
 #[test]
 fn kernels_and_servers_are_captured() {
     on_ranks(2, |rank| {
@@ -459,13 +463,13 @@ fn a_context_waits_for_all_ranks_once_for_each_way_of_communicating() {
         for (operation, has_called) in [REDUCE_SCATTER, ALL_TO_ALL].into_iter().zip(&HAS_CALLED) {
             let bytes = tiling(&[operation], &name_of(rank.comm));
             if rank.rank == 1 {
-                // The other one is in its call by then.
+                // Rank 0 is in its call by then.
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 has_called.store(true, Ordering::Relaxed);
             }
             let first = context(rank, &bytes);
             assert!(has_called.load(Ordering::Relaxed), "it has waited for nobody");
-            // The next one has its links. The other rank need not come.
+            // The second call finds the links already made, so rank 1 need not call.
             if rank.rank == 0 {
                 assert_eq!(context(rank, &bytes), first);
             }

@@ -1,5 +1,5 @@
-//! Features of clients beside the plain collectives: fine-grained exchange, two groups, windows,
-//! one-sided writes, polling.
+//! Tests of features that kernels use beside the plain collectives: fine-grained exchange, two
+//! groups, windows, one-sided writes, and polling.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
@@ -14,8 +14,8 @@ use std::ptr::null_mut;
 const INT32: u32 = 2;
 const BATCH_WRITE: u32 = 18;
 
-/// A turn in steps of two blocks: each core gets the blocks to send and the blocks that have
-/// arrived.
+/// An AlltoAllV whose turn has steps of two blocks. The core commits both steps, and then reads the
+/// numbers of the blocks that arrive.
 #[test]
 fn a_fine_grained_exchange_names_its_blocks() {
     let ranks = 4u64;
@@ -32,7 +32,8 @@ fn a_fine_grained_exchange_names_its_blocks() {
             let call = Call { lists, ..Call::new(ALL_TO_ALL_V, 0, 0, 0, 1) };
             let operation = operation(b, &call, x, y, INT32);
             b.prepare(task, operation, 1, false);
-            // Two commits of two steps each; then the blocks that have come, in order.
+            // The core commits twice, with two blocks per step, and then stores the numbers of the
+            // blocks in the order in which they arrived.
             b.times(2, |b| b.commit(task));
             let slice = b.variable("slice", Number::U16);
             let total = b.n(ranks);
@@ -67,7 +68,7 @@ fn a_fine_grained_exchange_names_its_blocks() {
     }
 }
 
-/// An all-gather of one communicator whose output is the input of a reduce-scatter of another one.
+/// The output of an all-gather on one communicator is the input of a reduce-scatter on another one.
 #[test]
 fn a_task_of_one_group_waits_for_a_task_of_the_other() {
     let mut second = ascend_sys::HcclRootInfo::default();
@@ -111,7 +112,7 @@ fn a_task_of_one_group_waits_for_a_task_of_the_other() {
     }
 }
 
-/// A core polls the progress of a task, instead of waiting for it.
+/// A core polls the progress of a task instead of waiting for it.
 #[test]
 fn a_core_that_polls_sees_the_turns_end() {
     on_ranks(2, |rank| {
@@ -124,7 +125,7 @@ fn a_core_that_polls_sees_the_turns_end() {
             let operation = operation(b, &Call::new(ALL_REDUCE, 0, 64, 0, 2), x, y, INT32);
             b.prepare(task, operation, 2, true);
             let done = b.variable("done", Number::I32);
-            // Longer than the other rank may take to begin.
+            // This polls for longer than the other rank may need to begin.
             let many = b.n(1 << 22);
             b.range("n", many, |b, _| b.step(Step::Read(done, Read::Finished(task))));
             let (so_far, zero) = (b.get(done), b.n(0));
@@ -145,8 +146,8 @@ fn a_core_that_polls_sees_the_turns_end() {
     });
 }
 
-/// Each rank writes into the input window of the next one: directly, and by items that its server
-/// carries out.
+/// Each rank writes to the input window of the other rank in two ways: directly, and with items
+/// that its server carries out.
 #[test]
 fn windows_are_reached_by_copies_and_by_one_sided_writes() {
     on_ranks(2, |rank| {
@@ -175,7 +176,8 @@ fn windows_are_reached_by_copies_and_by_one_sided_writes() {
             let _ = (x, y);
         });
         let ready = Ready::new(rank, &b.done(), &[BATCH_WRITE]);
-        // The own window, from the context; the other rank's, from the message of that rank.
+        // The address of the own window is in the context. The other rank sends the address of its
+        // window.
         let word =
             |at: usize| u64::from_le_bytes(read(ready.context, 48)[at..at + 8].try_into().unwrap());
         let window = word(32);
@@ -205,7 +207,8 @@ fn windows_are_reached_by_copies_and_by_one_sided_writes() {
     });
 }
 
-/// Rank 1 never launches its kernel; rank 0 gives up, and so its kernel and server end.
+/// Rank 1 never launches its kernel. When rank 0 destroys the communicator, its kernel and its
+/// server end.
 #[test]
 fn a_communicator_that_is_destroyed_ends_its_kernels() {
     let block = Block::new(2);
@@ -230,7 +233,7 @@ fn a_communicator_that_is_destroyed_ends_its_kernels() {
                 let (code, text) = rank.sync_fails();
                 assert!(code != 0 && text.contains("rank 0 ended the communicator"), "{text}");
                 assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
-                // The context is gone with it.
+                // The context is destroyed together with the communicator.
                 let descriptor = std::ptr::without_provenance_mut(0x11);
                 let list = list(
                     ready.server,

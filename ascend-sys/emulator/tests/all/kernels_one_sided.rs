@@ -1,4 +1,5 @@
-//! One-sided writes of kernels: into windows on Ascend 950, in queues on A3, between windows on A2.
+//! Tests of one-sided writes of kernels: to windows on Ascend 950, to queues on A3, and between
+//! windows on A2.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -43,7 +44,8 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
         let (code, text) = rank.sync_fails();
         assert_ne!(code, 0);
         assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
-        // A rank whose communicator is gone has no window any more; that error would come first.
+        // A rank has no window after its communicator is destroyed. Without this barrier, the other
+        // rank could get that error first.
         failed.wait();
         ready.end();
         hccl!(HcclCommDestroy(rank.comm));
@@ -54,8 +56,8 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
     assert!(texts[0].contains("the communication server of rank 1 has failed"), "{}", texts[0]);
 }
 
-/// When a kernel begins, all ranks have windows. A rank that has ended its communicator has none
-/// any more; the error names that and the remedy.
+/// When a kernel begins, all ranks have windows. If a rank has ended its communicator, it has no
+/// window any more, and the error gives this reason and says what to do.
 #[test]
 fn the_window_of_a_rank_that_has_left_is_an_error() {
     let config = AscendExtBlockConfig {
@@ -110,7 +112,7 @@ fn batches_of_an_a2_go_from_window_to_window() {
     });
 }
 
-/// A product that lacks an operation reports it on the host.
+/// Checks that the host call reports an operation that the product lacks.
 fn has_no(product: u32, operation: u32, piece: &str) {
     on_block(AscendExtBlockConfig { product, ..Block::config() }, |rank| {
         rank.join();

@@ -1,4 +1,5 @@
-//! Kernels on each product: the same collectives, and those that only some of them have.
+//! Tests of kernels on each product: the collectives that all products have, and those that only
+//! some products have.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::build::Builder;
@@ -31,7 +32,8 @@ fn every_product_has_the_collectives_with_strides() {
     }
 }
 
-/// Runs a kernel on two ranks of a product. Returns the texts of its failures, or none.
+/// Runs a kernel on two ranks of a product. Returns the error text of each rank, which is empty if
+/// the rank succeeded.
 fn outcome(product: u32, program: &Program, operations: &[u32], bytes: usize) -> Vec<String> {
     let config = AscendExtBlockConfig { deviceCount: 2, product, ..Block::config() };
     on_block(config, |rank: &mut Rank| {
@@ -61,7 +63,7 @@ fn taken(product: u32, program: &Program, operations: &[u32]) {
     assert_eq!(outcome(product, program, operations, 1024), ["", ""], "product {product}");
 }
 
-/// A product that lacks an operation reports it on the host.
+/// Checks that the host call reports an operation that the product lacks.
 fn has_no(product: u32, operation: u32, piece: &str) {
     on_block(AscendExtBlockConfig { product, ..Block::config() }, |rank| {
         rank.join();
@@ -81,7 +83,7 @@ fn an_all_to_all_v_is_for_a3_and_950() {
     let lists = [vec![3, 5], vec![0, 3], vec![3, 5], vec![0, 3]];
     let uneven = |rank: usize| {
         let mut lists = lists.clone();
-        // The counts that a rank sends to each, and gets from each.
+        // The number of elements that the rank receives from each rank, and where they are placed.
         lists[2] = vec![lists[0][rank]; 2];
         lists[3] = vec![0, lists[0][rank]];
         vec![Call { lists, ..Call::new(ALL_TO_ALL_V, 0, 0, 0, 1) }]
@@ -96,7 +98,7 @@ fn an_all_to_all_v_is_for_a3_and_950() {
     has_no(A2, ALL_TO_ALL_V, "A2 has no AlltoAllV");
 }
 
-/// Two all-reduces, of which the second is committed first.
+/// Returns a kernel with two all-reduces, which commits the second one first.
 fn committed_the_other_way_round() -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", Number::I32), b.output("y", Number::I32));
@@ -125,7 +127,8 @@ fn commits_come_in_the_order_of_prepares_on_950() {
     refused(ASCEND950, &program, &[ALL_REDUCE], &pieces);
 }
 
-/// The host of an A2 may set that a rank's own block need not be copied.
+/// On A2, the host may set that the block of the rank itself is not copied to the result. Other
+/// products ignore this.
 #[test]
 fn the_own_block_stays_out_of_the_result_where_the_host_says_so() {
     for (product, skipped) in [(A2, true), (A3, false)] {
@@ -164,7 +167,7 @@ fn the_own_block_stays_out_of_the_result_where_the_host_says_so() {
     }
 }
 
-/// The calls of older operators: the tiling struct is read where it lies.
+/// Checks the calls of older operators, which read the tiling struct at its address in memory.
 #[test]
 fn older_clients_are_for_a2_and_a3() {
     let calls = [Call::new(ALL_GATHER, 0, 16, 20, 1)];

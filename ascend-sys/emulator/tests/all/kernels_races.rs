@@ -1,5 +1,5 @@
-//! Kernels in checked mode: one operation each, with the memory that it and its server have
-//! touched.
+//! Tests of kernels in checked mode. A kernel counts as one operation that touches all the memory
+//! that it and its server touch.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
@@ -11,7 +11,7 @@ use ascend_program::{Core, Mix};
 use ascend_sys::*;
 use std::ptr::null_mut;
 
-/// A reduce-scatter of two turns on two ranks of a checked block.
+/// Returns two ranks of a checked block, ready to run a reduce-scatter of two turns.
 fn together() -> Together {
     let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
     let block = Block::with(AscendExtBlockConfig { deviceCount: 2, check, ..Block::config() });
@@ -71,8 +71,8 @@ fn what_nothing_orders_against_a_kernel_is_found() {
     together.end();
 }
 
-/// The memory that it touches is recorded once it is known to exist: with rows from memory, the
-/// size might be any number.
+/// The number of rows is read from memory, so it could be any number. The memory that a product
+/// touches must be recorded only after the check that this memory exists.
 #[test]
 fn a_product_of_more_rows_than_there_is_memory_is_refused() {
     let mut b = Builder::new(Mix::MixAic11);

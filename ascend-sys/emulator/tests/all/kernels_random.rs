@@ -1,6 +1,6 @@
-//! Random small kernels: vectors and collectives in any order, on several ranks and blocks. Each is
-//! run twice. Both results equal, to the bit, those of a plain loop over the elements.
-//! `HCCL_TEST_FULL=1` runs more of them.
+//! Random small kernels: vectors and collectives in any order, on several ranks and blocks. Each
+//! kernel runs twice, and both results must equal, bit for bit, those of a plain loop over the
+//! elements. `HCCL_TEST_FULL=1` runs more of them.
 
 use ascend_emulator_testing::random_kernel::{Sample, bytes};
 use ascend_emulator_testing::ranks;

@@ -1,5 +1,5 @@
-//! Lengths and counts that no memory has: each is an error before anything is read, written or
-//! allocated.
+//! Tests of lengths and counts that exceed any memory. Each must be an error before anything is
+//! read, written or allocated.
 
 use ascend_emulator_testing::common::{self, Block, malloc, stream};
 use ascend_emulator_testing::kernel::{function, load};
@@ -10,20 +10,21 @@ use ascend_sys::*;
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-/// More bytes than memory, each in its own way: beyond `isize`, beyond the free memory, beyond a
-/// limit.
+/// Lengths that exceed the memory in different ways: beyond `isize`, beyond the free memory, or
+/// beyond a limit.
 const HUGE: [usize; 5] = [usize::MAX, usize::MAX - 7, 1 << 63, isize::MAX as usize, 1 << 40];
 
-/// A page that can be read, and one behind it that cannot.
+/// Returns an address 64 bytes before the end of a page. The page can be read and written, and the
+/// next page is not mapped.
 fn at_the_end_of_memory() -> *mut u8 {
     const PAGE: usize = 4096;
-    // SAFETY: a new mapping touches no existing memory. It stays for the process.
+    // SAFETY: a new mapping touches no existing memory. It stays mapped until the process ends.
     let two = unsafe {
         let (all, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
         libc::mmap(null_mut(), 2 * PAGE, all, private | libc::MAP_ANONYMOUS, -1, 0)
     };
     assert_ne!(two, libc::MAP_FAILED);
-    // SAFETY: the second page of the mapping made above, which is not in use.
+    // SAFETY: this unmaps the second page of the mapping made above, which is not in use.
     assert_eq!(unsafe { libc::munmap(two.byte_add(PAGE), PAGE) }, 0);
     two.wrapping_byte_add(PAGE - 64).cast()
 }
@@ -112,7 +113,8 @@ fn arguments_of_kernels_have_a_size() {
         );
     }
     fails!(100000, ["userArgsSize"], aclrtKernelArgsGetMemSize(function, usize::MAX, &mut size));
-    // All of a large allocation, for a function that does not tell the number of its arguments.
+    // The arguments are a whole large allocation, and the number of arguments of the function is
+    // not known.
     let (_, server) = ascend_emulator_testing::kernel::server();
     let large = malloc(32 << 20);
     fails!(100000, ["argsSize"], aclrtLaunchKernel(server, 1, large, 32 << 20, s));
@@ -145,7 +147,7 @@ fn lists_of_the_runtime_are_counted_first() {
     ok!(aclrtCreateNotify(&mut notify, 0));
     ok!(aclrtNotifyGetExportKey(notify, key.as_mut_ptr(), 65, 0));
     let pids = at_the_end_of_memory().cast::<i32>();
-    // SAFETY: there are 16 numbers at the address.
+    // SAFETY: the address has room for 16 numbers.
     (0..16).for_each(|at| unsafe { pids.add(at).write(1) });
     for count in HUGE {
         fails!(107000, ["num is"], aclrtNotifyBatchReset(&mut notify, count));
@@ -171,7 +173,7 @@ fn copies_reach_no_further_than_all_addresses() {
         assert_ne!(call!(aclrtMallocHost(&mut pointer, count | 1 << 41)), 0);
         assert!(pointer.is_null());
     }
-    // Two addresses of the host, of which one is near the end of all.
+    // Both addresses are host addresses, and one of them is near the end of the address space.
     let beyond = usize::MAX - 4095;
     assert_ne!(
         call!(aclrtMemcpy(host.as_ptr().cast_mut().cast(), 8192, beyond as _, 8192, kind)),
@@ -190,7 +192,7 @@ fn lists_of_devices_and_of_ranks_are_counted_first() {
     );
     on_product(3, 2, |rank: &mut Rank| {
         let list = at_the_end_of_memory().cast::<u32>();
-        // SAFETY: there are 16 numbers at the address.
+        // SAFETY: the address has room for 16 numbers.
         (0..16).for_each(|at| unsafe { list.add(at).write(rank.rank) });
         let mut config = ranks::config("sub");
         let (mut comm, mut sub, mut backup) = (rank.comm, null_mut(), false);
@@ -199,7 +201,7 @@ fn lists_of_devices_and_of_ranks_are_counted_first() {
             ["rankNum is 4294967295"],
             HcclCreateSubCommConfig(&mut comm, u32::MAX, list, 1, 0, &mut config, &mut sub)
         );
-        // SAFETY: as above.
+        // SAFETY: the address has room for 16 numbers.
         (0..16).for_each(|at| unsafe { list.add(at).write(0) });
         refuses!(
             HCCL_E_PARA,

@@ -1,4 +1,4 @@
-//! The number of cores that kernels use, and the time that they may wait.
+//! Tests of the limits on the number of cores that kernels use, and on the time that they may wait.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
@@ -55,7 +55,7 @@ fn a_thread_has_the_cores_of_the_stream_that_it_uses_or_else_of_its_device() {
     assert_eq!(of_thread(), (24, 1));
     ok!(aclrtUnuseStreamResInCurrentThread(s));
     assert_eq!(of_thread(), (24, 40));
-    // A stream that is gone limits nothing, and the next one in its place begins anew.
+    // A destroyed stream limits nothing, and the next stream in its place has no limits of its own.
     ok!(aclrtUseStreamResInCurrentThread(s));
     ok!(aclrtDestroyStream(s));
     assert_eq!(of_thread(), (24, 40));
@@ -121,7 +121,8 @@ fn limits_of_cores_that_cannot_be_are_refused() {
 
 #[test]
 fn the_time_limit_of_kernels_is_told_as_it_holds() {
-    // The setting is that of the process: kernels of other tests wait for less than these times.
+    // The setting applies to the whole process, but kernels of other tests wait for less than these
+    // times.
     let milliseconds = || {
         let mut told = 0;
         ok!(aclrtGetOpExecuteTimeout(&mut told));
@@ -140,7 +141,7 @@ fn the_time_limit_of_kernels_is_told_as_it_holds() {
     ok!(aclrtSetOpExecuteTimeOutV2(u64::MAX, &mut actual));
     assert!(actual.is_multiple_of(interval) && u64::MAX - actual < interval);
     assert_eq!(milliseconds(), u32::MAX);
-    // Zero gives the emulator's own limit back.
+    // Zero restores the emulator's own limit.
     ok!(aclrtSetOpExecuteTimeOut(0));
     assert_eq!(milliseconds(), own);
     fails!(100000, ["actualTimeout is NULL"], aclrtSetOpExecuteTimeOutV2(9, null_mut()));

@@ -1,5 +1,5 @@
-//! Calls in which a rank has nothing to move, and which the others do not make: they take no number
-//! and meet no rank.
+//! Tests of calls in which a rank has nothing to move, and which the other ranks do not make. Such
+//! a call takes no number and does not wait for other ranks.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -11,7 +11,7 @@ use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// The functions that take a call of nothing as a success.
+/// The functions that succeed when a call has nothing to move.
 const CALLS: [&str; 13] = [
     "HcclAllReduce",
     "HcclBroadcast",
@@ -28,7 +28,7 @@ const CALLS: [&str; 13] = [
     "HcclBatchSendRecv",
 ];
 
-/// Makes one of the calls, with nothing to move between two ranks.
+/// Calls the function of this name with nothing to move between two ranks.
 fn call_with_nothing(name: &str, rank: &Rank) {
     let (null, t, o, comm, stream) = (null_mut(), FP32, SUM, rank.comm, rank.stream);
     let counts = [0u64; 4];
@@ -61,7 +61,7 @@ fn all_reduce(rank: &Rank, buffer: *mut c_void) -> HcclResult {
     call!(HcclAllReduce(buffer, buffer, 1, FP32, SUM, rank.comm, rank.stream))
 }
 
-/// All ranks sum up their numbers, from 1.
+/// Checks an all-reduce in which each rank contributes its number plus one.
 fn sums_up(rank: &Rank, text: &str) {
     let buffer = rank.upload(&(rank.rank as f32 + 1.0).to_ne_bytes());
     assert_eq!(all_reduce(rank, buffer).0, 0, "{text}: {}", common::message());
@@ -70,7 +70,7 @@ fn sums_up(rank: &Rank, text: &str) {
     rank.free(buffer);
 }
 
-/// The operation or its call must fail on this rank, with these pieces in the text.
+/// Checks that the operation or its call fails on this rank, with these pieces in the error text.
 fn fails_with(rank: &Rank, code: HcclResult, pieces: &[&str]) {
     let text = if code.0 == 0 { rank.sync_fails().1 } else { common::message() };
     for piece in pieces {
@@ -168,8 +168,7 @@ fn a_rank_that_leaves_is_named_with_its_lone_zeros() {
     });
 }
 
-/// Rank 0 broadcasts nothing, and so comes to its next operation when rank 1 comes to the
-/// broadcast.
+/// Rank 0 broadcasts nothing, so it issues its next operation when rank 1 issues the broadcast.
 #[test]
 fn a_mismatch_behind_a_lone_zero_shows_it_on_both_sides() {
     for linked in [false, true] {
@@ -193,7 +192,7 @@ fn a_mismatch_behind_a_lone_zero_shows_it_on_both_sides() {
     }
 }
 
-/// Makes the call take a number.
+/// Makes calls with nothing to move take a number.
 fn number_zeros(rank: &Rank) {
     hccl!(ascendExtCommNumbersZeros(rank.comm));
 }
@@ -225,7 +224,7 @@ fn numbered_zeros_on_all_ranks_succeed_and_keep_the_order() {
             call_with_nothing(name, rank);
             sums_up(rank, name);
         }
-        // Different operations are not taken for each other.
+        // Different operations must not match, even though both have nothing to move.
         let name = if rank.rank == 0 { "HcclAllGatherV" } else { "HcclAlltoAllVC" };
         let (comm, stream, counts) = (rank.comm, rank.stream, [0u64; 4]);
         let counts = counts.as_ptr().cast::<c_void>();

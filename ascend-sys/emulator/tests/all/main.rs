@@ -1,4 +1,4 @@
-//! The tests of the emulator that can share a process: each has devices of its own.
+//! The tests of the emulator that can share a process, because each test has devices of its own.
 
 mod aborts;
 mod arguments;

@@ -1,5 +1,5 @@
-//! Allocation: accounting, out of memory, freeing under a running task, pinned and registered host
-//! memory.
+//! Tests of allocation: accounting, out of memory, freeing memory that a pending task uses, and
+//! pinned and registered host memory.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};
@@ -73,7 +73,7 @@ fn freed_memory_is_not_reused_under_a_queued_task() {
     gate.open();
     ok!(aclrtSynchronizeStream(s));
     assert!(read(b, 600_000).iter().all(|&byte| byte == 1));
-    // Now it is free for all.
+    // After the task has run, the freed memory can be used again.
     ok!(aclrtFree(b));
     assert_eq!(malloc(600_000), a);
 }
@@ -98,7 +98,7 @@ fn where_a_pointer_lives() {
     let block = Block::one();
     let (device, pinned, mut pageable) = (malloc(64), malloc_host(64), [0u8; 64]);
     let location = |pointer: *const std::ffi::c_void| {
-        // SAFETY: a plain C structure of numbers.
+        // SAFETY: all zeros are valid for a plain C struct of numbers.
         let mut attributes: aclrtPtrAttributes = unsafe { std::mem::zeroed() };
         ok!(aclrtPointerGetAttributes(pointer, &mut attributes));
         attributes.location
@@ -174,7 +174,7 @@ fn memory_is_registered_by_flags_and_its_address_on_the_device_is_asked_for() {
     fails!(107008, ["aligned to 4096"], aclrtHostRegisterV2(inside, 64, mapped));
     fails!(100000, ["ptr is NULL"], aclrtHostRegisterV2(null_mut(), 64, mapped));
     fails!(100000, ["size is 0"], aclrtHostRegisterV2(host, 0, mapped));
-    fails!(100000, ["beyond all addresses"], aclrtHostRegisterV2(host, u64::MAX, mapped));
+    fails!(100000, ["beyond the last address"], aclrtHostRegisterV2(host, u64::MAX, mapped));
     ok!(aclrtHostRegisterV2(host, 4096, mapped | pinned));
     fails!(507910, [], aclrtHostRegisterV2(host, 4096, mapped));
     ok!(aclrtHostGetDevicePointer(inside, &mut there, 0));

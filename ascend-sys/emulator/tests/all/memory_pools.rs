@@ -1,4 +1,4 @@
-//! Memory pools: memory that streams allocate and free in their own order.
+//! Tests of memory pools: streams allocate and free their memory in the order of their tasks.
 
 use ascend_emulator_testing::captures::GLOBAL;
 use ascend_emulator_testing::common::*;
@@ -13,7 +13,7 @@ const RESERVED: Attr = Attr::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT;
 const RESERVED_HIGH: Attr = Attr::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH;
 const USED: Attr = Attr::ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT;
 const USED_HIGH: Attr = Attr::ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH;
-/// More than half of the memory of a device.
+/// A size in bytes that is more than half of the memory of a device.
 const MOST: usize = 600 << 20;
 
 fn properties(device: i32) -> aclrtMemPoolProps {
@@ -50,7 +50,7 @@ fn set(pool: aclrtMemPool, attr: Attr, mut value: u64) {
     ok!(aclrtMemPoolSetAttr(pool, attr, (&raw mut value).cast()));
 }
 
-/// The free memory of the current device.
+/// Returns the number of free bytes of the current device.
 fn free() -> usize {
     let (mut free, mut total) = (0, 0);
     ok!(aclrtGetMemInfo(aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total));
@@ -105,10 +105,10 @@ fn a_stream_takes_what_it_frees_itself_before_it_comes_to_the_free() {
     let b = allocate(p, MOST, s);
     assert_eq!(a, b);
     ok!(aclrtMemsetAsync(b, 32, 2, 32, s));
-    // It is the newer allocation now, which is freed once.
+    // The address now belongs to the newer allocation, which can be freed once.
     ok!(aclrtMemPoolFreeAsync(b, s));
     fails!(107000, ["is being freed"], aclrtMemPoolFreeAsync(b, s));
-    // Another stream has to wait until the free has been reached.
+    // The memory becomes available to another stream only when stream `s` reaches the free.
     fails!(
         207001,
         ["out of memory", "of a pool"],
@@ -158,7 +158,7 @@ fn what_is_freed_stays_reserved_up_to_the_threshold() {
     give(4 << 20);
     assert_eq!([USED, RESERVED].map(|attr| get(p, attr)), [0, 1 << 20]);
     assert_eq!(free(), before - (1 << 20));
-    // The allocation takes reserved memory.
+    // The pool serves this allocation from reserved memory.
     let a = allocate(p, 1000, s);
     assert_eq!(get(p, RESERVED), 1 << 20);
     ok!(aclrtMemPoolTrimTo(p, 1 << 19));
@@ -219,7 +219,7 @@ fn an_abort_and_the_end_of_a_device_free_what_is_queued_and_what_is_left() {
     let _ = call!(aclrtSynchronizeStream(s));
     assert_eq!(get(p, USED), get(p, RESERVED));
     assert!(get(p, USED) < MOST as u64);
-    // A free that is still queued when the device ends frees no later allocation.
+    // If a free is still queued when the device is reset, it must not free a later allocation.
     let b = allocate(p, MOST, s);
     ok!(aclrtStreamWaitEvent(s, e));
     ok!(aclrtMemPoolFreeAsync(b, s));
@@ -283,7 +283,7 @@ fn checked_mode_finds_a_use_that_comes_before_the_allocation_or_behind_the_free(
         ok!(aclrtSynchronizeStream(t));
         assert_eq!(findings(&block), u32::from(early || late), "{waits} {early} {late}");
     }
-    // Behind the free, in the same stream.
+    // The use is queued after the free, in the same stream.
     let block = Block::one_with(config());
     let (s, p, gate) = (stream(), pool(&block), Gate::new());
     let a = allocate(p, 64, s);
@@ -300,7 +300,7 @@ fn the_flags_for_reuse_are_kept() {
     let block = Block::one();
     let p = pool(&block);
     for attr in [1, 2, 3].map(Attr) {
-        // 4 bytes.
+        // The attribute has 4 bytes, so the second value must stay unchanged.
         let mut values = [7u32; 2];
         ok!(aclrtMemPoolGetAttr(p, attr, values.as_mut_ptr().cast()));
         assert_eq!(values, [1, 7]);
@@ -357,7 +357,7 @@ fn arguments_that_are_wrong_are_refused() {
     let inside = a.wrapping_byte_add(8);
     fails!(107000, ["is 8 bytes inside"], aclrtMemPoolFreeAsync(inside, s));
     fails!(107000, ["memory of a pool", "aclrtMemPoolFreeAsync"], aclrtFree(a));
-    // Only in the order of streams of its device.
+    // Only streams of the pool's device may allocate from the pool.
     ok!(aclrtSetDevice(block.first + 1));
     fails!(
         107003,

@@ -1,4 +1,5 @@
-//! Notifies: one bit that is set by one stream and cleared by the wait of another.
+//! Tests of notifies: one stream sets the bit of a notify, and the wait of another stream clears
+//! it.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};

@@ -1,6 +1,6 @@
-//! Every collective whose blocks have one size, against a naive reference. `HCCL_TEST_FULL=1` tries
-//! every combination of operation, type, reduction and number of ranks; otherwise a sample that
-//! differs little from run to run in time.
+//! Checks every collective whose blocks all have one size against a naive reference. With
+//! `HCCL_TEST_FULL=1`, it tests every combination of operation, type, reduction and number of
+//! ranks; otherwise it tests a sample, which is the same in each run.
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::hccl;
@@ -28,7 +28,7 @@ impl Op {
         }
     }
 
-    /// Blocks that a rank sends and receives.
+    /// Returns the number of blocks that a rank sends, and the number that it receives.
     fn blocks(self, rank: u32, ranks: u32) -> (usize, usize) {
         let at = |root: u32, blocks: u32| if root == rank { blocks } else { 0 };
         let (send, recv) = match self {
@@ -43,8 +43,8 @@ impl Op {
         (send as usize, recv as usize)
     }
 
-    /// The block of the receive buffer that is the send buffer when the operation is in place; or
-    /// of the send buffer that is the receive buffer.
+    /// Returns the block that both buffers share when the operation is in place, as an index into
+    /// the larger buffer. Returns none if the rank cannot work in place.
     fn in_place(self, rank: u32) -> Option<usize> {
         match self {
             Op::AllReduce(_) | Op::Reduce(..) => Some(0),
@@ -54,7 +54,7 @@ impl Op {
         }
     }
 
-    /// The data that a rank receives.
+    /// Returns the data that a rank receives.
     fn expected(self, dtype: u32, inputs: &[Vec<u8>], rank: u32, block: usize) -> Vec<u8> {
         let part = |from: usize, at: usize| inputs[from][at * block..(at + 1) * block].to_vec();
         let all = 0..inputs.len();
@@ -91,17 +91,17 @@ impl Op {
     }
 }
 
-/// The places of a rank's buffers.
+/// The position of the two buffers of a rank relative to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Apart,
     InPlace,
 }
 
-/// Bytes behind every buffer that must stay as they are.
+/// The number of bytes after each buffer that the operation must not change.
 const GUARD: usize = 128;
 
-/// Runs an operation on all ranks and checks every byte of it.
+/// Runs an operation with all ranks, and checks every byte of this rank's memory.
 fn check(rank: &Rank, op: Op, dtype: u32, count: usize, layout: Layout, seed: u64) {
     let (me, block) = (rank.rank, count * size(dtype));
     let inputs: Vec<_> = (0..rank.ranks)
@@ -114,7 +114,7 @@ fn check(rank: &Rank, op: Op, dtype: u32, count: usize, layout: Layout, seed: u6
     let (sends, receives) = (sends * block, receives * block);
     let what =
         format!("{op:?}, type {dtype}, {count} elements, {layout:?}, rank {me} of {}", rank.ranks);
-    // One area for both, as the layout has them.
+    // One allocation contains both buffers, placed as the layout says.
     let (send_at, recv_at) = match (layout, op.in_place(me)) {
         (Layout::InPlace, Some(own)) if receives > sends => (own * block, 0),
         (Layout::InPlace, Some(own)) => (0, own * block),
@@ -134,7 +134,7 @@ fn check(rank: &Rank, op: Op, dtype: u32, count: usize, layout: Layout, seed: u6
     rank.free(area);
 }
 
-/// All operations, with reductions that the type has.
+/// Returns all operations, with each reduction that the data type supports.
 fn operations(dtype: u32, ranks: u32, random: &mut Random) -> Vec<Op> {
     let root = random.below(ranks.into()) as u32;
     let mut all = vec![Op::Broadcast(root), Op::AllGather, Op::Scatter(root), Op::AlltoAll];
@@ -150,15 +150,16 @@ fn operations(dtype: u32, ranks: u32, random: &mut Random) -> Vec<Op> {
 fn every_operation_type_and_reduction_on_any_number_of_ranks() {
     let sizes: &[u32] = if full() { &[1, 2, 3, 4, 5, 7, 8, 12, 17] } else { &[1, 2, 3, 5, 8] };
     for &ranks in sizes {
-        // 950 has all the types that any product has.
+        // The product 950 supports all the types that any product supports.
         let config = AscendExtBlockConfig { deviceCount: ranks, product: 950, ..Block::config() };
         on_block(config, |rank| {
             rank.join();
-            // The same choices on all ranks.
+            // The seed makes all ranks choose the same values.
             let mut random = Random(u64::from(ranks));
             for dtype in MOVABLE {
                 for op in operations(dtype, ranks, &mut random) {
-                    // Many chunks on some numbers of ranks only: with all they take minutes.
+                    // Only some numbers of ranks use counts of many chunks, because all of them
+                    // together would take minutes.
                     let most: &[u64] = if full() && [1, 2, 3, 4, 5, 8, 17].contains(&ranks) {
                         &[40, 700, 9000, 60_000]
                     } else {
@@ -190,8 +191,8 @@ fn counts_around_the_slot_and_the_chunk() {
                 .into_iter()
                 .filter(|op| op.reduction().is_none_or(|op| op == 0))
             {
-                // The slot has 1024 bytes for all blocks or for one; a chunk has 64 KiB, or a part
-                // of that.
+                // The slot has 1024 bytes, either for all blocks together or for one block. A chunk
+                // has at most 64 KiB.
                 for edge in [1024 / 4 / ranks as usize, 256, 1024, 4096 / ranks as usize, 16_384] {
                     for count in [edge - 1, edge, edge + 1] {
                         check(rank, op, 4, count, Layout::Apart, count as u64);
@@ -255,8 +256,8 @@ fn buffers_that_overlap_in_ways_that_mean_nothing() {
 #[test]
 fn operations_in_flight_one_behind_the_other() {
     on_ranks(4, |rank| {
-        // Each takes the result of the one before: 32 rounds of gather and reduce-scatter multiply
-        // by 4.
+        // Each operation uses the result of the one before. Each of the 30 rounds of an all-gather
+        // and a reduce-scatter multiplies the values by 4.
         let count = 3000;
         let one = [1i64.to_ne_bytes(); 3000].concat();
         let small = rank.upload(&one);

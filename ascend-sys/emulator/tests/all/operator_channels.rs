@@ -1,5 +1,5 @@
-//! Channels and communication memory: errors and their codes, how the two ends meet, and the memory
-//! that they reach.
+//! Tests of channels and communication memory: errors and their codes, how the two ends are
+//! matched, and the memory that the ends reach.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-/// The result of a call of `HcclChannelAcquire`, and the text.
+/// Calls `HcclChannelAcquire`, and returns its result and the error text.
 fn acquire(rank: &Rank, engine: CommEngine, descs: &[HcclChannelDesc]) -> (HcclResult, String) {
     let _ = common::message();
     let mut channels = vec![0; descs.len()];
@@ -31,7 +31,7 @@ fn refused(rank: &Rank, engine: CommEngine, descs: &[HcclChannelDesc], pieces: &
 #[test]
 fn what_is_refused_of_channels_and_with_which_code() {
     for product in PRODUCTS {
-        // The other rank never comes: all mistakes are reported before any wait for it.
+        // Rank 1 never calls: all mistakes of rank 0 are reported before any wait for rank 1.
         on_product(product, 2, |rank| {
             if rank.rank == 1 {
                 return;
@@ -83,11 +83,12 @@ fn a_description_of_another_version_is_read_as_far_as_it_reaches() {
             let good = desc(1 - rank.rank, protocol_of(product), 3);
             let mut newer = good;
             (newer.header.version, newer.header.size) = (9, good.header.size + 64);
-            // It ends behind the notifies: the bytes there are no list of memory.
+            // This description ends after the number of notifies, so the fields after that must not
+            // be read as a list of memory.
             let mut older = good;
             older.header.size = std::mem::offset_of!(HcclChannelDesc, notifyNum) as u32 + 4;
             (older.memHandles, older.memHandleNum) = (std::ptr::dangling_mut(), 7);
-            // The other rank has the version of today, and compares.
+            // The other rank passes the current version, and the two descriptions are compared.
             let said = |version| if rank.rank == 0 { version } else { good };
             channels(rank, CPU_TS, &[said(newer)]);
             let other = if product == 950 { CPU } else { AIV };
@@ -107,7 +108,8 @@ fn each_engine_has_the_protocols_of_its_product() {
             for (engine, number) in engines {
                 let taken = (-1..=10).filter(|over| {
                     let (code, text) = acquire(rank, engine, &[desc(1, CommProtocol(*over), 0)]);
-                    // The good ones do not meet their peer: the other rank has left.
+                    // An acquisition that is accepted cannot meet its peer, because the other rank
+                    // has left.
                     assert!(matches!(code.0, 1 | 21), "{text}");
                     code == HcclResult::HCCL_E_REMOTE
                 });
@@ -143,7 +145,7 @@ fn a_peer_that_does_not_come_is_a_timeout_and_the_next_try_may_succeed() {
                 assert!(began.elapsed() >= Duration::from_secs(2));
             }
             barrier.wait();
-            // On a busy machine one may come too late for the other once more.
+            // On a busy machine, one rank may again call too late for the other rank.
             while let (code, text) = acquire(rank, CPU, &[it])
                 && code != HcclResult::HCCL_SUCCESS
             {
@@ -184,7 +186,8 @@ fn ends_that_differ_are_shown_to_both_ranks() {
                 text.contains("EI0005") && text.contains("ROCE") && text.contains(over),
                 "{text}"
             );
-            // That is no reason to give up: the next try is a new one.
+            // After the mismatch the rank can try again: the next call is independent of the failed
+            // one.
             channels(rank, engine, &[desc(peer, usual, 1)]);
         });
     }
@@ -220,7 +223,8 @@ fn the_same_channel_is_given_again_and_several_in_one_call_are_apart_on_950() {
                 hccl!(HcclChannelQuery(rank.comm, AICPU, asked.as_ptr(), 1, to));
                 assert_eq!(found[0], 0);
             } else {
-                // Over another protocol it is another one; the order of a list is each rank's own.
+                // A channel over another protocol is another channel. Each rank may order its list
+                // differently.
                 let roce = desc(peer, ROCE, 2);
                 let both = if rank.rank == 0 { [it, roce] } else { [roce, it] };
                 let two = channels(rank, CPU, &both);
@@ -229,12 +233,12 @@ fn the_same_channel_is_given_again_and_several_in_one_call_are_apart_on_950() {
                 let mut none = 0;
                 refuses!(
                     HCCL_E_NOT_SUPPORT,
-                    ["Ascend 950 has"],
+                    ["Ascend 950 does"],
                     HcclChannelQuery(rank.comm, CPU, &it, 1, &mut none)
                 );
                 refuses!(
                     HCCL_E_NOT_SUPPORT,
-                    ["Ascend 950 has"],
+                    ["Ascend 950 does"],
                     HcclChannelDestroy(rank.comm, first.as_ptr(), 1)
                 );
             }
@@ -264,7 +268,7 @@ fn a_mesh_is_acquired_in_any_order() {
 fn only_channels_of_the_collective_unit_are_destroyed() {
     on_product(950, 2, |rank| {
         let peer = 1 - rank.rank;
-        // It has eight notifies, whatever number is asked for, so the two may ask for different
+        // A channel of the CCU always has eight notifies, so the two ranks may ask for different
         // numbers.
         let unit = channels(rank, CCU, &[desc(peer, UB_CTP, rank.rank)])[0];
         let other = channels(rank, CPU, &[desc(peer, ROCE, 1)])[0];
@@ -275,7 +279,7 @@ fn only_channels_of_the_collective_unit_are_destroyed() {
         let comm = rank.comm;
         refuses!(HCCL_E_PTR, ["channels"], HcclChannelDestroy(comm, null(), 1));
         refuses!(HCCL_E_PARA, ["channelNum"], HcclChannelDestroy(comm, &unit, 0));
-        // All are tried; the first error is reported.
+        // The call tries to destroy all channels of the list, and reports the first error.
         refuses!(
             HCCL_E_NOT_SUPPORT,
             ["CCU"],
@@ -339,7 +343,7 @@ fn the_buffer_is_twice_what_the_configuration_says_and_counts_as_memory() {
             } else {
                 refuses!(
                     HCCL_E_NOT_SUPPORT,
-                    ["Ascend 950 has"],
+                    ["Ascend 950 does"],
                     HcclGetHcclBufferCleared(comm, to, &mut n)
                 );
             }
@@ -406,11 +410,11 @@ fn registered_memory_is_reached_over_a_channel_that_names_it() {
             let (mut count, mut memories, mut tags) = (0, null_mut(), null_mut());
             hccl!(HcclChannelGetRemoteMems(comm, channel, &mut count, &mut memories, &mut tags));
             assert_eq!(count, 2);
-            // SAFETY: both are arrays of two, which live as long as the channel.
+            // SAFETY: both arrays have two entries, and they live as long as the channel.
             let (memories, tags) = unsafe {
                 (std::slice::from_raw_parts(memories, 2), std::slice::from_raw_parts(tags, 2))
             };
-            // SAFETY: as above.
+            // SAFETY: each tag is a NUL-terminated string that lives as long as the channel.
             let tags = [tags[0], tags[1]].map(|tag| unsafe { CStr::from_ptr(tag) });
             assert_eq!(tags, [c"HcclBuffer", c"weights"]);
             let theirs = remote_buffer(rank, channel);
@@ -423,7 +427,7 @@ fn registered_memory_is_reached_over_a_channel_that_names_it() {
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
             finish(rank);
             assert_eq!(common::read(output, 4096), [1 - rank.rank as u8; 4096]);
-            // One byte more is not exchanged.
+            // The read would end one byte after the memory that was exchanged.
             not_issued!(
                 HCCL_E_PARA,
                 ["src", "has exchanged", "\"weights\"", "(4096 bytes)"],
@@ -462,7 +466,8 @@ fn addresses_that_a_primitive_may_not_name_are_told_with_what_it_may() {
             ["dst", "\"HcclBuffer\"", "(419430400 bytes)", "beyond the end"],
             HcommWriteOnThread(thread, channel, at(theirs, size as usize - 4), memory, 8)
         );
-        // The own buffer is no memory of the peer, and the peer has not exchanged its other memory.
+        // A rank's own buffer is not memory of the peer, and the peer has not exchanged its other
+        // memory.
         not_issued!(
             HCCL_E_PARA,
             ["src", "has exchanged", "memory of device"],
@@ -474,7 +479,7 @@ fn addresses_that_a_primitive_may_not_name_are_told_with_what_it_may() {
             ["not aligned"],
             HcommLocalReduceOnThread(thread, at(memory, 2), own, 4, int32, sum)
         );
-        // Nothing to do is no mistake.
+        // Copies that have nothing to do are accepted.
         issue!(HcommLocalCopyOnThread(thread, memory, own, 0));
         issue!(HcommLocalCopyOnThread(thread, memory, memory, 8));
         issue!(HcommReadOnThread(thread, channel, memory, theirs, 0));
@@ -488,7 +493,7 @@ fn addresses_that_a_primitive_may_not_name_are_told_with_what_it_may() {
             ["there is no notify 64"],
             HcommChannelNotifyWaitOnThread(thread, channel, 64, 1)
         );
-        // Neither leaves before the other has looked.
+        // This handshake keeps each rank alive until the other rank has made its calls.
         issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
         issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
         finish(rank);

@@ -1,6 +1,6 @@
-//! A custom operator from its first call to its last, as in CANN's guide: the first call makes
-//! threads, channels and contexts, every later one finds them. The host only starts the main thread
-//! and waits for it.
+//! Tests of a custom operator from its first call to its last, as in CANN's guide: the first call
+//! makes threads, channels and contexts, and the later calls find them. The host only starts the
+//! main thread and waits for it.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
@@ -11,41 +11,44 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 const RANKS: usize = 3;
-/// The bytes of each rank's input.
+/// The number of bytes of each rank's input.
 const BYTES: usize = 5000;
 const TAG: *const std::ffi::c_char = c"all_gather".as_ptr();
 
-// Notifies of channels: my buffer may be written; it was written.
+// The notifies of each channel: ACK says that the buffer may be written, and DATA that it was
+// written.
 const ACK: u32 = 0;
 const DATA: u32 = 1;
 
-/// The resources of the device side: made once, and kept in a context of the device.
+/// The resources of the device side. They are made once and stored in a context in device memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Resources {
     rank: u64,
-    /// The threads; the first is the main thread. Each serves one peer.
+    /// The threads, of which each serves one peer. The first one is the main thread.
     threads: [u64; RANKS - 1],
     channels: [u64; RANKS - 1],
     buffer: u64,
     peers: [u64; RANKS - 1],
 }
 
-/// The resources of the host side, in a context of the host.
+/// The resources of the host side, which are stored in a context in host memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct HostSide {
     main: u64,
 }
 
-/// The notify of the main thread, behind those of the other threads: the host's signal to start.
+/// The notify of the main thread by which the host starts it. It follows the notifies that the
+/// other threads record.
 const START: u32 = RANKS as u32 - 2;
 
 fn peers(rank: u64) -> impl Iterator<Item = u32> {
     (0..RANKS as u32).filter(move |peer| u64::from(*peer) != rank)
 }
 
-/// A description for the product: on a 950 a link of the rank graph gives the endpoints.
+/// Returns the description of a channel for the product. On a 950 the endpoints come from a link of
+/// the rank graph.
 fn describe(rank: &Rank, product: u32, peer: u32) -> HcclChannelDesc {
     let mut desc = desc(peer, if product == 950 { UB_CTP } else { HCCS }, 3);
     if product == 950 {
@@ -59,7 +62,7 @@ fn describe(rank: &Rank, product: u32, peer: u32) -> HcclChannelDesc {
     desc
 }
 
-/// The first call: waits for the peers.
+/// Makes the resources in the first call of the operator, which waits for the peers.
 fn make(rank: &Rank, product: u32) {
     let main_notifies = RANKS as u32 - 2;
     let own = threads(rank, AICPU_TS, RANKS as u32 - 1, main_notifies + 1);
@@ -86,7 +89,7 @@ fn keep<T>(rank: &Rank, engine: CommEngine, value: &T) {
     hccl!(HcclEngineCtxCopy(rank.comm, engine, TAG, from, size, 0));
 }
 
-/// The context of an engine, if the operator was called before.
+/// Returns the context of an engine, or none if the operator was not called before.
 fn kept(rank: &Rank, engine: CommEngine) -> Option<*mut c_void> {
     let (mut context, mut size) = (null_mut(), 0);
     let code = call!(HcclEngineCtxGet(rank.comm, TAG, engine, &mut context, &mut size));
@@ -97,9 +100,9 @@ fn kept(rank: &Rank, engine: CommEngine) -> Option<*mut c_void> {
     }
 }
 
-/// One call of the operator: returns the resources that it uses.
+/// Calls the operator once, and returns the resources that it uses.
 fn all_gather(rank: &Rank, product: u32, input: *mut c_void, output: *mut c_void) -> Resources {
-    // The stream may be another one in each call.
+    // Each call may use another stream.
     let host = stream_thread(rank, 1);
     let mut host_there = 0;
     hccl!(HcclThreadExportToCommEngine(rank.comm, 1, &host, AICPU_TS, &mut host_there));
@@ -107,7 +110,7 @@ fn all_gather(rank: &Rank, product: u32, input: *mut c_void, output: *mut c_void
         make(rank, product);
     }
     let context = kept(rank, AICPU_TS).unwrap();
-    // SAFETY: the context of the host holds one.
+    // SAFETY: the host context contains one `HostSide`.
     let HostSide { main } = unsafe { kept(rank, CPU_TS).unwrap().cast::<HostSide>().read() };
     issue!(HcommThreadNotifyRecordOnThread(host, main, START));
     let resources = kernel(context, host_there, input, output);
@@ -115,7 +118,7 @@ fn all_gather(rank: &Rank, product: u32, input: *mut c_void, output: *mut c_void
     resources
 }
 
-/// The device side: writes tasks and waits for none of them.
+/// Runs the device side of the operator: it issues tasks and waits for none of them.
 fn kernel(
     context: *mut c_void,
     host: ThreadHandle,
@@ -123,7 +126,8 @@ fn kernel(
     output: *mut c_void,
 ) -> Resources {
     let bytes = common::read(context, size_of::<Resources>());
-    // SAFETY: plain numbers.
+    // SAFETY: the fields are plain numbers, and the bytes of the context are those of one
+    // `Resources`.
     let resources = unsafe { bytes.as_ptr().cast::<Resources>().read_unaligned() };
     let Resources { rank, threads, channels, buffer, peers: remote } = resources;
     let slot = |buffer: u64, rank: u64| at(buffer as *mut c_void, rank as usize * BYTES);
@@ -163,11 +167,13 @@ fn the_first_call_makes_what_the_later_ones_find() {
         on_product(product, RANKS as u32, |rank| {
             let output = common::malloc(BYTES * RANKS);
             let mut first = None;
-            // More calls than a communicator has threads for, if each made its own.
+            // If each call made its own threads, this number of calls would exceed the number of
+            // threads that a communicator may have.
             for call in 0..120 {
                 let own = upload(&input(rank.rank, call));
                 let resources = all_gather(rank, product, own, output);
-                // The operator is in the stream like any other.
+                // The operator is queued in the stream like any other work, so waiting for the
+                // stream waits for the operator.
                 rank.sync();
                 let expected: Vec<_> = (0..RANKS as u32).flat_map(|of| input(of, call)).collect();
                 assert!(common::read(output, BYTES * RANKS) == expected, "call {call}");
@@ -200,12 +206,12 @@ fn the_operator_is_free_of_races() {
     }
 }
 
-/// The number of a rank's block: the superpod of its endpoint.
+/// Returns the number of a rank's block, which is the superpod index of its endpoint.
 fn block_of(rank: &Rank) -> u32 {
     let mut count = 0;
     issue!(HcommEndpointGetDescNum(rank.device, &mut count));
     let mut all = vec![EndpointDesc::default(); count as usize];
     issue!(HcommEndpointGetDescs(rank.device, &mut count, all.as_mut_ptr()));
-    // SAFETY: the library has set it.
+    // SAFETY: the library has set this member of the union.
     unsafe { all[0].loc.anon_1.device }.superPodIdx
 }

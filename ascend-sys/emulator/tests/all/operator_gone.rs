@@ -1,4 +1,5 @@
-//! Ends of channels that are gone: the errors that their peers get, at once and with which code.
+//! Tests of channels whose other end is gone: the peer must get an error at once, with the right
+//! code.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -10,7 +11,8 @@ use ascend_sys::*;
 #[test]
 fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
     on_each_product(|product| {
-        // Rank 2 never comes, so rank 0 makes no channel, and rank 1's end leads nowhere.
+        // Rank 2 never calls, so the call of rank 0 makes no channel, and the channel of rank 1 has
+        // no other end.
         let config = AscendExtBlockConfig { connectTimeoutMs: limit(), ..block(product, 3) };
         let barrier = Barrier::new(3);
         on_block(config, |rank| {
@@ -54,7 +56,8 @@ fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
     });
 }
 
-/// Makes the channel. On a busy machine one rank may come too late for the other, more than once.
+/// Makes the channel, and tries again after a timeout: on a busy machine one rank may call too late
+/// for the other rank, even several times.
 fn channel_at_last(rank: &Rank, it: HcclChannelDesc) -> ChannelHandle {
     let mut channel = 0;
     loop {
@@ -87,7 +90,7 @@ fn a_wait_at_an_end_whose_other_one_failed_with_a_third_rank_does_not_last() {
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
                 let (_, text) = rank.sync_fails();
                 assert!(text.contains("EI0012") && text.contains("rank 0"), "{text}");
-                // The communicator has failed, and takes no new threads.
+                // The communicator has failed, so it makes no new threads.
                 let (engine, stream, mut other) = (CPU_TS, common::stream(), 0);
                 let of = &raw mut other;
                 let code = call!(HcclThreadAcquireWithStream(rank.comm, engine, stream, 1, of));
@@ -101,7 +104,7 @@ fn a_wait_at_an_end_whose_other_one_failed_with_a_third_rank_does_not_last() {
     });
 }
 
-/// A thread, and the channel to the other one of two ranks.
+/// Makes a thread, and the channel to the other one of the two ranks.
 fn joined(rank: &mut Rank, product: u32) -> (ThreadHandle, ChannelHandle) {
     rank.join();
     let thread = stream_thread(rank, 1);
@@ -118,7 +121,7 @@ fn memory_of_a_peer_that_has_ended_its_communicator_is_out_of_reach() {
             barrier.wait();
             if rank.rank == 1 {
                 hccl!(HcclCommDestroy(rank.comm));
-                // The bytes at this place now belong to rank 1 only.
+                // This new allocation belongs to rank 1 only, but it may be where the buffer was.
                 let other = common::malloc(size as usize);
                 barrier.wait();
                 barrier.wait();

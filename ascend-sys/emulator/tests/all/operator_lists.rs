@@ -1,4 +1,5 @@
-//! Lists of transfers, transfers that do not block, and those that the host does itself.
+//! Tests of lists of transfers, of transfers that do not block, and of transfers that the host
+//! carries out itself.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
@@ -27,7 +28,8 @@ fn of_a_list_with_a_mistake_nothing_is_done() {
         let (input, output) = (upload(&[7; 64]) as u64, upload(&[0; 64]));
         let good = item(T::HCOMM_TRANSFER_TYPE_WRITE, [64, theirs, input, 0, 0]);
         let record = item(T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD, [1, 0, 0, 0, 0]);
-        // Only own memory, existing notifies and existing kinds are accepted.
+        // The first item is rejected because its source is not own memory, the second because the
+        // notify does not exist, and the third because the kind does not exist.
         for bad in [
             item(T::HCOMM_TRANSFER_TYPE_WRITE, [64, theirs, theirs, 0, 0]),
             item(T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD, [3, 0, 0, 0, 0]),
@@ -59,7 +61,7 @@ fn a_list_of_transfers_does_each_in_turn() {
             let (own, theirs) = (buffer(rank).0 as u64, remote_buffer(rank, channel).0 as u64);
             let input = upload(&2i32.to_ne_bytes().repeat(64)) as u64;
             let output = upload(&[0; 256]) as u64;
-            // Sum is 0 and int32 is 2, side by side.
+            // Two 32-bit numbers in one word: the reduction sum is 0, and the data type int32 is 2.
             let reduced = 2 << 32;
             let plain = [
                 item(T::HCOMM_TRANSFER_TYPE_WRITE, [256, theirs, input, 0, 0]),
@@ -101,7 +103,7 @@ fn a_list_of_transfers_does_each_in_turn() {
                     issue!(HcommChannelNotifyWaitOnThread(thread, channel, notify, LONG));
                 }
                 finish(rank);
-                // Written over and reduced into by the peer, which had two lists.
+                // The lists of the peer wrote over these bytes or reduced into them.
                 assert_eq!(word(own + 256), 4i32.to_ne_bytes().repeat(64));
                 assert_eq!(word(own), 4i32.to_ne_bytes().repeat(64));
                 assert_eq!(word(output), 6i32.to_ne_bytes().repeat(64));
@@ -155,7 +157,7 @@ fn what_does_not_block_is_for_the_host_of_950() {
                 assert!(
                     common::read(own, 100_000) == yours && common::read(output, 100_000) == mine
                 );
-                // On no thread: it is done when the call returns.
+                // Without a thread, the transfer is complete when the call returns.
                 issue!(HcommWriteNbi(channel, at(theirs, 2 << 20), input, n));
                 issue!(HcommChannelFence(channel));
                 issue!(HcommReadNbi(channel, output, at(theirs, 2 << 20), n));
@@ -171,7 +173,7 @@ fn what_does_not_block_is_for_the_host_of_950() {
                     ["no default limit"],
                     HcommChannelNotifyWaitOnThreadWithDefaultTimeout(thread, channel, 0)
                 );
-                // A thread of the device has none of it.
+                // A thread of the device supports none of these calls.
                 let device = threads(rank, AICPU, 1, 0)[0];
                 not_issued!(
                     HCCL_E_NOT_SUPPORT,
@@ -233,7 +235,7 @@ fn a_host_takes_every_record_that_it_waits_for() {
         for turn in 0..400 {
             let mine = turn % 2 == rank.rank;
             if mine {
-                // The other one spins, yields or sleeps.
+                // The delay varies, so the waiting rank spins, yields or sleeps.
                 std::thread::sleep(Duration::from_micros(u64::from(turn % 7) * 50));
                 issue!(HcommChannelNotifyRecord(channel, 0));
             } else {

@@ -1,4 +1,4 @@
-//! Primitives move data and order it, on every product.
+//! Tests that primitives move and order data on every product.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -13,8 +13,8 @@ use std::ffi::c_void;
 
 const BYTES: usize = 300_000;
 
-/// The threads and channels of the test on two ranks: (thread, channel, own buffer, the peer's
-/// buffer).
+/// Returns the thread and the channel of a test on two ranks, the own buffer, and the buffer of the
+/// peer.
 fn two(rank: &ranks::Rank, product: u32) -> (u64, u64, *mut c_void, *mut c_void) {
     let thread = threads(rank, CPU_TS, 1, 2)[0];
     let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 3)])[0];
@@ -57,7 +57,7 @@ fn a_write_is_seen_behind_its_record() {
             issue!(HcommLocalCopyOnThread(thread, output, at(own, 64), BYTES as u64));
             finish(rank);
             assert!(common::read(output, BYTES) == sample(7, BYTES, (1 - rank.rank).into()));
-            // No rank leaves before the other has written.
+            // Both ranks stay until the other rank has written.
             finish(rank);
         });
     }
@@ -77,8 +77,8 @@ fn everything_that_is_reduced_in_transfer_is_reduced() {
                 let (kind, how) = (HcommDataType(dtype), HcommReduceOp(op));
                 let (me, you) = (rank.rank, 1 - rank.rank);
                 let input = upload(&data(me));
-                // Read-reduce into a copy of the own data, write-reduce into the peer's buffer,
-                // local reduce.
+                // The three reductions are a read-reduce into a copy of the own data, a
+                // write-reduce into the peer's buffer, and a local reduce.
                 let read = upload(&data(me));
                 let local = upload(&data(me));
                 let second = upload(&data(7));
@@ -100,7 +100,7 @@ fn everything_that_is_reduced_in_transfer_is_reduced() {
                 assert!(written == expected, "write-reduce of {dtype}, {op}");
                 let expected = reduce(dtype, op, &[data(me), data(7)]);
                 assert!(common::read(local, bytes) == expected, "local reduce of {dtype}, {op}");
-                // The peer has read the bytes of the own buffer.
+                // After this handshake, the peer has read the bytes of the own buffer.
                 issue!(HcommChannelNotifyRecordOnThread(thread, channel, 2));
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 2, LONG));
                 finish(rank);
@@ -175,7 +175,7 @@ fn outside_of_a_batch_mode_an_aicpu_thread_of_a2_and_a3_takes_nothing() {
             } else {
                 not_issued!(
                     HCCL_E_UNAVAIL,
-                    ["only in a batch mode", "HcommBatchModeEnd"],
+                    ["only in batch mode", "HcommBatchModeEnd"],
                     HcommLocalCopyOnThread(thread, at(memory, 32), memory, 32)
                 );
             }
@@ -231,12 +231,12 @@ fn a_write_with_a_notify_is_for_950_and_sets_it_behind_the_data() {
             if product != 950 {
                 not_issued!(
                     HCCL_E_NOT_SUPPORT,
-                    ["Ascend 950 has"],
+                    ["Ascend 950 does"],
                     HcommWriteWithNotifyOnThread(thread, channel, theirs, input, bytes, 0)
                 );
                 not_issued!(
                     HCCL_E_NOT_SUPPORT,
-                    ["Ascend 950 has"],
+                    ["Ascend 950 does"],
                     HcommWriteReduceWithNotifyOnThread(
                         thread, channel, theirs, input, count, int32, sum, 0
                     )
@@ -343,7 +343,7 @@ fn batch_modes_do_not_nest_and_end_with_their_tag() {
         let (memory, output) = (upload(&[6; 64]), upload(&[0; 64]));
         issue!(HcommLocalCopyOnThread(thread, output, memory, 64));
         not_issued!(HCCL_E_PARA, ["\"a\"", "\"b\""], HcommBatchModeEnd(c"b".as_ptr()));
-        // Memory that was freed in between is found at the end.
+        // If memory is freed before the batch mode ends, the end reports it.
         let freed = common::malloc(64);
         issue!(HcommLocalCopyOnThread(thread, freed, memory, 64));
         ok!(aclrtFree(freed));
@@ -355,7 +355,8 @@ fn batch_modes_do_not_nest_and_end_with_their_tag() {
 
 #[test]
 fn a_thread_and_a_channel_of_different_ranks_do_not_go_together() {
-    // Two ranks of one process, on two devices: the handles are all there.
+    // The two ranks are in one process on two devices, so each rank can name the handles of the
+    // other one.
     let shared = std::sync::Mutex::new([0; 2]);
     let barrier = Barrier::new(2);
     on_product(3, 2, |rank| {

@@ -1,4 +1,4 @@
-//! A checked block: custom operators are checked like everything else.
+//! Tests that a checked block checks custom operators like any other work.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -7,8 +7,9 @@ use ascend_emulator_testing::ranks::{self, Rank};
 use ascend_emulator_testing::{hccl, issue, ok};
 use ascend_sys::*;
 
-/// Runs the ranks of a checked block, each of which issues; then they wait. A wait gives its
-/// knowledge to all threads, so no rank waits before all have issued. Returns the findings.
+/// Runs the ranks of a checked block: each issues its work, and waits for it only when all ranks
+/// have issued. An earlier wait would order the work of that rank before everything that is issued
+/// later. Returns the findings.
 fn watched(count: u32, issue: impl Fn(&mut Rank) + Sync) -> Vec<String> {
     let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
     let block = common::Block::with(AscendExtBlockConfig { check, ..operator::block(3, count) });
@@ -42,13 +43,14 @@ fn watched(count: u32, issue: impl Fn(&mut Rank) + Sync) -> Vec<String> {
     (0..found).map(tell).collect()
 }
 
-/// An exchange in read mode; `reads_early` leaves the first handshake out, `overwrites` the second.
+/// Runs an exchange in which each rank reads from its peer. `reads_early` leaves out the first
+/// handshake, and `overwrites` the second one.
 fn exchange(rank: &Rank, reads_early: bool, overwrites: bool) {
     let thread = stream_thread(rank, 0);
     let channel = channels(rank, CPU, &[desc(1 - rank.rank, HCCS, 4)])[0];
     let (own, theirs) = (buffer(rank).0, remote_buffer(rank, channel).0);
     let (input, output) = (upload(&[7; 4096]), common::malloc(4096));
-    // Each round has notifies of its own, so that none is lost where a handshake is missing.
+    // Each round has its own notifies, so that no record is lost if a handshake is missing.
     for (ready, left) in [(0, 1), (2, 3)] {
         issue!(HcommLocalCopyOnThread(thread, own, input, 4096));
         if !reads_early {

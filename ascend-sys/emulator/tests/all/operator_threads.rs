@@ -1,4 +1,5 @@
-//! Threads of operators: errors and their codes, quotas, sharing, and the stream behind a thread.
+//! Tests of the threads of operators: errors and their codes, quotas, sharing, and the streams that
+//! threads run on.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::{self, *};
@@ -110,7 +111,7 @@ fn a_communicator_has_two_hundred_threads_and_as_many_notifies_as_sixteen_bits_c
             let comm = rank.comm;
             threads(rank, CPU_TS, 150, 0);
             let mut more = [0; 300];
-            // The quota is for all engines together.
+            // The quota counts the threads of all engines together.
             refuses!(
                 HCCL_E_UNAVAIL,
                 ["EI0007", "200"],
@@ -122,7 +123,7 @@ fn a_communicator_has_two_hundred_threads_and_as_many_notifies_as_sixteen_bits_c
                 HcclThreadAcquire(comm, CPU_TS, 300, 0, more.as_mut_ptr())
             );
             hccl!(HcclThreadAcquire(comm, AICPU, 48, 0, more.as_mut_ptr()));
-            // The last two take all notifies but one.
+            // The last two threads take all notifies but one.
             let one = if product == 950 { 49 } else { 1 };
             let wanted: Vec<ThreadConfig> =
                 (0..one).map(|at| config(if at + 1 == one { 65_535 } else { 0 })).collect();
@@ -141,7 +142,8 @@ fn a_communicator_has_two_hundred_threads_and_as_many_notifies_as_sixteen_bits_c
                 ["EI0007", "65535 notifies", "65536"],
                 HcclThreadAcquire(comm, CPU_TS, count, 2, more.as_mut_ptr())
             );
-            // Threads on streams of the program count for neither quota.
+            // Threads on streams of the program count neither for the quota of threads nor for that
+            // of notifies.
             let wrapped = stream_thread(rank, 1000);
             issue!(HcommThreadNotifyRecordOnThread(wrapped, wrapped, 999));
             issue!(HcommThreadNotifyWaitOnThread(wrapped, 999, LONG));
@@ -160,7 +162,7 @@ fn on_950_a_later_call_gets_the_first_threads_again_and_their_missing_notifies()
         assert!(five[3..].iter().all(|thread| !three.contains(thread)));
         // Another engine has threads of its own.
         assert!(threads(rank, CPU, 2, 4).iter().all(|thread| !five.contains(thread)));
-        // A record in an earlier notify is still set.
+        // A record of an existing notify stays set when more notifies are added.
         issue!(HcommThreadNotifyRecordOnThread(three[0], three[1], 3));
         assert_eq!(threads(rank, AICPU, 2, 40), three[..2]);
         issue!(HcommThreadNotifyWaitOnThread(three[1], 3, LONG));
@@ -228,7 +230,7 @@ fn a_stream_has_one_thread_whose_notifies_only_become_more() {
             let mut second = 0;
             hccl!(HcclThreadAcquireWithStream(comm, CCU, other, 1, &mut second));
             assert_ne!(second, first);
-            // A stream that was destroyed takes its thread with it.
+            // When its stream is destroyed, the thread has no stream to run on any more.
             ok!(aclrtDestroyStream(other));
             let memory = upload(&[0; 8]);
             not_issued!(
@@ -298,7 +300,7 @@ fn threads_outside_of_communicators_are_freed() {
         assert_eq!(common::read(output, 64), [8; 64]);
         not_issued!(HCCL_E_PTR, ["threads"], HcommThreadFree(std::ptr::null(), 1));
         not_issued!(HCCL_E_PARA, ["0"], HcommThreadFree(two.as_ptr(), 0));
-        // A waiting thread gives up when it is freed.
+        // The waiting thread gives up when it is freed.
         issue!(HcommThreadNotifyWaitOnThread(two[0], 0, 0));
         issue!(HcommThreadFree(two.as_ptr(), 2));
         not_issued!(HCCL_E_PARA, ["thread"], HcommThreadFree(two.as_ptr(), 1));
@@ -325,7 +327,7 @@ fn threads_end_with_their_communicator() {
                     HcommThreadNotifyWaitOnThread(thread, 0, 1)
                 );
             }
-            // The stream is the program's, and goes on.
+            // The stream belongs to the program, so it still runs.
             rank.sync();
         });
     }

@@ -1,5 +1,6 @@
-//! Compiles a printed kernel for the host and runs it on its cores and its server there: the result
-//! is that of the emulator. Tests all kernels with `HCCL_TEST_FULL=1`, else some.
+//! Compiles printed kernels for the host, runs their cores and their server there, and compares the
+//! results with those of the emulator. With `HCCL_TEST_FULL=1` it tests all kernels, otherwise some
+//! of them.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::kernel::{Given, Ready, context, function, launch, load, server};
@@ -10,7 +11,8 @@ use ascend_program_testing::{compiler, kernels, run};
 use run::{Launch, bytes, tiling};
 use std::ptr::null_mut;
 
-/// Half floats whose sums and products are exact, other ones on every rank and for every input.
+/// Returns inputs of half floats whose sums and products are exact. They differ for every rank and
+/// every input.
 fn inputs(program: &Program, ranks: usize, lengths: &[usize]) -> Vec<Vec<Vec<u8>>> {
     let count = program.parameters.iter().filter(|parameter| !parameter.output).count();
     assert_eq!(count, lengths.len());
@@ -22,7 +24,7 @@ fn inputs(program: &Program, ranks: usize, lengths: &[usize]) -> Vec<Vec<Vec<u8>
     (0..count).map(of).collect()
 }
 
-/// The outputs of every rank on the emulator: for each output in order, for each rank.
+/// Returns the outputs on the emulator: first by output, then by rank.
 fn emulate(program: &Program, given: &Launch) -> Vec<Vec<Vec<u8>>> {
     let of_ranks = on_ranks(given.ranks as u32, |rank| {
         let at = rank.rank as usize;
@@ -69,7 +71,7 @@ fn emulate(program: &Program, given: &Launch) -> Vec<Vec<Vec<u8>>> {
     (0..outputs).map(|output| of_ranks.iter().map(|rank| rank[output].clone()).collect()).collect()
 }
 
-/// Runs it both ways.
+/// Runs a kernel on the host and on the emulator, and compares the outputs.
 fn both(program: &Program, given: &Launch) {
     let Some(outcome) = run::run(program, given) else { return };
     let emulated = emulate(program, given);

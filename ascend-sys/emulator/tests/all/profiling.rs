@@ -1,4 +1,5 @@
-//! A profiler can be started and stopped: that begins and ends a timeline.
+//! Tests that a profiler can be started and stopped, which begins and ends the recording of a
+//! timeline.
 
 use ascend_emulator_testing::common::{Block, malloc, message, stream};
 use ascend_emulator_testing::kernel::{self, Given, function, launch, load};
@@ -16,14 +17,14 @@ fn config(devices: &mut [u32]) -> *mut aclprofConfig {
     call!(aclprofCreateConfig(list, count, metrics, null(), ALL))
 }
 
-/// The bytes of the last timeline of a block.
+/// Returns the number of bytes of the last timeline of a block.
 fn told(block: &Block) -> usize {
     let (mut length, form) = (0, AscendExtTimelineForm::ASCEND_EXT_TIMELINE_TRACE);
     ok!(ascendExtTimeline(block.number, form, null_mut(), 0, &mut length));
     length
 }
 
-/// One test, since profiling is initialised once for the whole process.
+/// All checks are in one test, because profiling is initialised once for the whole process.
 #[test]
 fn a_program_that_profiles_itself_runs() {
     let block = Block::one();
@@ -56,18 +57,18 @@ fn a_program_that_profiles_itself_runs() {
         length
     });
     assert!(lengths.is_sorted_by(|a, b| a < b), "{lengths:?}");
-    // Stopping what was not started, and starting twice, change nothing.
+    // It changes nothing to stop a profiler that was not started, or to start one twice.
     ok!(aclprofStop(profile));
     ok!(aclprofStart(profile));
     ok!(aclprofStart(profile));
     ok!(aclprofStop(profile));
     assert_eq!(told(&block), lengths[0]);
-    // A recording of the program is left to the program.
+    // If the program records a timeline itself, the profiler does not end that recording.
     ok!(ascendExtTimelineRecord(block.number, 1));
     ok!(aclprofStart(profile));
     ok!(aclprofStop(profile));
     ok!(ascendExtTimelineRecord(block.number, 0));
-    // So is one that the program began in the place of the profiler's.
+    // The same holds for a recording that the program began after it ended the one of the profiler.
     for ends in [0, 1, 2] {
         let profile = config(&mut [first]);
         ok!(aclprofStart(profile));

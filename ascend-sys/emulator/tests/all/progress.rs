@@ -1,4 +1,5 @@
-//! The optional entries: counters, failures by ticket, activity; failure modes and abort.
+//! Tests of the optional functions for progress: counters, failures by ticket, failure modes and
+//! abort.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
@@ -8,14 +9,15 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// (submitted, completed, failed), as another program part would read them.
+/// Returns the counters (submitted, completed, failed) as another part of the program would read
+/// them.
 fn progress(stream: aclrtStream) -> (u64, u64, u64) {
     let mut line = std::ptr::null();
     ok!(ascendExtStreamProgress(stream, &mut line));
-    // SAFETY: the line stays mapped, and is written with atomic stores.
+    // SAFETY: the line stays mapped, and it is written with atomic stores only.
     let word =
         |word: *const u64| unsafe { AtomicU64::from_ptr(word.cast_mut()) }.load(Ordering::Acquire);
-    // SAFETY: fields of the mapped line.
+    // SAFETY: the pointers are to fields of the mapped line.
     unsafe {
         (
             word(&raw const (*line).submitted),
@@ -28,11 +30,12 @@ fn progress(stream: aclrtStream) -> (u64, u64, u64) {
 fn failure(stream: aclrtStream, ticket: u64) -> (i32, String) {
     let (mut code, mut text) = (-1, [1 as std::ffi::c_char; 200]);
     ok!(ascendExtStreamFailure(stream, ticket, &mut code, text.as_mut_ptr(), text.len()));
-    // SAFETY: NUL-terminated by the call.
+    // SAFETY: the call has written a NUL-terminated text.
     (code, unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
 }
 
-/// A wait that fails after a second: the only failing task that a correct program can make.
+/// Queues a wait that fails after a second, which is the only failing task that a correct program
+/// can make.
 fn failing(stream: aclrtStream) {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
@@ -70,7 +73,8 @@ fn counters_and_failures() {
     assert_eq!(read(a, 8), [9; 8], "later tasks run all the same");
 }
 
-/// As on a device, a program that waits for events only learns of its failures all the same.
+/// Checks that a program that waits only for events still gets the errors of its tasks, as on a
+/// device.
 #[test]
 fn an_event_says_once_how_the_tasks_before_it_ended() {
     let _block = Block::one();

@@ -1,7 +1,9 @@
-//! Checked mode finds accesses that nothing orders, and finds nothing in the repaired program.
+//! Tests that checked mode finds accesses that nothing orders, and finds nothing in the repaired
+//! program.
 //!
-//! Every race is a small program with a switch: without the repair there must be exactly the
-//! finding that explains it, with the repair none. The result does not depend on the actual timing.
+//! Every race is a small program with a switch. Without the repair there must be exactly the
+//! finding that explains the mistake, and with the repair no finding. The result does not depend on
+//! the actual timing.
 
 mod comms;
 mod host;
@@ -10,7 +12,8 @@ mod operations;
 mod setup;
 mod streams;
 
-/// Each row of the page on checked mode has a program here with that mistake.
+/// Checks that each row of the documentation page on checked mode has a program with that mistake
+/// here.
 #[test]
 fn every_row_of_the_page_is_planted() {
     let page = include_str!("../../../../docs/src/how-to/checked-mode.md");

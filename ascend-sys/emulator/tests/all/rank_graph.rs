@@ -1,4 +1,4 @@
-//! The rank graph: the description of the emulated network that ranks get, product by product.
+//! Tests of the rank graph of each product: the description of the emulated network that ranks get.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::config;
@@ -17,7 +17,7 @@ const CUSTOM: CommTopo = CommTopo::COMM_TOPO_CUSTOM;
 const CLOS: CommTopo = CommTopo::COMM_TOPO_CLOS;
 const A3_SERVER: CommTopo = CommTopo::COMM_TOPO_910_93;
 
-/// All ranks of a communicator, from one thread.
+/// All ranks of a communicator, which one thread drives.
 struct World {
     comms: Vec<HcclComm>,
     _blocks: Vec<Block>,
@@ -28,7 +28,7 @@ impl World {
         World::of(product, &[ranks])
     }
 
-    /// A world with the given ranks on each of some blocks.
+    /// Returns a communicator over several blocks, with the given number of ranks on each block.
     fn of(product: u32, ranks: &[u32]) -> World {
         let block = |ranks: &u32| {
             let config = AscendExtBlockConfig { deviceCount: *ranks, product, ..Block::config() };
@@ -54,7 +54,7 @@ impl Drop for World {
     }
 }
 
-/// A list that the library owns.
+/// Copies a list that the library owns.
 fn list<T: Copy>((start, length): (*mut T, u32)) -> Vec<T> {
     // SAFETY: the library has returned the start and the number of the entries.
     unsafe { std::slice::from_raw_parts(start, length as usize) }.to_vec()
@@ -93,26 +93,26 @@ fn links(comm: HcclComm, layer: u32, from: u32, to: u32) -> Vec<CommLink> {
 }
 
 fn protocols(links: &[CommLink]) -> Vec<CommProtocol> {
-    // SAFETY: the library has set it.
+    // SAFETY: the library has set this member of the union.
     links.iter().map(|link| unsafe { link.linkAttr.anon_1 }.linkProtocol).collect()
 }
 
-/// Server and number in it.
+/// Returns the index of the server, and the number of the device in that server.
 fn place(endpoint: &EndpointDesc) -> (u32, u32) {
     assert_eq!(endpoint.loc.locType, EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE);
-    // SAFETY: the library has set it.
+    // SAFETY: the library has set this member of the union.
     let device = unsafe { endpoint.loc.anon_1.device };
     (device.serverIdx, device.devPhyId)
 }
 
-/// The bytes of the address, with its kind.
+/// Returns the kind of the address, and its bytes.
 fn address(endpoint: &EndpointDesc) -> (i32, Vec<u8>) {
-    // SAFETY: bytes.
+    // SAFETY: every member of the union consists of plain bytes.
     (endpoint.commAddr.type_.0, unsafe { endpoint.commAddr.anon_1.raws }.to_vec())
 }
 
-/// The expected properties of a layer: its shape, the sizes of its instances, the protocols of its
-/// links.
+/// The expected properties of a layer: its shape, the sizes of its instances, and the protocols of
+/// its links.
 type Expected<'a> = (CommTopo, &'a [u32], &'a [CommProtocol]);
 
 #[test]
@@ -173,7 +173,7 @@ fn a_link_has_cann_s_header_and_names_both_ends() {
             for link in links(comm, layer, from, to) {
                 let CommAbiHeader { version, magicWord, size, reserved } = link.header;
                 assert_eq!((version, magicWord, size, reserved), (1, 0x0f0e_0f0f, 464, 0));
-                // SAFETY: the library has set it.
+                // SAFETY: the library has set this member of the union.
                 let attributes = unsafe { link.linkAttr.anon_1 };
                 let (source, target) = (link.srcEndpointDesc, link.dstEndpointDesc);
                 assert_eq!(attributes.hop, 1);
@@ -191,7 +191,7 @@ fn a_link_has_cann_s_header_and_names_both_ends() {
                 addresses.extend([address(&source), address(&target)]);
             }
         }
-        // Three devices; a 950 has two kinds of addresses.
+        // There are three devices, and a device of a 950 has addresses of two kinds.
         let kinds = if product == 3 { 1 } else { 2 };
         assert!(addresses.len() > 2 * (kinds - 1) && addresses.len() <= 3 * kinds, "{product}");
     }
@@ -205,7 +205,7 @@ fn ranks_without_a_link_on_a_layer_get_an_empty_list() {
         assert!(links(comm, 0, 0, ranks - 1).is_empty());
         assert!(links(comm, 1, 0, 0).is_empty());
         assert!(!links(comm, 1, 0, ranks - 1).is_empty());
-        // This layer has links within a server, too.
+        // This layer also has links within a server.
         assert!(!links(comm, 1, 1, 0).is_empty());
     }
 }
@@ -258,12 +258,12 @@ fn a_950_tells_topology_instances_and_endpoints() {
             assert_eq!(list(told), [0]);
             let mut shape = CommTopo::COMM_TOPO_RESERVED;
             hccl!(HcclRankGraphGetTopoType(*comm, layer, 0, &mut shape));
-            // The layer reports that servers differ; the instance reports its own shape.
+            // The layer reports that the servers differ, and the instance reports its own shape.
             assert_eq!(shape, if layer == 0 { MESH } else { CLOS });
             assert_eq!(topo(*comm, layer), if layer == 0 { CUSTOM } else { CLOS });
             hccl!(HcclRankGraphGetRanksByTopoInst(*comm, layer, 0, &mut told.0, &mut told.1));
             assert_eq!(list(told), ranks_of(*comm, layer));
-            // The own endpoints are where links begin.
+            // The links of a rank begin at the rank's own endpoints.
             let peer = (rank as u32 + 1) % 8;
             let ends = links(*comm, 1.min(layer + rank as u32 / 8), rank as u32, peer);
             let ends = ends.iter().map(|link| address(&link.srcEndpointDesc));
@@ -294,7 +294,7 @@ fn endpoints_that_a_rank_has_not_are_refused() {
     let to = several.as_mut_ptr();
     refuses!(
         HCCL_E_PARA,
-        ["descNum is 2", "says 3"],
+        ["descNum is 2", "returns, 3"],
         HcclRankGraphGetEndpointDesc(comm, 1, 0, room, to)
     );
     let ask = |rank, of: &EndpointDesc, attribute, length| {
@@ -322,7 +322,7 @@ fn endpoints_that_a_rank_has_not_are_refused() {
     other.commAddr.type_ = CommAddrType::COMM_ADDR_TYPE_ID;
     refused(ask(0, &other, location, 4), missing, "loc and commAddr are not those");
     let mut other = own;
-    // SAFETY: the library has set it.
+    // SAFETY: the library has set this member of the union.
     unsafe { &mut other.loc.anon_1.device }.superDevId = 2;
     refused(ask(0, &other, location, 4), missing, "there is no device 2");
 }
@@ -335,7 +335,7 @@ fn what_only_a_950_tells_is_not_supported_elsewhere() {
         let (mut told, mut shape) = ((null_mut(), 0), CommTopo(0));
         let (mut link, mut value) = (EndpointDesc::default(), 0u32);
         let (told, info) = ((&raw mut told.0, &raw mut told.1), (&raw mut value).cast());
-        let said = "Ascend 950 does";
+        let said = "Ascend 950 has them";
         refuses!(
             HCCL_E_NOT_SUPPORT,
             [said],

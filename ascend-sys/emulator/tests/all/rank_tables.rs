@@ -1,4 +1,5 @@
-//! Communicators of rank tables: `HcclCommInitClusterInfo` and `...Config`.
+//! Tests of communicators that are made from rank tables by `HcclCommInitClusterInfo` and
+//! `HcclCommInitClusterInfoConfig`.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// A file that is removed when dropped.
+/// A file that is removed when the value is dropped.
 struct File(PathBuf);
 
 impl Drop for File {
@@ -30,11 +31,12 @@ impl File {
     }
 }
 
-/// A table of version 1.0, of one server, with one device for each rank.
+/// Returns the file of a table of version 1.0: one server, with one device for each rank.
 fn one_server(name: &str, ranks: u32) -> File {
     let device = |rank| format!("{{\"device_id\": \"{rank}\", \"rank_id\": \"{rank}\"}}");
     let devices: Vec<_> = (0..ranks).map(device).collect();
-    // Ranks with equal tables meet, also with those of another process that runs these tests.
+    // The process id makes the table unique, because ranks with equal tables meet even across
+    // processes.
     let text = format!(
         "{{\"version\": \"1.0\", \"status\": \"completed\", \"server_count\": \"1\",\n\
          \"server_list\": [{{\"server_id\": \"{name}-{}\", \"device\": [{}]}}]}}",
@@ -50,7 +52,7 @@ fn join(path: &CString, rank: u32) -> HcclComm {
     comm
 }
 
-/// The rank and the number of ranks that a communicator reports, and the sum of the ranks.
+/// Returns the rank and the number of ranks that a communicator reports, and the sum of all ranks.
 fn sum_of_ranks(comm: HcclComm) -> [u32; 3] {
     let (mut rank, mut ranks) = (0, 0);
     hccl!(HcclGetRankId(comm, &mut rank));
@@ -63,7 +65,7 @@ fn sum_of_ranks(comm: HcclComm) -> [u32; 3] {
     [rank, ranks, u32::from_le_bytes(read(x, 4).try_into().unwrap())]
 }
 
-/// Runs ranks on the devices of a block, a thread each.
+/// Runs ranks on the devices of a block, each in a thread of its own.
 fn on_devices<R: Send>(block: &Block, ranks: u32, run: impl Fn(u32) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
@@ -90,11 +92,11 @@ fn the_ranks_of_a_table_meet_and_meet_again() {
             let mut name = [0_u8; 128];
             hccl!(HcclGetCommName(comm, name.as_mut_ptr().cast()));
             assert!(name.starts_with(b"hccl_world_group\0"));
-            // A device is in one such communicator at a time.
+            // A device can be in only one such communicator at a time.
             let mut other = null_mut();
             refuses!(
                 HCCL_E_UNAVAIL,
-                ["is in a communicator of a rank table already"],
+                ["is already in a communicator of a rank table"],
                 HcclCommInitClusterInfo(path.as_ptr(), rank, &mut other)
             );
             hccl!(HcclCommDestroy(comm));
@@ -104,7 +106,7 @@ fn the_ranks_of_a_table_meet_and_meet_again() {
     }
 }
 
-/// Two files of the same contents, written in other ways, and one of other contents beside them.
+/// Two files have the same contents in different layouts, and a third file has other contents.
 #[test]
 fn tables_are_the_same_by_their_contents() {
     let block = Block::new(4);
@@ -127,7 +129,8 @@ fn tables_are_the_same_by_their_contents() {
     assert_eq!(sums, [[0, 2, 1], [1, 2, 1], [0, 2, 1], [1, 2, 1]]);
 }
 
-/// The servers of a table are other machines, so devices here need not have their numbers there.
+/// The servers of a table are other machines, so the devices here need not have the numbers that
+/// the table gives.
 #[test]
 fn tables_of_several_servers_have_any_devices() {
     let server = |number: u32| {
@@ -147,7 +150,7 @@ fn tables_of_several_servers_have_any_devices() {
     assert_eq!(sums, [[0, 2, 1], [1, 2, 1]]);
 }
 
-/// One thread speaks for all ranks.
+/// One thread makes the calls of all ranks.
 #[test]
 fn a_group_joins_for_several_ranks() {
     let (file, block) = (one_server("grouped", 2), Block::new(2));
@@ -224,9 +227,9 @@ fn what_is_wrong_with_a_call_is_told_before_anybody_waits() {
         HcclCommInitClusterInfo(long.as_ptr(), 0, &mut comm)
     );
     for (text, piece) in [
-        ("", "is no JSON: EOF while parsing"),
+        ("", "is not JSON: EOF while parsing"),
         ("{\"version\": \"1.0\",\n ]", "at line 2 column 2"),
-        ("\u{0}", "is no JSON"),
+        ("\u{0}", "is not JSON"),
     ] {
         let file = File::new("no-json", text);
         refuses!(
@@ -237,7 +240,7 @@ fn what_is_wrong_with_a_call_is_told_before_anybody_waits() {
     }
     let directory = CString::new(std::env::temp_dir().to_str().unwrap()).unwrap();
     for (path, piece) in
-        [(c"/no/such/file", "No such file"), (directory.as_c_str(), "it is no file")]
+        [(c"/no/such/file", "No such file"), (directory.as_c_str(), "it is not a regular file")]
     {
         refuses!(
             HCCL_E_INTERNAL,
@@ -272,7 +275,7 @@ fn ranks_that_do_not_come_are_named() {
     }
 }
 
-/// A pipe without a writer, and a group that brings a device to two tables.
+/// A pipe without a writer is not a table, and a group must not join the same device to two tables.
 #[test]
 fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     let (first, second, block) = (one_server("first", 1), one_server("second", 1), Block::new(1));
@@ -283,7 +286,7 @@ fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     let mut comms = [null_mut(); 2];
     refuses!(
         HCCL_E_INTERNAL,
-        ["it is no file"],
+        ["it is not a regular file"],
         HcclCommInitClusterInfo(pipe.as_ptr(), 0, &mut comms[0])
     );
     std::fs::remove_file(pipe.to_str().unwrap()).unwrap();
@@ -296,14 +299,14 @@ fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     hccl!(HcclCommDestroy(comms[0]));
 }
 
-/// A block that ends while ranks on it wait for others: they are gone, and the others learn so at
-/// once.
+/// The device of a rank is reset while the rank waits in the call for the other rank. The call must
+/// return at once, and the table can be used again.
 #[test]
 fn ranks_on_a_device_that_ends_are_gone_and_the_table_can_be_used_again() {
     let (file, block) = (one_server("ends", 2), Block::new(2));
     let path = file.path();
     let text = std::thread::scope(|scope| {
-        // The device may also end when the thread is not in the call yet.
+        // If the device is reset before the thread is in the call, the loop tries again.
         let waits = scope.spawn(|| {
             let began = Instant::now();
             loop {
@@ -331,7 +334,7 @@ fn ranks_on_a_device_that_ends_are_gone_and_the_table_can_be_used_again() {
     assert_eq!(sums, [[0, 2, 1], [1, 2, 1]]);
 }
 
-/// Two blocks with one table, in an order in which their ranks could mix.
+/// Two blocks use the same table, and their ranks join in an order in which they could mix.
 #[test]
 fn ranks_of_two_blocks_do_not_meet_by_one_table() {
     let (file, blocks) = (one_server("blocks", 2), [Block::new(2), Block::new(2)]);

@@ -1,5 +1,5 @@
-//! The memory that a stream reaches: that of its own device, that of peers with access, and never
-//! that of another block.
+//! Tests of the memory that a stream can reach: the memory of its own device, that of peers with
+//! access, and never that of another block.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, ok};
@@ -7,8 +7,8 @@ use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Every call that puts a task into a stream which touches memory that the program names, and its
-/// result. `near` is memory of the stream's own device.
+/// Makes every call that queues a task on memory that the program names, and returns the names and
+/// results of the calls. `near` is memory of the stream's own device.
 fn in_stream(
     s: aclrtStream,
     at: *mut c_void,

@@ -1,5 +1,5 @@
-//! `aclrtReduceAsync`: its operators and types, its place in a stream and in graphs, wrong
-//! arguments.
+//! Tests of `aclrtReduceAsync`: its operators and types, its order in a stream and in graphs, and
+//! wrong arguments.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};
@@ -57,12 +57,12 @@ fn every_type_and_operator_has_its_result() {
         assert_eq!(reduced(&a, &b, MIN, int16), b);
         let (a, b) = (70_000i32.to_ne_bytes(), (-7i32).to_ne_bytes());
         assert_eq!(reduced(&a, &b, SUM, int32), 69_993i32.to_ne_bytes());
-        // 1.5 + 2, as halves and as bfloat16.
+        // The sum is 1.5 + 2, first with float16 and then with bfloat16 numbers.
         let (half, brain) = (aclDataType::ACL_FLOAT16, aclDataType::ACL_BF16);
         let bits = |value: u16| value.to_ne_bytes();
         assert_eq!(reduced(&bits(0x3e00), &bits(0x4000), SUM, half), bits(0x4300));
         assert_eq!(reduced(&bits(0x3fc0), &bits(0x4000), SUM, brain), bits(0x4060));
-        // Unsigned words on one product only.
+        // Only one product reduces unsigned words.
         let words = aclDataType::ACL_UINT32;
         if product == 950 {
             let (a, b) = (0xffff_ff00u32.to_ne_bytes(), 0x11u32.to_ne_bytes());

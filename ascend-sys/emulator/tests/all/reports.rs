@@ -1,4 +1,4 @@
-//! Callbacks that a thread of the program runs.
+//! Tests of callbacks that a thread of the program runs.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 unsafe extern "C" fn count(counter: *mut c_void) {
-    // SAFETY: the counter outlives the stream's work.
+    // SAFETY: the counter outlives the work of the stream.
     unsafe { &*counter.cast::<AtomicU32>() }.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -15,7 +15,7 @@ const BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType::ACL_CALLBACK_BLOCK
 const NO_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType::ACL_CALLBACK_NO_BLOCK;
 
 fn me() -> u64 {
-    // SAFETY: asks for the number of the calling thread.
+    // SAFETY: the call only returns the number of the calling thread.
     unsafe { libc::pthread_self() as u64 }
 }
 
@@ -56,7 +56,7 @@ fn a_thread_of_its_own_serves_the_stream() {
         loop {
             match call!(aclrtProcessReport(1000)) {
                 0 => served += 1,
-                // Before the subscription, and after it.
+                // The thread is not subscribed yet, or not any more.
                 100035 if served == 0 => std::thread::yield_now(),
                 _ => return,
             }

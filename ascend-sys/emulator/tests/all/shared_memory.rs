@@ -1,5 +1,5 @@
-//! Exported physical memory: the same bytes wherever it is mapped, and the errors. Two processes
-//! share it in the tests of the package `hccl-tests`.
+//! Tests of exported physical memory: it has the same bytes wherever it is mapped, and errors are
+//! reported. Tests of the package `hccl-tests` share it between two processes.
 
 use super::virtual_memory::{UNIT, free_bytes, physical, reserve};
 use ascend_emulator_testing::common::*;
@@ -28,7 +28,8 @@ fn exported_memory_is_the_same_wherever_it_is_mapped() {
             assert_eq!(read(at.wrapping_byte_add(offset), 4), [byte; 4], "at {offset}");
         }
     };
-    // Exported while it is mapped, after it was, and before it ever is.
+    // One memory is exported while it is mapped, one after it was mapped, and one before it is
+    // mapped for the first time.
     let [first, second, third] = [(); 3].map(|()| physical(block.first, UNIT));
     map(a, first);
     ok!(aclrtMemset(a, UNIT, 1, UNIT));
@@ -44,7 +45,7 @@ fn exported_memory_is_the_same_wherever_it_is_mapped() {
     is_filled(b, 2);
     map(behind, first);
     is_filled(behind, 1);
-    // Both are used as one.
+    // The two adjacent mappings can be used as one range.
     ok!(aclrtMemset(b, 2 * UNIT, 3, 2 * UNIT));
     ok!(aclrtUnmapMem(behind));
     fails!(107000, ["freed by aclrtUnmapMem"], aclrtMemset(behind, 8, 0, 8));
@@ -53,10 +54,10 @@ fn exported_memory_is_the_same_wherever_it_is_mapped() {
     map(a, first);
     is_filled(a, 3);
     ok!(aclrtUnmapMem(a));
-    // Nothing else is mapped at the place of its bytes.
+    // No other memory can be mapped where the exported memory has its bytes.
     let other = physical(block.first, UNIT);
-    fails!(207000, ["exported has its bytes at"], aclrtMapMem(a, UNIT, 0, other, 0));
-    // The range can go, and new memory is elsewhere.
+    fails!(207000, ["physical memory has its bytes"], aclrtMapMem(a, UNIT, 0, other, 0));
+    // The range can be released, and new memory gets other addresses.
     ok!(aclrtReleaseMemAddress(a));
     let c = reserve(4 * UNIT);
     map(c, other);
@@ -72,7 +73,7 @@ fn exported_memory_is_the_same_wherever_it_is_mapped() {
         ok!(aclrtFreePhysical(handle));
     }
     assert_eq!(free_bytes(), free);
-    // The place of the released memory is free again.
+    // The address of the released memory can be used again.
     let fresh = physical(block.first, UNIT);
     map(b, fresh);
     ok!(aclrtMemset(b, UNIT, 0, UNIT));
@@ -174,7 +175,7 @@ fn numbers_of_exports_are_one_for_both_forms_and_refused_when_they_are_wrong() {
     let default = aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT;
     let (mut number, mut made, mut twice) = (0u64, null_mut(), [7u64; 2]);
     ok!(aclrtMemExportToShareableHandle(handle, none, 0, &mut number));
-    // 8 bytes.
+    // The value has 8 bytes, so the second number must stay unchanged.
     let at: *mut c_void = twice.as_mut_ptr().cast();
     ok!(aclrtMemExportToShareableHandleV2(handle, 0, default, at));
     assert_eq!(twice, [number, 7]);

@@ -1,6 +1,8 @@
-//! Callbacks for the states of devices and streams, and other information on a device.
+//! Tests of callbacks for the states of devices and streams, and of other information about a
+//! device.
 //!
-//! Callbacks belong to the process: those here check their own devices and streams only.
+//! The callbacks belong to the process, so each callback here handles only its own device or
+//! stream.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{call, fails, ok};
@@ -9,17 +11,17 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
-/// The report to a callback, about the device or stream with this number.
+/// The reports that a callback gets about one device or stream.
 struct Told {
     of: u64,
-    /// State or stage, and the timeout of an abort.
+    /// The states or stages that were reported, each with the timeout of an abort, or 0.
     states: Mutex<Vec<(u32, u32)>>,
-    /// The return value of a callback of aborts.
+    /// The return value of a callback for aborts.
     answer: i32,
 }
 
 impl Told {
-    /// Allocated for ever, at a place where a leak checker finds it.
+    /// Returns a value that is never freed, and that is stored where a leak checker finds it.
     fn new(of: u64, answer: i32) -> &'static Told {
         static ALL: Mutex<Vec<&Told>> = Mutex::new(Vec::new());
         let told = Box::leak(Box::new(Told { of, states: Mutex::new(Vec::new()), answer }));
@@ -33,9 +35,9 @@ impl Told {
 
     /// # Safety
     ///
-    /// It is the argument of one of these.
+    /// `told` must be the result of [`Told::argument`].
     unsafe fn note(told: *mut c_void, of: u64, state: u32, timeout: u32) -> i32 {
-        // SAFETY: they are kept for ever.
+        // SAFETY: values of this type are never freed.
         let told = unsafe { &*told.cast::<Told>() };
         if told.of != of {
             return 0;
@@ -50,12 +52,12 @@ impl Told {
 }
 
 unsafe extern "C" fn device(number: i32, state: aclrtDeviceState, told: *mut c_void) {
-    // SAFETY: it is registered with one.
+    // SAFETY: this callback is registered with such a pointer.
     unsafe { Told::note(told, number as u64, state.0, 0) };
 }
 
 unsafe extern "C" fn of_stream(stream: aclrtStream, state: aclrtStreamState, told: *mut c_void) {
-    // SAFETY: it is registered with one.
+    // SAFETY: this callback is registered with such a pointer.
     unsafe { Told::note(told, stream as u64, state.0, 0) };
 }
 
@@ -65,7 +67,7 @@ unsafe extern "C" fn abort(
     timeout: u32,
     told: *mut c_void,
 ) -> i32 {
-    // SAFETY: it is registered with one.
+    // SAFETY: this callback is registered with such a pointer.
     unsafe { Told::note(told, number as u64, stage.0, timeout) }
 }
 
@@ -83,10 +85,10 @@ fn sets_and_resets_of_a_device_are_told_before_and_behind() {
     assert_eq!(told.take(), [0, 1]);
     ok!(aclrtResetDevice(block.first));
     assert_eq!(told.take(), [2, 3]);
-    // There is nothing to reset.
+    // The device is not set, so this reset fails and only its beginning is reported.
     assert_ne!(call!(aclrtResetDevice(block.first)), 0);
     assert_eq!(told.take(), [2]);
-    // A callback of the same name takes the place of the earlier one.
+    // A callback of the same name replaces the earlier one.
     ok!(aclrtRegDeviceStateCallback(name.as_ptr(), Some(device), again.argument()));
     ok!(aclrtSetDevice(block.first));
     assert_eq!((told.take(), again.take()), (Vec::new(), vec![0, 1]));
@@ -100,9 +102,10 @@ fn sets_and_resets_of_a_device_are_told_before_and_behind() {
     );
 }
 
-/// Sets the device that it is called for, which reports nothing.
+/// Sets and resets the device for which it is called. This inner set and reset must not be
+/// reported.
 unsafe extern "C" fn sets_again(number: i32, state: aclrtDeviceState, told: *mut c_void) {
-    // SAFETY: it is registered with one.
+    // SAFETY: this callback is registered with a pointer of [`Told::argument`].
     let of = unsafe { &*told.cast::<Told>() }.of;
     if of == number as u64 && state == aclrtDeviceState::ACL_RT_DEVICE_STATE_SET_PRE {
         ok!(aclrtSetDevice(number));
@@ -123,11 +126,11 @@ fn a_callback_may_set_a_device_itself() {
     stream();
 }
 
-/// Notes the streams that are created on its thread's device.
+/// Notes the streams that are created on the device of the calling thread.
 unsafe extern "C" fn created(stream: aclrtStream, state: aclrtStreamState, told: *mut c_void) {
     let mut number = -1;
     let _ = call!(aclrtGetDevice(&mut number));
-    // SAFETY: it is registered with one.
+    // SAFETY: this callback is registered with a pointer of [`Told::argument`].
     unsafe { Told::note(told, number as u64, state.0, stream as u32) };
 }
 
@@ -199,7 +202,7 @@ fn floats_overflow_to_infinity() {
     fails!(207000, ["SATURATION"], aclrtSetDeviceSatMode(aclrtFloatOverflowMode(0)));
     fails!(107000, ["mode is 2"], aclrtSetDeviceSatMode(aclrtFloatOverflowMode(2)));
     fails!(100000, ["mode is NULL"], aclrtGetDeviceSatMode(null_mut()));
-    // The device works in that mode: a sum of halves becomes infinite.
+    // The device works in that mode: a sum of float16 numbers becomes infinite.
     let (most, a, b, s) = ([0xff, 0x7b], malloc(2), malloc(2), stream());
     write(a, &most);
     write(b, &most);

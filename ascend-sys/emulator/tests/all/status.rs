@@ -1,5 +1,5 @@
-//! The status of communicators: errors, states, callbacks around them, suspending, and spare
-//! network cards.
+//! Tests of the status of communicators: errors, states, callbacks for state changes, suspending,
+//! and spare network cards.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
@@ -13,7 +13,8 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Callbacks are for the whole process, so one test at a time ends communicators of a 950.
+/// The callbacks apply to the whole process, so only one test at a time may end communicators of a
+/// 950.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -51,7 +52,7 @@ fn a_state_is_asked_for_by_name_on_950() {
         let mut error = HcclResult(0);
         refuses!(HCCL_E_NOT_SUPPORT, ["950"], HcclGetCommAsyncError(comm, &mut error));
         refuses!(HCCL_E_NOT_SUPPORT, ["950"], HcclCommSuspend(comm));
-        // The ranks call different things, which ends the communicator.
+        // The counts of the two ranks differ, which ends the communicator.
         let buffer = rank.upload(&[0; 8]);
         let count = 1 + u64::from(rank.rank);
         let (dtype, op) = (HcclDataType(4), HcclReduceOp(0));
@@ -68,7 +69,7 @@ fn a_state_is_asked_for_by_name_on_950() {
     });
 }
 
-/// The result of `HcclGetCommAsyncError` on rank 0 after something that ends the communicator.
+/// Returns the result of `HcclGetCommAsyncError` on rank 0 after something ended the communicator.
 fn async_error(product: u32, end: impl Fn(&mut Rank) + Sync) -> HcclResult {
     let config = AscendExtBlockConfig { product, ..impatient_once_linked(2) };
     let told = on_block(config, |rank| {
@@ -105,7 +106,7 @@ fn the_asynchronous_error_is_what_two_ranks_found_out_about_each_other() {
             _ => hccl!(HcclCommDestroy(rank.comm)),
         });
         assert_eq!(gone, HcclResult::HCCL_E_REMOTE);
-        // Only the stream shows that a rank does not come.
+        // Only the stream reports that a rank does not call.
         let over = Barrier::new(2);
         let late = async_error(product, |rank| {
             if rank.rank == 0 {
@@ -119,7 +120,8 @@ fn the_asynchronous_error_is_what_two_ranks_found_out_about_each_other() {
 
 #[test]
 fn suspending_answers_by_the_mode_of_expansion() {
-    // Product, mode, and whether the device confirms with the code that means success.
+    // Each entry has the product, the mode, and whether the device confirms. A confirmation is
+    // reported as `HCCL_E_SUSPENDING`, which means success here.
     let confirms = [(3, 0, true), (3, 2, true), (3, 1, false), (2, 0, false), (2, 2, true)];
     for (product, mode, confirms) in confirms {
         on_block(blocks(1, product), |rank| {
@@ -144,21 +146,22 @@ fn suspending_answers_by_the_mode_of_expansion() {
 }
 
 thread_local! {
-    /// The calls of the callbacks of this test: their own number and the phase.
+    /// The calls of the callbacks on this thread: the number with which the callback was
+    /// registered, and the phase.
     static SEEN: RefCell<Vec<(usize, i32)>> = const { RefCell::new(Vec::new()) };
-    /// Whether it is the thread of this test. The callbacks are those of the process, and other
-    /// tests end their communicators undisturbed.
+    /// Whether this is the thread of the test. The callbacks are called for the whole process, and
+    /// must not disturb the communicators of other tests.
     static HEARS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes the callback and the phase; a number from 100 on refuses the phase that is its rest.
+/// Notes its number and the phase. If the number is 100 plus the phase, it refuses the phase.
 unsafe extern "C" fn note(_: HcclComm, phase: HcclCommStatePhase, args: *mut c_void) -> HcclResult {
     SEEN.with_borrow_mut(|seen| seen.push((args.addr(), phase.0)));
     let refuses = HEARS.get() && args.addr() == 100 + phase.0 as usize;
     HcclResult(if refuses { 7 } else { 0 })
 }
 
-/// Tries calls that would wait for themselves.
+/// Makes calls that would wait for themselves, and must be refused.
 unsafe extern "C" fn come_back(
     comm: HcclComm,
     phase: HcclCommStatePhase,
@@ -167,7 +170,8 @@ unsafe extern "C" fn come_back(
     if !HEARS.get() {
         return HcclResult(0);
     }
-    // After the end there is no communicator to come back with.
+    // In the phase after the end, the communicator does not exist any more, so only this phase
+    // tries to resume it.
     if phase == HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE {
         refuses!(HCCL_E_UNAVAIL, ["wait for itself"], HcclCommResume(comm));
     }
@@ -198,7 +202,7 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
     };
     register("a", 1);
     register("b", 2);
-    // It takes the place of the callback of this name.
+    // This registration replaces the callback of the same name.
     register("a", 3);
     let comm = make();
     assert_eq!(seen(), []);
@@ -207,7 +211,8 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
     hccl!(HcclCommDestroy(comm));
     assert_eq!(seen(), [(3, 0), (2, 0), (3, 1), (2, 1)]);
 
-    // A callback that refuses ends it with its code, before anything is done.
+    // If a callback refuses the phase before the end, the call returns the code of the callback and
+    // does nothing.
     let comm = make();
     register("a", 100);
     let code = call!(HcclCommDestroy(comm));
@@ -216,7 +221,7 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
     register("a", 102);
     assert_eq!(call!(HcclCommResume(comm)).0, 7);
     assert_eq!(seen(), [(102, 2)]);
-    // Behind it everything is done.
+    // If a callback refuses the phase after the end, the call has already done its work.
     register("a", 101);
     assert_eq!(call!(HcclCommDestroy(comm)).0, 7);
     refuses!(HCCL_E_PARA, ["communicator"], HcclGetRankSize(comm, &mut 0));
@@ -240,10 +245,11 @@ fn callbacks_are_called_around_the_end_and_on_950_around_the_resuming() {
             HcclCommRegCommStateCallback(name.as_ptr(), Some(note), args)
         );
     }
-    // A callback that stays refuses nothing.
+    // This callback stays registered, so it must not refuse anything.
     hccl!(HcclCommRegCommStateCallback(name, Some(note), args));
     drop(block);
-    // No device is set, as in the constructor of a library; and a device of another product is.
+    // Callbacks can be registered while no device is set, as in the constructor of a library, and
+    // while a device of another product is set.
     std::thread::spawn(|| {
         hccl!(HcclCommRegCommStateCallback(c"c".as_ptr(), Some(note), null_mut()));
     })

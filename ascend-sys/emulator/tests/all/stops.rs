@@ -1,4 +1,4 @@
-//! Streams that are stopped: what is queued stays, and none of it begins.
+//! Tests of stopped streams: the tasks in their queues stay there, and none of them begins.
 
 use crate::events::{event, event_ex};
 use ascend_emulator_testing::common::*;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Memory of the device with eight zeros.
+/// Returns eight zero bytes in device memory.
 fn zeros() -> *mut c_void {
     let at = malloc(8);
     ok!(aclrtMemset(at, 8, 0, 8));
     at
 }
 
-/// Writes eight ones in a stream.
+/// Queues a task that writes eight bytes of ones.
 fn ones(at: *mut c_void, stream: aclrtStream) {
     ok!(aclrtMemsetAsync(at, 8, 1, 8, stream));
 }
@@ -27,13 +27,13 @@ fn a_stopped_stream_takes_tasks_and_begins_none_until_an_abort_drops_them() {
     let _block = Block::one();
     let (s, t, a, b) = (stream(), stream(), zeros(), zeros());
     ok!(aclrtStreamStop(s));
-    // There is nothing to wait for.
+    // The stream has no tasks, so this does not wait.
     ok!(aclrtSynchronizeStream(s));
     ones(a, s);
     assert!(!idle(s));
     fails!(507046, ["is stopped"], aclrtSynchronizeStreamWithTimeout(s, 20));
     ok!(aclrtStreamStop(s));
-    // Others go on.
+    // Other streams still run.
     ones(b, t);
     ok!(aclrtSynchronizeStream(t));
     assert_eq!((read(a, 8), read(b, 8)), (vec![0; 8], vec![1; 8]));
@@ -74,7 +74,7 @@ fn a_task_that_has_begun_ends_and_the_next_one_does_not_begin() {
     }
     fails!(507046, [], aclrtSynchronizeStreamWithTimeout(s, 20));
     assert_eq!(read(a, 8), [0; 8]);
-    // An abort of the device drops it too.
+    // An abort of the device drops the task as well.
     ok!(aclrtDeviceTaskAbort(block.first, 0));
     fails!(107022, [], aclrtSynchronizeStream(s));
     ones(a, s);
@@ -129,9 +129,9 @@ fn a_wait_that_ends_early_says_who_stopped_the_stream_and_what_to_do() {
     let (s, mut event) = (stream(), null_mut());
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
     ok!(aclrtStreamStop(s));
-    // SAFETY: a call without arguments.
+    // SAFETY: the call has no arguments and no effects.
     let by = format!(", by thread {},", unsafe { libc::gettid() });
-    // Another thread stops nothing: the stream is stopped.
+    // A second stop from another thread changes nothing, because the stream is already stopped.
     let (first, address) = (block.first, s as usize);
     let again = move || {
         ok!(aclrtSetDevice(first));
@@ -175,7 +175,7 @@ fn what_ends_a_stopped_stream_does_not_wait_for_what_it_holds_back() {
         fails!(107017, [], aclrtStreamStop(s));
     }
     assert_eq!(read(a, 8), [0; 8]);
-    // A thread that waits already waits no longer.
+    // If a thread already waits to destroy the stream, the stop ends that wait.
     let s = stream();
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
@@ -189,7 +189,8 @@ fn what_ends_a_stopped_stream_does_not_wait_for_what_it_holds_back() {
     ok!(aclrtStreamStop(s));
     waiter.join().unwrap();
     assert_eq!(read(a, 8), [0; 8]);
-    // The default stream ends with its device, and is as good as new when that is set again.
+    // The default stream is destroyed with its device. When the device is set again, its new
+    // default stream is not stopped.
     ok!(aclrtStreamStop(null_mut()));
     ones(a, null_mut());
     ok!(aclrtResetDevice(first));
@@ -214,7 +215,7 @@ fn memory_is_unregistered_at_once_unless_a_held_task_uses_it() {
     ok!(aclrtStreamStop(s));
     ones(a, s);
     ok!(aclrtHostUnregister(at));
-    // Now a task that is held back uses it.
+    // This time a task that the stop holds back uses the memory.
     ok!(aclrtHostRegister(at, 4096, aclrtHostRegisterType(0), &mut mapped));
     ok!(aclrtMemcpyAsync(a, 8, at, 8, H2D, s));
     let (first, address, calls) = (block.first, at as usize, AtomicU32::new(0));
@@ -228,7 +229,7 @@ fn memory_is_unregistered_at_once_unless_a_held_task_uses_it() {
         while calls.load(Ordering::Acquire) == 0 {
             thread::yield_now();
         }
-        // Long enough for a call that does not wait.
+        // This is long enough for a call that does not wait to return.
         thread::sleep(Duration::from_millis(30));
         assert_eq!(calls.load(Ordering::Acquire), 1);
         ok!(aclrtStreamAbort(s));

@@ -1,4 +1,4 @@
-//! Attributes that a program sets of a stream, and reads again.
+//! Tests of the attributes of a stream that a program sets and reads.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};
@@ -39,7 +39,7 @@ fn a_stream_keeps_its_priority_and_its_tag() {
     set(s, TAG, 0xdead_beef);
     assert_eq!((priority(s), get(s, PRIORITY), get(s, TAG)), (3, 3, 0xdead_beef));
     assert_eq!((priority(plain), get(plain, TAG)), (0, 0));
-    // The next stream in its place begins anew.
+    // The next stream in the same place must not have the attributes of the destroyed one.
     ok!(aclrtDestroyStream(s));
     let next = stream();
     assert_eq!((priority(next), get(next, TAG)), (0, 0));
@@ -57,7 +57,7 @@ fn the_failure_mode_is_the_one_of_its_own_function() {
     ok!(aclrtSetStreamFailureMode(t, 1));
     assert_eq!(get(t, MODE), 1);
     fails!(107000, ["set once"], aclrtSetStreamAttribute(t, MODE, &mut value(1)));
-    // All of its eight bytes count.
+    // All eight bytes of the value count.
     let wrong = 1 << 32;
     fails!(107000, ["mode is 4294967296"], aclrtSetStreamAttribute(s, MODE, &mut value(wrong)));
 }
@@ -80,11 +80,11 @@ fn attributes_that_a_stream_has_not_are_refused() {
     fails!(107017, [], aclrtStreamGetPriority(s, &mut told));
     fails!(107017, [], aclrtSetStreamAttribute(s, TAG, &mut value));
     fails!(107017, [], aclrtGetStreamAttribute(s, TAG, &mut value));
-    // SAFETY: a plain number.
+    // SAFETY: this member is a plain number.
     assert_eq!(unsafe { value.reserve }, [7; 4], "a refused call writes nothing");
 }
 
-/// Nothing records overflows of floats, so that they are recorded cannot be switched on.
+/// The emulator does not record overflows of floats, so recording cannot be switched on.
 #[test]
 fn the_switch_for_overflows_is_off() {
     let _block = Block::one();

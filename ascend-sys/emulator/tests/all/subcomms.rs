@@ -1,4 +1,5 @@
-//! Sub-communicators: made by each rank alone, used like any other.
+//! Tests of sub-communicators: each rank makes its end alone, and then uses the communicator like
+//! any other.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const NOT_A_MEMBER: u64 = 0xffff_ffff;
 
-/// A sub-communicator of these ranks, of which `rank` is one.
+/// Returns a sub-communicator of these ranks. `rank` must be one of them.
 fn make(rank: &Rank, ranks: &[u32], id: u64, config: HcclCommConfig) -> HcclComm {
     let (mut comm, mut sub, mut config, mut ranks) =
         (rank.comm, null_mut(), config, ranks.to_vec());
@@ -30,7 +31,7 @@ fn make(rank: &Rank, ranks: &[u32], id: u64, config: HcclCommConfig) -> HcclComm
     sub
 }
 
-/// The sum of the values that the ranks of a communicator pass.
+/// Returns the sum of the values that the ranks of a communicator pass.
 fn sum(rank: &Rank, comm: HcclComm, value: f32) -> f32 {
     let buffer = rank.upload(&value.to_ne_bytes());
     hccl!(HcclAllReduce(buffer, buffer, 1, FP32, SUM, comm, rank.stream));
@@ -44,7 +45,7 @@ fn sum(rank: &Rank, comm: HcclComm, value: f32) -> f32 {
 fn a_world_is_cut_into_parts_that_work_side_by_side() {
     on_ranks(7, |rank| {
         let name = name_of(rank.comm);
-        // Odd and even, listed backwards; the last rank is in none of them.
+        // The odd and the even ranks are listed backwards. The last rank is in neither list.
         let (odd, even) = (vec![5, 3, 1], vec![4, 2, 0]);
         let own = if rank.rank % 2 == 1 { &odd } else { &even };
         if rank.rank == 6 {
@@ -125,7 +126,7 @@ fn arguments_are_checked_before_anything_is_made() {
         let sub = &raw mut result;
         let me = rank.rank;
         let null = null_mut();
-        // The two marks of a rank outside go together, and nothing else is looked at.
+        // A rank outside must pass both marks. Nothing else is checked before this.
         refuses!(
             HCCL_E_PARA,
             ["0xffffffff"],
@@ -244,7 +245,8 @@ fn ranks_that_disagree_are_told_both_sides() {
         }
         turn.wait();
         if rank.rank == 0 {
-            // It was there first, and learns of the difference when it uses its communicator.
+            // Rank 0 made its communicator first, so it gets the error when it uses the
+            // communicator.
             refuses!(HCCL_E_PARA, [code, one, two, what], HcclBarrier(sub, rank.stream));
             hccl!(HcclCommDestroy(sub));
         }
@@ -271,7 +273,8 @@ fn a_rank_that_never_makes_it_is_missed_by_name() {
         hccl!(HcclCommDestroy(rank.comm));
         waited
     });
-    // The second may come later, and gets the error when the first gives up.
+    // One of the two ranks may call later than the other, and it gets the error when the first one
+    // gives up. So only the longer wait is checked.
     let longest = waited.iter().max().unwrap();
     assert!(*longest >= Duration::from_millis(u64::from(limit()) - 100), "{waited:?}");
 }
@@ -280,7 +283,8 @@ fn a_rank_that_never_makes_it_is_missed_by_name() {
 fn a_rank_that_leaves_leaves_its_parts() {
     let made = Barrier::new(2);
     on_ranks(2, |rank| {
-        // One communicator that rank 1 has made, and one that it will not make any more.
+        // Rank 1 has made its end of the first communicator, but it never makes its end of the
+        // second one.
         let both = make(rank, &[0, 1], 1, config(""));
         if rank.rank == 0 {
             let alone = make(rank, &[0, 1], 2, config(""));

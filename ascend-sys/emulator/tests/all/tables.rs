@@ -1,4 +1,4 @@
-//! The collectives with counts and displacements, against a naive reference.
+//! Checks the collectives with counts and displacements against a naive reference.
 
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::hccl;
@@ -7,8 +7,8 @@ use ascend_emulator_testing::ranks::{Rank, full, on_block, on_ranks, slow};
 use ascend_sys::*;
 use std::ffi::c_void;
 
-/// Blocks of a buffer with holes between them, in any order: displacements, and the end of the
-/// last, in elements.
+/// Places blocks in a buffer in a random order, with holes between them. Returns their
+/// displacements and the end of the last block, in elements.
 fn scattered(counts: &[u64], random: &mut Random) -> (Vec<u64>, usize) {
     let mut order: Vec<_> = (0..counts.len()).map(|block| (random.next(), block)).collect();
     order.sort_unstable();
@@ -22,7 +22,7 @@ fn scattered(counts: &[u64], random: &mut Random) -> (Vec<u64>, usize) {
     (displacements, end as usize)
 }
 
-/// Counts of which some are zero.
+/// Returns random counts, of which some are zero.
 fn counts(blocks: u32, most: u64, random: &mut Random) -> Vec<u64> {
     (0..blocks).map(|_| if random.below(4) == 0 { 0 } else { random.below(most) }).collect()
 }
@@ -31,7 +31,7 @@ fn numbers(list: &[u64]) -> *const c_void {
     list.as_ptr().cast()
 }
 
-/// Bytes of a buffer that no block is in, and that must stay.
+/// The bytes of a buffer that no block covers. An operation must not change them.
 const HOLE: u8 = 0xcc;
 
 fn put(memory: &mut [u8], at: u64, element: usize, block: &[u8]) {
@@ -46,7 +46,7 @@ fn all_gather_v(rank: &Rank, dtype: u32, counts: &[u64], seed: u64) {
         .zip(0u64..)
         .map(|(n, r)| sample(dtype, *n as usize, seed ^ r << 40))
         .collect();
-    // Each rank chooses the places of its blocks.
+    // Each rank chooses its own displacements for the blocks.
     let (displacements, end) = scattered(counts, &mut Random(seed + me as u64));
     let mut memory = vec![HOLE; end * element];
     let (send, recv) = (rank.upload(&blocks[me]), rank.upload(&memory));
@@ -93,8 +93,8 @@ fn reduce_scatter_v(rank: &Rank, dtype: u32, op: u32, counts: &[u64], seed: u64)
     [send, recv].into_iter().for_each(|buffer| rank.free(buffer));
 }
 
-/// An all-to-all with a matrix of counts that all ranks know; `packed` passes it to
-/// `HcclAlltoAllVC`.
+/// Runs an all-to-all with a matrix of counts that all ranks have. If `packed` is set, it passes
+/// the matrix to `HcclAlltoAllVC`.
 fn all_to_all(rank: &Rank, dtype: u32, matrix: &[u64], packed: bool, seed: u64) {
     let (me, p, element) = (rank.rank as usize, rank.ranks as usize, size(dtype));
     let block = |from: usize, to: usize| {
@@ -146,7 +146,8 @@ fn every_operation_and_type_on_any_number_of_ranks() {
         on_block(config, |rank| {
             rank.join();
             let mut random = Random(u64::from(ranks));
-            // Large blocks on some numbers of ranks only: with all they take long.
+            // Only some numbers of ranks use large blocks, because all of them together would take
+            // long.
             let most: &[u64] = if full() && [1, 2, 3, 4, 5, 8, 17].contains(&ranks) {
                 &[4, 60, 3000, 40_000]
             } else {
@@ -246,7 +247,7 @@ fn what_has_no_elements_may_lie_anywhere() {
                 rank.sync();
                 let sum = if me == 1 { reduce(2, 0, &[of(0), of(1)]) } else { of(1) };
                 assert!(rank.download(recv, bytes) == sum, "{count} elements");
-                // Each sends to the other, and nothing to itself.
+                // Each rank sends to the other rank, and nothing to itself.
                 let (mut counts, mut places) = ([count; 2], [0; 2]);
                 (counts[me], places[me]) = (0, FAR);
                 let (c, d) = (numbers(&counts), numbers(&places));
@@ -281,7 +282,7 @@ fn buffers_that_overlap_in_part() {
 #[test]
 fn many_in_flight_before_anybody_waits() {
     on_ranks(3, |rank| {
-        // Again and again, the data of rank r goes to rank r + 1.
+        // In every round, the data of rank r goes to rank r + 1.
         let (me, next) = (rank.rank as usize, (rank.rank as usize + 1) % 3);
         let (mut sends, mut receives) = ([0u64; 3], [0u64; 3]);
         (sends[next], receives[(me + 2) % 3]) = (2000, 2000);

@@ -1,4 +1,4 @@
-//! Teams: their possible members, and the windows that they know.
+//! Tests of teams: their possible members, and the windows that belong to them.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::operator::{self, on_product};
@@ -7,7 +7,7 @@ use ascend_emulator_testing::{hccl, ok, refuses};
 use ascend_sys::*;
 use std::ptr::{null, null_mut};
 
-/// A description as `HcclTeamCreateDescInit` makes it, with these ranks.
+/// Returns a description like the one that `HcclTeamCreateDescInit` makes, with these ranks.
 fn describe(ranks: &[u32]) -> HcclTeamCreateDesc {
     HcclTeamCreateDesc {
         header: CommAbiHeader { version: 1, magicWord: 0x0fcf_0f14, size: 88, reserved: 0 },
@@ -92,7 +92,7 @@ fn ranks_that_cannot_be_a_sub_team_are_refused() {
 fn a_team_lies_on_the_layer_and_protocol_that_it_names() {
     const HCCS: CommProtocol = CommProtocol::COMM_PROTOCOL_HCCS;
     const ROCE: CommProtocol = CommProtocol::COMM_PROTOCOL_ROCE;
-    // Two servers.
+    // The nine ranks are on two servers.
     on(2, 9, |rank| {
         let (comm, mut team) = (rank.comm, null_mut());
         let wish =
@@ -245,7 +245,7 @@ fn the_channels_of_a_team_are_found_by_a_query() {
             reserved: [0; 4],
         };
         if rank.rank == 1 {
-            // A rank that is in no team of the others has nothing to do.
+            // Rank 1 is not in the team of the other ranks, so it makes no calls.
             return;
         }
         hccl!(HcclSubTeamCreate(all, &describe(&[2, 0]), &mut sub));
@@ -285,7 +285,7 @@ fn a_team_has_the_protocol_of_its_channels() {
             ..Default::default()
         };
         hccl!(HcclTeamChannelsCreate(comm, all, &channels));
-        // The channel exists already: the call waits for no rank, though only one rank asks.
+        // The channel exists already, so the call returns although the other rank does not make it.
         if rank.rank == 0 {
             let desc = operator::desc(1, protocol, 1);
             hccl!(HcclChannelAcquire(comm, channels.engine, &desc, 1, &mut channel));

@@ -1,4 +1,5 @@
-//! Threads for purposes of the library, and threads of one engine in the hands of another.
+//! Tests of threads for purposes of the library, and of threads of one engine that another engine
+//! uses.
 
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
@@ -10,7 +11,7 @@ use std::ptr::{null, null_mut};
 const LAUNCH: HcclDedicatedThreadType = HcclDedicatedThreadType::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH;
 const LAUNCH_GE: HcclDedicatedThreadType =
     HcclDedicatedThreadType::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH_GE;
-/// The dedicated threads that order the launches of a device.
+/// The purposes of the dedicated threads that order the launches of a device.
 const ORDERS: std::ops::RangeInclusive<i32> = 2..=5;
 
 fn dedicated(comm: HcclComm, purpose: HcclDedicatedThreadType, notifies: u32) -> ThreadHandle {
@@ -28,7 +29,7 @@ fn a_dedicated_thread_is_made_once_for_its_purpose() {
             assert_ne!(launch, 0);
             assert_eq!(dedicated(comm, LAUNCH, 3), launch);
             assert_eq!(dedicated(comm, LAUNCH_GE, 1), 0);
-            // The later calls have added notifies, and the thread runs its tasks.
+            // The later call has added notifies, so notify 2 exists, and the thread runs its tasks.
             let own = threads(rank, CPU_TS, 1, 0)[0];
             let (from, to) = (upload(&[5; 64]), upload(&[0; 64]));
             issue!(HcommThreadNotifyWaitOnThread(launch, 2, LONG));
@@ -46,7 +47,7 @@ fn communicators_of_a_device_share_the_threads_that_order_launches_once_there_ar
         let orders = || ORDERS.map(HcclDedicatedThreadType);
         let mut device = rank.device;
         let mut made: Vec<HcclComm> = Vec::new();
-        // With a block of the AI CPU for each communicator no order is needed.
+        // While each communicator has its own block of the AI CPU, launches need no order.
         while made.len() < 5 {
             let mut comm = null_mut();
             hccl!(HcclCommInitAll(1, &mut device, &mut comm));
@@ -59,7 +60,8 @@ fn communicators_of_a_device_share_the_threads_that_order_launches_once_there_ar
             orders().map(|order| dedicated(seventh, order, 2)).collect();
         assert_eq!(threads.len(), 4);
         assert!(orders().all(|order| threads.contains(&dedicated(rank.comm, order, 1))));
-        // A thread of each of two communicators starts the shared one, which tells a third.
+        // Threads of two communicators start the shared thread, and that thread signals a thread of
+        // a third communicator.
         let order = dedicated(seventh, HcclDedicatedThreadType(2), 2);
         let [first, second, third] =
             [rank.comm, made[0], seventh].map(|comm| dedicated(comm, LAUNCH, 1));
@@ -73,7 +75,7 @@ fn communicators_of_a_device_share_the_threads_that_order_launches_once_there_ar
         issue!(HcommThreadNotifyRecordOnThread(second, order, 1));
         finish(rank);
         assert_eq!(common::read(to, 64), [7; 64]);
-        // Threads of two communicators still do not reach each other.
+        // Threads of two communicators still cannot signal each other.
         not_issued!(
             HCCL_E_PARA,
             ["different ranks"],
@@ -81,7 +83,8 @@ fn communicators_of_a_device_share_the_threads_that_order_launches_once_there_ar
         );
         hccl!(HcclCommDestroy(seventh));
         assert_eq!(dedicated(rank.comm, HcclDedicatedThreadType(2), 1), 0, "there are six again");
-        // The one for launches ends with its communicator, the shared ones with the device.
+        // The thread for launches ends with its communicator, and the shared threads end with the
+        // device.
         let nothing = upload(&[0; 8]);
         not_issued!(
             HCCL_E_PARA,
@@ -188,7 +191,7 @@ fn threads_that_cannot_be_exported_are_refused() {
             for engine in [AIV, CCU, CommEngine(-1), CommEngine(6)] {
                 refuses!(
                     HCCL_E_PARA,
-                    ["not exported to the engine"],
+                    ["cannot be exported to the engine"],
                     HcclThreadExportToCommEngine(comm, 1, from, engine, to)
                 );
             }

@@ -1,5 +1,5 @@
-//! Timelines of kernels: they have every step of a launch, once, in its place; and nothing without
-//! a request.
+//! Tests of the timelines of kernels: they contain every step of a launch once and in its place,
+//! and without a request nothing is recorded.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common::*;
@@ -27,7 +27,7 @@ fn told(block: u32, form: AscendExtTimelineForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Records the execution of `run` on a block.
+/// Records a timeline of a block while `run` executes.
 fn record(block: &Block, run: impl FnOnce()) -> Trace {
     ok!(ascendExtTimelineRecord(block.number, 1));
     run();
@@ -60,8 +60,8 @@ fn nanoseconds(value: &Value) -> u64 {
 }
 
 impl Trace {
-    /// Every row has a name of its own, its spans follow one another, and the inner ones lie
-    /// within.
+    /// Reads a trace. Every row must have a name of its own. The spans of a row must follow one
+    /// another, or be nested inside one another.
     fn read(text: &str) -> Trace {
         let file: Value = serde_json::from_str(text).unwrap();
         let events = file["traceEvents"].as_array().unwrap();
@@ -93,7 +93,8 @@ impl Trace {
             }
             let to = from + nanoseconds(&event["dur"]);
             let outer: &mut Vec<(u64, u64)> = open.entry(place).or_default();
-            // A span written behind another one begins behind it, or lies within it as a part.
+            // A span must begin after the span that is written before it, or be nested inside that
+            // span.
             let inside = |&(start, end): &(u64, u64)| start <= from && to <= end && start < end;
             while outer.last().is_some_and(|last| !inside(last)) {
                 let (_, end) = outer.pop().unwrap();
@@ -128,7 +129,7 @@ impl Row {
     }
 }
 
-/// Whether every element of a picture is closed, in order, and every text is escaped.
+/// Checks that every element of a picture is closed in order, and that every text is escaped.
 fn well_formed(svg: &str) {
     let mut open = Vec::new();
     for piece in svg.split('<').skip(1) {
@@ -150,7 +151,8 @@ fn well_formed(svg: &str) {
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
 }
 
-/// Two tasks of two turns and of one, which the kernel commits one by one.
+/// Returns a kernel with two tasks: the first has two turns, which are committed one by one, and
+/// the second has one turn.
 fn reduce_scatters() -> ascend_program::Program {
     let calls = [
         Call { commit: false, ..Call::new(REDUCE_SCATTER, 0, 128, 300, 2) },
@@ -178,7 +180,7 @@ fn every_block_turn_and_transfer_is_there_once() {
             assert_eq!(core.names(0), [format!("block {n}")]);
             let block = &core.spans[0];
             assert!(launch.from <= block.from && block.to <= launch.to);
-            // The core runs and waits in turn, without a gap.
+            // The core runs and waits in turn, without a gap in between.
             let parts: Vec<&Span> = core.spans.iter().filter(|span| span.depth == 1).collect();
             assert_eq!((parts[0].from, parts[parts.len() - 1].to), (block.from, block.to));
             assert!(parts.windows(2).all(|two| two[0].to == two[1].from), "{parts:?}");
@@ -220,7 +222,8 @@ fn every_block_turn_and_transfer_is_there_once() {
         assert_eq!(link.names(0), turns);
         let bytes: Vec<_> = link.spans.iter().map(|span| span.says["bytes"].clone()).collect();
         assert_eq!(bytes, [256, 256, 88]);
-        // Received data moves at the time that the server records, and no rank is late for that.
+        // The link carries the data in the span that the receiving server records, and by then all
+        // ranks have begun the turn.
         let server = trace.row(&format!("rank {to}"), "server");
         let moves = server.spans.iter().filter(|span| span.name == "moves");
         for (carried, moved) in link.spans.iter().zip(moves) {
@@ -258,17 +261,17 @@ fn nothing_is_recorded_when_nobody_asks() {
     });
     assert_eq!(launches(&trace), 2);
     assert_eq!(trace.row("links", "0 → 1").spans.len(), 6);
-    // The form for other processes has all of it.
+    // The form for other processes contains the whole timeline.
     let form = AscendExtTimelineForm::ASCEND_EXT_TIMELINE_RECORD;
     let all = ascend_timeline::Records::from_text(&told(number, form)).unwrap();
     assert_eq!((ascend_timeline::trace(&all), all.processes()), (told(number, TRACE), 1));
-    // It stays as it was, until the next time.
+    // The timeline stays the same until the next recording.
     let before = told(number, TRACE);
     together.run_all(2);
     assert_eq!(told(number, TRACE), before);
     let other = Together::new(2, &reduce_scatters(), &[REDUCE_SCATTER], 2400);
     let trace = record(&together.block, || other.run_all(2));
-    assert!(trace.0.is_empty(), "another block is none of its business");
+    assert!(trace.0.is_empty(), "it contains the launches of another block");
     let odd = AscendExtTimelineForm(7);
     fails!(code, ["form is 7"], ascendExtTimeline(number, odd, null_mut(), 0, &mut length));
     let (block, none) = (together.block.number, ACL_ERROR_RT_PARAM_INVALID);
@@ -278,7 +281,7 @@ fn nothing_is_recorded_when_nobody_asks() {
     fails!(code, ["recorded nothing"], ascendExtTimeline(block, SVG, null_mut(), 0, &mut length));
 }
 
-/// More blocks than run at a time take turns on the same cores.
+/// If there are more blocks than can run at a time, they take turns on the same cores.
 #[test]
 fn blocks_that_run_later_have_the_rows_of_those_before() {
     let mut b = Builder::new(Mix::AivOnly);
@@ -306,13 +309,14 @@ fn blocks_that_run_later_have_the_rows_of_those_before() {
     assert!(svg.contains("and 40 more cores") && svg.contains(">AIV 23<"), "{svg}");
 }
 
-/// A failed launch is there, up to where it failed; the picture says so.
+/// A failed launch is in the timeline up to the point where it failed, and the picture shows the
+/// failure.
 #[test]
 fn a_launch_that_fails_is_there_too() {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.groups = 0;
     let y = b.output("y", Number::U64);
-    // The address is in memory, so the checker does not see it before.
+    // The address is read from memory, so the checker cannot find the mistake in advance.
     let (start, at, value) = (b.at(y, 0), b.variable("at", Number::U64), b.n(7));
     b.step(Step::Read(at, Read::Global(start)));
     let place = Place { base: y, offset: b.get(at) };
@@ -336,7 +340,8 @@ fn a_launch_that_fails_is_there_too() {
     assert!(svg.contains("failure: kernel: ") && svg.contains(">device 0: kernel: "), "{svg}");
 }
 
-/// Products lie within the part of a core's run that has them, with their sizes.
+/// The products are nested inside the part of the core's run that computes them, and have their
+/// sizes.
 #[test]
 fn products_are_parts_of_what_a_core_runs() {
     let mut b = Builder::new(Mix::MixAic12);
@@ -388,7 +393,7 @@ fn products_are_parts_of_what_a_core_runs() {
     }
 }
 
-/// One-sided writes, by each rank into the memory of the next.
+/// Each rank makes one-sided writes to the memory of the next rank.
 #[test]
 fn one_sided_writes_go_over_links() {
     const BATCH_WRITE: u32 = 18;
@@ -425,13 +430,13 @@ fn one_sided_writes_go_over_links() {
     for link in links {
         let spans = &trace.row("links", link).spans;
         assert_eq!(spans.len(), 1);
-        assert_eq!(spans[0].says["bytes"], 164, "two of the items, the third stays at home");
+        assert_eq!(spans[0].says["bytes"], 164, "two of the items; the third one is local");
     }
     assert_eq!(trace.row("rank 1", "server").names(0), ["3 writes"]);
     together.end();
 }
 
-/// Launches on two streams of a device, which wait for the other rank at the same time.
+/// Launches on two streams of a device wait for the other rank at the same time.
 #[test]
 fn launches_beside_each_other_have_rows_of_their_own() {
     let block = Block::new(2);
@@ -445,7 +450,7 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     let program = kernel::kernel(&[call], Number::I32, 2);
     let trace = record(&block, || {
         let mut streams = Vec::new();
-        // Both of rank 0 wait for rank 1.
+        // Both launches of rank 0 wait for rank 1.
         for (rank, device) in (0..).zip(devices) {
             ok!(aclrtSetDevice(device));
             for comms in &comms {
@@ -472,8 +477,9 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     assert_eq!(trace.rows("links"), ["0 → 1", "0 → 1 (2)", "1 → 0", "1 → 0 (2)"]);
 }
 
-/// Timelines also work while the program records for itself, and after it has given its devices
-/// back. A child that it forks writes nothing.
+/// The timeline of the environment variable is complete even if the program records a timeline
+/// itself, and after the program has reset its devices. A child that the program forks writes
+/// nothing.
 #[test]
 fn the_environment_gets_the_timeline_of_the_whole_process() {
     fn here() {}
@@ -490,7 +496,7 @@ fn the_environment_gets_the_timeline_of_the_whole_process() {
         return;
     }
     let file = name(std::os::unix::process::parent_id());
-    // SAFETY: the only test of this process, before anything reads the environment.
+    // SAFETY: this is the only test of this process, and nothing has read the environment yet.
     unsafe { std::env::set_var("ASCEND_EMULATOR_TIMELINE", &file) };
     let together = Together::new(2, &reduce_scatters(), &[REDUCE_SCATTER], 2400);
     together.run_all(2);
@@ -503,15 +509,16 @@ fn the_environment_gets_the_timeline_of_the_whole_process() {
     let own = told(together.block.number, TRACE);
     assert_eq!(Trace::read(&own).row("rank 0", "kernel").spans.len(), 2, "as it was");
     together.end();
-    // SAFETY: the child ends at once, by the function that a program calls at its end.
+    // SAFETY: the child ends at once with `exit`, as a program does.
     let child = unsafe { libc::fork() };
     if child == 0 {
         std::process::exit(0);
     }
     let mut status = -1;
-    // SAFETY: the place for the status is a live local.
+    // SAFETY: `status` is a live local variable.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    // The address sanitizer looks for leaks at the exit of the child, whose other threads are gone.
+    // The address sanitizer checks for leaks when the child exits, and the child has no other
+    // threads, so their memory counts as leaked.
     assert!(status == 0 || cfg!(sanitizer = "address"), "{status}");
     assert!(!file.exists());
 }
@@ -526,7 +533,7 @@ fn a_timeline_that_cannot_be_written_is_told_at_the_end() {
         assert!(said.contains(piece), "{said}");
         return;
     }
-    // SAFETY: the only test of this process, before anything reads the environment.
+    // SAFETY: this is the only test of this process, and nothing has read the environment yet.
     unsafe { std::env::set_var("ASCEND_EMULATOR_TIMELINE", "/there/is/none.svg") };
     drop(Block::new(1));
 }

@@ -1,4 +1,4 @@
-//! `aclrtHostUnregister` waits for the tasks that use the memory, and for nothing else.
+//! Tests that `aclrtHostUnregister` waits for the tasks that use the memory, and for nothing else.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::{FP32, SUM, on_ranks};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SIZE: usize = 8192;
 
-/// Two pages.
+/// Two pages of memory.
 #[repr(align(4096))]
 struct Pages([u8; SIZE]);
 
@@ -26,11 +26,11 @@ fn a_rank_unregisters_memory_while_another_one_waits_for_it_in_a_collective() {
     on_ranks(2, |rank| {
         let buffer = rank.upload(&[0; 16]);
         let reduce = || hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, rank.comm, rank.stream));
-        // The links are made first, so that the next call does not wait itself.
+        // The first operation makes the links, so that the next call does not wait itself.
         reduce();
         rank.sync();
         if rank.rank == 1 {
-            // Rank 0 is in its collective meanwhile.
+            // During this time, rank 0 waits in its collective.
             std::thread::sleep(Duration::from_millis(100));
             let host = register(&mut Pages([0; SIZE]));
             ok!(aclrtHostUnregister(host));
@@ -54,7 +54,7 @@ fn copies_of_the_memory_are_waited_for_on_every_stream_and_behind_other_tasks() 
         let from = host.wrapping_byte_add(at * SIZE / 2);
         let to = device.wrapping_byte_add(at * SIZE);
         ok!(aclrtMemcpyAsync(to, SIZE / 2, from, SIZE / 2, H2D, s));
-        // Something of the device comes behind it.
+        // A task that does not use the host memory is queued after the copy.
         ok!(aclrtMemsetAsync(to.wrapping_byte_add(SIZE / 2), 8, 1, 8, s));
         gates.push(gate);
     }
@@ -94,7 +94,7 @@ fn no_memory_reaches_beyond_all_addresses() {
     let (mut pages, mut mapped) = (Box::new(Pages([0; SIZE])), null_mut());
     let host: *mut c_void = pages.0.as_mut_ptr().cast();
     let kind = aclrtHostRegisterType::ACL_HOST_REGISTER_MAPPED;
-    fails!(100000, ["beyond all"], aclrtHostRegister(host, u64::MAX, kind, &mut mapped));
+    fails!(100000, ["beyond the last"], aclrtHostRegister(host, u64::MAX, kind, &mut mapped));
     assert_eq!(register(&mut pages), host);
     ok!(aclrtHostUnregister(host));
 }

@@ -1,5 +1,5 @@
-//! The answers of functions that the emulator does not support. Tests with the shared libraries
-//! (`hccl-tests`) check every function of the list.
+//! Tests of the errors of functions that the emulator does not support. Tests with the shared
+//! libraries (`hccl-tests`) check every function of the list.
 
 use ascend_emulator::UNSUPPORTED;
 use ascend_emulator_testing::common::message;
@@ -21,7 +21,7 @@ fn a_code_comes_with_the_name_and_the_reason() {
     let (refused, mut pointer) = ("HcclSymWinGetPeerPointer: ", null_mut());
     refuses!(
         HCCL_E_NOT_SUPPORT,
-        [refused, "code of the device"],
+        [refused, "device code"],
         HcclSymWinGetPeerPointer(null_mut(), 0, 0, &mut pointer)
     );
     let last = aclrtLastErrLevel::ACL_RT_THREAD_LEVEL;

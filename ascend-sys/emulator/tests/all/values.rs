@@ -1,4 +1,4 @@
-//! Words of memory that one stream writes and another waits for.
+//! Tests of words in memory that one stream writes and another stream waits for.
 
 use ascend_emulator_testing::captures::end;
 use ascend_emulator_testing::common::*;
@@ -12,14 +12,14 @@ fn wait(word: *mut c_void, value: u64, flag: u32, stream: aclrtStream) {
     ok!(aclrtValueWait(word, value, flag, stream));
 }
 
-/// A word of the device with this value.
+/// Returns a word in device memory with this value.
 pub fn word(value: u64) -> *mut c_void {
     let word = malloc(8);
     write(word, &value.to_ne_bytes());
     word
 }
 
-/// The value of a word of the device.
+/// Returns the value of a word in device memory.
 pub fn has(word: *mut c_void) -> u64 {
     u64::from_ne_bytes(read(word, 8).try_into().unwrap())
 }
@@ -34,10 +34,11 @@ fn each_condition_holds_a_stream_until_it_is_true() {
         ACL_STREAM_WAIT_VALUE_NOR,
     );
     const HIGH: u64 = 1 << 63;
-    // Condition, value; words that hold the stream; words that let it go.
+    // Each case has the condition, the value, the words for which the stream waits on, and the
+    // words that end the wait.
     let cases: [(u32, u64, &[u64], &[u64]); 5] = [
         (geq, 5, &[4, 0, u64::MAX], &[5, 6, HIGH]),
-        // Counters may pass the end of the numbers.
+        // A counter may overflow past the largest number.
         (geq, u64::MAX, &[u64::MAX - 1], &[u64::MAX, 0, 5]),
         (eq, HIGH | 1, &[1, HIGH, 0], &[HIGH | 1]),
         (and, HIGH | 6, &[0, 1, 9], &[4, HIGH, u64::MAX]),
@@ -53,7 +54,7 @@ fn each_condition_holds_a_stream_until_it_is_true() {
                 ok!(aclrtValueWrite(at, *after, 0, t));
                 ok!(aclrtSynchronizeStream(s));
                 assert_eq!(has(at), *after);
-                // The condition is true already.
+                // The condition is already true, so this wait ends at once.
                 wait(at, value, flag, s);
                 assert!(idle(s), "flag {flag}: {after:#x} for {value:#x}");
             }
@@ -85,7 +86,7 @@ fn the_host_and_copies_end_a_wait_too() {
     wait(at, 2, ACL_STREAM_WAIT_VALUE_EQ, s);
     assert!(!idle(s));
     write(at, &1u64.to_ne_bytes());
-    // The stream goes on by itself, although no thread waits for it.
+    // The stream must continue by itself, although no thread waits for it.
     let began = Instant::now();
     while has(seen) == 0 {
         assert!(began.elapsed() < Duration::from_secs(120), "the host's write was not seen");
@@ -103,7 +104,7 @@ fn pinned_memory_of_the_host_ends_a_wait_when_the_host_writes_it() {
     ok!(aclrtMemset(at, 8, 0, 8));
     wait(at, 3, ACL_STREAM_WAIT_VALUE_GEQ, s);
     assert!(!idle(s));
-    // SAFETY: eight aligned bytes of pinned memory, which others access atomically only.
+    // SAFETY: these are eight aligned bytes of pinned memory, which others access only atomically.
     let host = unsafe { std::sync::atomic::AtomicU64::from_ptr(at.cast()) };
     host.store(4, std::sync::atomic::Ordering::Release);
     ok!(aclrtSynchronizeStream(s));

@@ -1,6 +1,6 @@
-//! Structs with a version, as clients of older and newer headers lay them out: byte by byte, from
-//! the offsets of CANN's headers. Each lies at the end of the memory, so that a byte read behind it
-//! is a crash, and has junk where its client writes nothing.
+//! Tests of structs with a version, laid out byte by byte as clients of older and newer headers do,
+//! with the offsets of CANN's headers. Each struct is at the end of mapped memory, so reading a
+//! byte after it is a crash. Bytes that the client does not write contain junk.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::operator::*;
@@ -13,10 +13,11 @@ use std::ptr::{null, null_mut};
 const JUNK: u8 = 0xa5;
 const PARA: HcclResult = HcclResult::HCCL_E_PARA;
 
-/// A struct of a client.
+/// A struct as a client lays it out in memory.
 struct Laid {
     bytes: Vec<u8>,
-    /// Pages whose last bytes are the struct; none lies behind them.
+    /// The pages that contain the struct in their last bytes. The page after them cannot be
+    /// accessed.
     pages: *mut c_void,
 }
 
@@ -24,7 +25,7 @@ const PAGE: usize = 4096;
 const PAGES: usize = 2;
 
 impl Laid {
-    /// A struct of `size` bytes with these fields, each with its offset.
+    /// Lays out a struct of `size` bytes with these fields, each given with its offset.
     fn new(size: usize, fields: &[(usize, &[u8])]) -> Laid {
         let mut bytes = vec![JUNK; size];
         for (offset, field) in fields {
@@ -38,15 +39,15 @@ impl Laid {
         };
         assert_ne!(pages, libc::MAP_FAILED);
         let all = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the first pages of the mapping made above.
+        // SAFETY: these are the first pages of the mapping made above.
         assert_eq!(unsafe { libc::mprotect(pages, PAGES * PAGE, all) }, 0);
         let laid = Laid { bytes, pages };
-        // SAFETY: as many bytes lie there, and nobody else knows them.
+        // SAFETY: the address has room for `size` bytes, and nothing else uses this memory.
         unsafe { laid.at::<u8>().copy_from_nonoverlapping(laid.bytes.as_ptr(), size) };
         laid
     }
 
-    /// One with a `CommAbiHeader`.
+    /// Lays out a struct that begins with a `CommAbiHeader`.
     fn with_header(header: [u32; 3], size: usize, fields: &[(usize, &[u8])]) -> Laid {
         let [version, magic, said] = header;
         let header = [version, magic, said, 0].map(u32::to_ne_bytes).concat();
@@ -60,7 +61,7 @@ impl Laid {
 
 impl Drop for Laid {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which the calls with it no longer use.
+        // SAFETY: `new` made this mapping, and no call uses it any more.
         unsafe { libc::munmap(self.pages, (PAGES + 1) * PAGE) };
     }
 }
@@ -68,8 +69,8 @@ impl Drop for Laid {
 const UNSET: [u8; 4] = [0xff; 4];
 const CONFIG_MAGIC: u32 = 0xf0f0_f0f0;
 
-/// The fields of `HcclCommConfig`: since which version, where, and the value of
-/// `HcclCommConfigInit`.
+/// The fields of `HcclCommConfig`: the first version that has the field, its offset, and the value
+/// that `HcclCommConfigInit` sets.
 const CONFIG: [(u32, usize, &[u8]); 17] = [
     (1, 24, &UNSET),
     (1, 28, &UNSET),
@@ -90,7 +91,8 @@ const CONFIG: [(u32, usize, &[u8]); 17] = [
     (10, 2232, &16u64.to_ne_bytes()),
 ];
 
-/// The layouts of `HcclCommConfig`: version and bytes. The last two are yet to come.
+/// The layouts of `HcclCommConfig`: the version and the number of bytes. No release has the last
+/// two.
 const CONFIGS: [(u32, usize); 16] = [
     (1, 32),
     (2, 160),
@@ -110,12 +112,13 @@ const CONFIGS: [(u32, usize); 16] = [
     (12, 3000),
 ];
 
-/// A configuration of this version that says of itself that it has `said` bytes.
+/// Lays out a configuration of this version. Its own size field says that it has `said` bytes.
 fn comm_config(version: u32, size: usize, said: usize, magic: u32) -> Laid {
     let head = [&said.to_ne_bytes()[..], &magic.to_ne_bytes(), &version.to_ne_bytes(), &[0; 8]];
     let head = head.concat();
     let mut fields: Vec<(usize, &[u8])> = vec![(0, &head)];
-    // Two layouts of a few days have other fields after the job's number.
+    // Two layouts were in use for a few days only. They have other fields after the number of the
+    // job.
     let (common, own): (usize, &[(usize, &[u8])]) = match (version, size) {
         (7, 328) => (312, &[(312, &[9; 12]), (324, &[0])]),
         (8, 448) => (313, &[(313, b"shared\0")]),
@@ -132,7 +135,7 @@ fn comm_config(version: u32, size: usize, said: usize, magic: u32) -> Laid {
     Laid::new(size, &fields)
 }
 
-/// A rank table of one rank, on the first device.
+/// Writes a rank table with one rank, on the first device, and returns the path of its file.
 fn table(product: u32) -> CString {
     let name = format!("versions-{product}-{}", std::process::id());
     let path = std::env::temp_dir().join(format!("{name}.json"));
@@ -144,8 +147,8 @@ fn table(product: u32) -> CString {
     CString::new(path.to_str().unwrap()).unwrap()
 }
 
-/// Makes a communicator of one rank with a configuration, by each function that takes one, and
-/// passes function, result, text and communicator on.
+/// Makes a communicator of one rank with the configuration, once by each function that takes one.
+/// Calls `then` with the name of the function, its result, the error text and the communicator.
 fn join_by_each(
     rank: &Rank,
     table: Option<&CStr>,
@@ -180,7 +183,7 @@ fn a_configuration_of_each_version_makes_a_communicator_by_each_function() {
     for product in PRODUCTS {
         on_block(block(product, 1), |rank| {
             rank.join();
-            // A table of this version is not for the 950.
+            // A rank table of this version is not possible on a 950.
             let table = (product != 950).then(|| table(product));
             for (version, size) in CONFIGS {
                 let config = comm_config(version, size, size, CONFIG_MAGIC);
@@ -239,7 +242,7 @@ fn a_configuration_without_its_magic_word_or_a_possible_size_is_refused_by_each_
 
 const CHANNEL_MAGIC: u32 = 0x0f0f_0f0f;
 
-/// An `HcclChannelDesc` of `size` bytes to a rank, with 3 notifies.
+/// Lays out an `HcclChannelDesc` of `size` bytes for a channel with 3 notifies to a rank.
 fn channel(header: [u32; 3], size: usize, remote: u32, product: u32) -> Laid {
     let (remote, notifies) = (remote.to_ne_bytes(), 3u32.to_ne_bytes());
     let protocol = protocol_of(product).0.to_ne_bytes();
@@ -251,7 +254,7 @@ fn channel(header: [u32; 3], size: usize, remote: u32, product: u32) -> Laid {
     Laid::with_header(header, size, &fields)
 }
 
-/// Asks for a channel by each function that takes a description.
+/// Requests a channel by each function that takes a description.
 fn channel_by_each(
     rank: &Rank,
     product: u32,
@@ -284,10 +287,11 @@ fn a_channel_is_described_in_each_version_to_each_function() {
             let mut found = Vec::new();
             for (version, size, said) in [
                 (1, 496, 496),
-                // A smaller one: it ends behind the notifies, before the list of memory.
+                // A smaller description ends after the number of notifies, before the list of
+                // memory.
                 (0, 352, 352),
                 (1, 352, 352),
-                // Newer ones, the last of which claims more than there is.
+                // These descriptions are newer, and the last one claims more bytes than it has.
                 (2, 496 + 64, 496 + 64),
                 (9, 4096, 4096),
                 (u32::MAX, 496, u32::MAX),
@@ -330,7 +334,7 @@ fn a_channel_without_its_magic_word_or_a_possible_size_is_refused_by_each_functi
 
 const ENDPOINT_CHANNEL_MAGIC: u32 = 0x0fcf_0f0f;
 
-/// The endpoint of a device for HCCS.
+/// Returns the HCCS endpoint of a device.
 fn endpoint_of(device: i32) -> EndpointDesc {
     let mut count = 0;
     issue!(HcommEndpointGetDescNum(device, &mut count));
@@ -339,19 +343,19 @@ fn endpoint_of(device: i32) -> EndpointDesc {
     all.into_iter().find(|one| one.protocol == HCCS).unwrap()
 }
 
-/// Makes channels between endpoints by each function that takes an `HcommChannelDesc` of these
-/// numbers, whose name is where `name` points.
+/// Makes a channel between endpoints by each function that takes an `HcommChannelDesc`. The
+/// description has this header, this size and this pointer to the name.
 fn endpoint_channel_by_each(
     (own, other): (EndpointHandle, &EndpointDesc),
     header: [u32; 3],
     (size, name): (usize, *const c_void),
     mut then: impl FnMut(&str, i32, String, ChannelHandle),
 ) {
-    // SAFETY: plain data, seen as its bytes.
+    // SAFETY: the struct consists of plain data, and is read as its bytes.
     let to: &[u8; 160] = unsafe { &*std::ptr::from_ref(other).cast() };
     let (notifies, none, name) = (2u32.to_ne_bytes(), [0; 12], name.addr().to_ne_bytes());
     let mut fields: Vec<(usize, &[u8])> = vec![(16, to), (176, &notifies), (180, &[0])];
-    // No memory, no socket, any role, any port.
+    // The channel has no memory and no socket, and any role and port.
     fields.extend([(184, &none[..]), (200, &none[..8]), (208, &UNSET[..]), (212, &none[..2])]);
     fields.extend((size >= 348).then_some((344, &UNSET[..])));
     fields.extend((size >= 360).then_some((352, &name[..])));
@@ -388,11 +392,11 @@ fn a_channel_between_endpoints_is_described_in_each_version_to_each_function() {
         (0, 344, 344, junk),
         (1, 344, 344, junk),
         (2, 352, 352, junk),
-        // The name is junk until version 4.
+        // Before version 4 the field of the name is junk.
         (3, 360, 360, junk),
         (4, 360, 360, name),
         (4, 360, 360, null()),
-        // It ends within the pointer to the name.
+        // The struct ends within the pointer to the name.
         (4, 360, 356, junk),
         (4, 360, 359, junk),
         (5, 360 + 64, 360 + 64, name),
@@ -451,7 +455,7 @@ fn of_the_header_of_a_thread_configuration_only_the_magic_word_counts() {
     }
 }
 
-/// Headers that no release writes, and the one of today.
+/// Returns the header of the current release, and headers that no release writes.
 fn headers(magic: u32, size: u32) -> [[u32; 3]; 5] {
     [[1, magic, size], [0; 3], [u32::MAX; 3], [1, magic, 0], [9, !magic, size + 64]]
 }

@@ -1,5 +1,5 @@
-//! Reserved addresses and physical memory: mapping, the bytes that remain, accounting, wrong
-//! arguments.
+//! Tests of reserved addresses and physical memory: mapping, the bytes that stay, accounting, and
+//! wrong arguments.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{fails, ok};
@@ -48,7 +48,7 @@ fn pieces_side_by_side_are_used_as_one() {
         ["reaches 1 bytes beyond the end"],
         aclrtMemsetAsync(start, 4 * UNIT + 1, 0, 4 * UNIT + 1, s)
     );
-    // A gap ends a range.
+    // A range must not include a gap without mapped memory.
     ok!(aclrtUnmapMem(start.wrapping_byte_add(UNIT)));
     fails!(107000, ["beyond the end"], aclrtMemset(start, 2 * UNIT, 0, 2 * UNIT));
     fails!(107000, ["freed by aclrtUnmapMem"], aclrtMemset(start.wrapping_byte_add(UNIT), 8, 0, 8));
@@ -71,17 +71,17 @@ fn bytes_stay_with_the_physical_memory() {
     map(a, first);
     ok!(aclrtMemset(a, UNIT, 1, UNIT));
     ok!(aclrtUnmapMem(a));
-    // At the same place.
+    // The memory is mapped at the same address again.
     map(a, first);
     is_filled(a, 1);
     ok!(aclrtUnmapMem(a));
-    // Another one takes the place, and each keeps its own.
+    // Another memory is mapped at this address, and each memory keeps its own bytes.
     map(a, second);
     ok!(aclrtMemset(a, UNIT, 2, UNIT));
     map(behind, first);
     is_filled(behind, 1);
     is_filled(a, 2);
-    // The memory moves to another range; the first one is released.
+    // The memory moves to another range, and the first range is released.
     ok!(aclrtUnmapMem(a));
     ok!(aclrtUnmapMem(behind));
     map(b, first);
@@ -107,7 +107,7 @@ fn physical_memory_counts_until_nothing_names_it() {
     );
     fails!(207001, [], aclrtMalloc(&mut no, UNIT + 64, POLICY));
     ok!(aclrtMapMem(start, UNIT, 0, one, 0));
-    // A second reference, and a free while it is mapped.
+    // The handle gets a second reference, and is freed while the memory is mapped.
     let mut again = null_mut();
     ok!(aclrtMemRetainAllocationHandle(start.wrapping_byte_add(100), &mut again));
     assert_eq!(again, one);
@@ -124,7 +124,7 @@ fn physical_memory_counts_until_nothing_names_it() {
     assert_eq!(free_bytes(), UNIT);
     ok!(aclrtUnmapMem(start));
     assert_eq!(free_bytes(), 2 * UNIT);
-    // The remaining memory ends with the device.
+    // Memory that was not freed ends with the device.
     let left = physical(block.first, UNIT);
     ok!(aclrtMapMem(start, UNIT, 0, left, 0));
     ok!(aclrtResetDevice(block.first));
@@ -294,7 +294,8 @@ fn wrong_arguments_of_virtual_memory_are_named() {
     fails!(107000, ["aclrtUnmapMem ends it"], aclrtFree(second));
     let mut key = [0; 65];
     fails!(207000, ["aclrtMapMem"], aclrtIpcMemGetExportKey(second, UNIT, key.as_mut_ptr(), 65, 1));
-    // Memory of another device, once nothing of the first one is mapped.
+    // When no memory of the first device is mapped any more, memory of another device can be
+    // mapped.
     ok!(aclrtUnmapMem(second));
     ok!(aclrtMapMem(start, UNIT, 0, foreign, 0));
     let mut attributes = aclrtPtrAttributes::default();
@@ -330,7 +331,7 @@ fn rights_are_those_of_pieces_and_end_with_them() {
     }
     let rights = || [start, second].map(|at| [own, other].map(|device| right(at, device)));
     assert_eq!(rights(), [[3, 0], [3, 0]]);
-    // The other device reaches the memory as soon as it has a right.
+    // The other device reaches the memory as soon as it has the right to access it.
     ok!(aclrtSetDevice(other));
     let (theirs, s) = (malloc(64), stream());
     let no = "no access between devices";
@@ -342,7 +343,7 @@ fn rights_are_those_of_pieces_and_end_with_them() {
     assert_eq!(rights(), [[3, 3], [0, 3]]);
     ok!(aclrtMemcpyAsync(theirs, 64, second, 64, D2D, s));
     ok!(aclrtSynchronizeStream(s));
-    // New memory at the same place.
+    // New memory at the same address does not have the rights of the earlier memory.
     ok!(aclrtUnmapMem(second));
     ok!(aclrtMapMem(second, UNIT, 0, physical(own, UNIT), 0));
     assert_eq!(rights(), [[3, 3], [3, 0]]);
@@ -358,9 +359,9 @@ fn rights_that_are_wrong_are_refused_and_none_is_given() {
         fails!(code, [said], aclrtMemSetAccess(start, bytes, &mut desc, 1));
     };
     set(100000, "size is 0", 0, good);
-    set(107000, "no row of whole mapped pieces", UNIT, good);
-    set(107000, "no row of whole mapped pieces", 3 * UNIT, good);
-    set(107000, "no row of whole mapped pieces", usize::MAX, good);
+    set(107000, "not a row of whole mapped pieces", UNIT, good);
+    set(107000, "not a row of whole mapped pieces", 3 * UNIT, good);
+    set(107000, "not a row of whole mapped pieces", usize::MAX, good);
     set(107000, "flags 2", 2 * UNIT, given(block.first, 2));
     set(107001, "there is no device", 2 * UNIT, given(block.first + 1, 1));
     set(107000, "different blocks", 2 * UNIT, given(other.first, 1));
@@ -374,7 +375,7 @@ fn rights_that_are_wrong_are_refused_and_none_is_given() {
     fails!(107000, ["count is 0"], aclrtMemSetAccess(start, UNIT, &mut desc, 0));
     fails!(107000, ["count is"], aclrtMemSetAccess(start, UNIT, &mut desc, usize::MAX));
     fails!(107000, ["whole mapped pieces"], aclrtMemSetAccess(behind, UNIT, &mut desc, 1));
-    // One of two is wrong.
+    // One of the two descriptions is wrong, so neither of them may take effect.
     let mut two = [good, given(block.first, 7)];
     fails!(107000, ["flags 7"], aclrtMemSetAccess(start, 2 * UNIT, two.as_mut_ptr(), 2));
     assert_eq!(right(start, block.first), 3);

@@ -1,4 +1,4 @@
-//! Symmetric windows of a communicator, and its memory ranges.
+//! Tests of the symmetric windows of a communicator, and of its memory ranges.
 
 use super::virtual_memory::{UNIT, physical, reserve};
 use ascend_emulator_testing::barrier::Barrier;
@@ -15,7 +15,7 @@ fn on(product: u32, ranks: u32, run: impl Fn(&mut Rank) + Sync) {
     on_block(AscendExtBlockConfig { memoryBytes: 16 * UNIT as u64, ..config }, |rank| run(rank));
 }
 
-/// Physical memory of the rank's device, mapped at an address of its own.
+/// Returns the address of physical memory of the rank's device, mapped in a range of its own.
 fn mapped(rank: &Rank, bytes: usize) -> *mut c_void {
     let start = reserve(bytes);
     ok!(aclrtMapMem(start, bytes, 0, physical(rank.device, bytes), 0));
@@ -29,7 +29,7 @@ fn window(comm: HcclComm, start: *mut c_void, bytes: usize) -> HcclCommSymWindow
     window
 }
 
-/// The window that holds some bytes, and where they begin in it.
+/// Returns the window that contains these bytes, and the offset of the bytes in it.
 fn found(comm: HcclComm, start: *mut c_void, bytes: usize) -> (HcclCommSymWindow, usize) {
     let (mut window, mut offset) = (std::ptr::dangling_mut(), 77);
     hccl!(HcclCommSymWinGet(comm, start, bytes, &mut window, &mut offset));
@@ -69,7 +69,7 @@ fn a_window_ends_with_its_communicator_and_says_when_its_memory_has_gone() {
         let (mut place, mut offset) = (null_mut(), 0);
         refuses!(
             HCCL_E_PARA,
-            ["memory of a window must stay"],
+            ["memory of a window must not be freed"],
             HcclCommSymWinGet(rank.comm, start, 8, &mut place, &mut offset)
         );
         hccl!(HcclCommDestroy(rank.comm));
@@ -180,7 +180,7 @@ fn what_cannot_be_a_window_is_refused_before_anybody_waits() {
 fn an_a3_takes_physical_memory_up_to_what_the_configuration_says() {
     on(3, 2, |rank| {
         let mut said = config("");
-        // The smallest size that can be given, and less than no window at all.
+        // This is the smallest size that can be given, and it is too small for any window.
         said.hcclSymWinMaxMemSizePerRank = 0;
         let Rank { rank: own, ranks, info, .. } = *rank;
         hccl!(HcclCommInitRootInfoConfig(ranks, &info, own, &said, &mut rank.comm));
@@ -235,7 +235,7 @@ fn memory_in_a_range_is_active_and_stays_until_that_ends() {
             ["overlaps the memory"],
             HcclCommActivateCommMemory(comm, inside, UNIT, 0, handle, 0)
         );
-        // The communicator keeps it.
+        // The communicator keeps the memory alive after it is unmapped and freed.
         ok!(aclrtUnmapMem(inside));
         ok!(aclrtFreePhysical(handle));
         let mut properties = aclrtPhysicalMemProp::default();

@@ -1,4 +1,5 @@
-//! Blocks that take all addresses of the process, and those that come after them.
+//! Tests of blocks that take all addresses of the process, and of blocks that are created after
+//! them.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::{alone, call, ok};
@@ -24,7 +25,7 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
     let _roomy = Block::with(config(2, 0));
     let mut taken = Vec::new();
     let mut memory = 16 << 40;
-    // All of it but 64 GiB, in ever smaller pieces.
+    // These blocks take all addresses except 64 GiB, in smaller and smaller pieces.
     while memory >= 2 * GIB {
         let (mut number, mut first) = (0, 0);
         if call!(ascendExtBlockCreate(&config(1, memory), &mut number, &mut first)) == 0 {
@@ -46,7 +47,7 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
     let found = total(&block);
     assert!((2 * GIB..64 * GIB).contains(&found), "{found}");
     drop(block);
-    // The request gets all that there is, or an error.
+    // A request for a size must get the whole size or an error.
     let (mut number, mut first) = (0, 0);
     let code = call!(ascendExtBlockCreate(&config(4, 64 * GIB), &mut number, &mut first));
     assert_ne!(code, 0);
@@ -59,9 +60,10 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
 #[test]
 fn many_small_devices_fit_into_a_process_with_little_room() {
     alone!();
-    // Two ranges for devices and one for the host, each a fourth of this or less.
+    // Each block has two ranges for devices and one for the host. Each range takes at most a fourth
+    // of this limit.
     let limit = libc::rlimit { rlim_cur: 64 * GIB, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: a limit of this process, which the test has for itself.
+    // SAFETY: the limit applies to this process, in which only this test runs.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
     let blocks: Vec<_> = (0..16).map(|_| Block::with(config(2, GIB / 16))).collect();
     assert_eq!(total(&blocks[15]), GIB / 16);

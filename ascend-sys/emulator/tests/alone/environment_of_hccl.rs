@@ -1,5 +1,5 @@
-//! Variables of CANN's that describe the devices of C programs: the visible devices, and the checks
-//! of HCCL when it is initialised.
+//! Tests of the variables of CANN that describe the devices of C programs: the visible devices, and
+//! the variables that HCCL checks when it is initialised.
 
 use ascend_emulator_testing::common::{malloc, malloc_host};
 use ascend_emulator_testing::ranks::{config, root_info};
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 
 fn set(variables: &[(&str, &str)]) {
-    // SAFETY: the only test of this program, before anything else reads the environment.
+    // SAFETY: this is the only test of this process, and nothing has read the environment yet.
     variables.iter().for_each(|(name, value)| unsafe { std::env::set_var(name, value) });
 }
 
@@ -58,7 +58,7 @@ fn a_program_has_the_visible_devices_under_numbers_of_its_own() {
     ok!(aclrtDevicePeerAccessStatus(0, 1, &mut access));
     assert_eq!(access, 1);
     fails!(107001, ["and its peer are the same"], aclrtDeviceEnablePeerAccess(0, 0));
-    // A rank table has the numbers of the machine.
+    // A rank table uses the device numbers of the machine.
     let path = std::env::temp_dir().join(format!("visible-{}.json", std::process::id()));
     let table = r#"{"status": "completed", "version": "1.0", "server_count": "1", "server_list":
         [{"server_id": "a", "device": [{"device_id": "5", "rank_id": "0"}]}]}"#;
@@ -90,19 +90,19 @@ fn a_list_of_devices_that_are_not_there_is_an_error() {
 #[test]
 fn a_value_that_is_no_text_is_an_error_and_not_taken_as_unset() {
     alone!();
-    // SAFETY: the only test of this program, before anything else reads the environment.
+    // SAFETY: this is the only test of this process, and nothing has read the environment yet.
     unsafe { std::env::set_var("ASCEND_RT_VISIBLE_DEVICES", OsStr::from_bytes(b"0\xff")) };
     fails!(107001, ["ASCEND_RT_VISIBLE_DEVICES=0\u{fffd}"], aclrtSetDevice(0));
 }
 
-/// Checks that HCCL does not start, and that the runtime is untouched.
+/// Checks that HCCL does not start, but that the runtime works.
 fn is_refused(said: &str) {
     ok!(aclrtSetDevice(0));
     ok!(aclrtFreeHost(malloc_host(64)));
     let (mut comm, mut devices, mut info) = (null_mut(), 0, HcclRootInfo::default());
     refuses!(HCCL_E_PARA, ["EI0001", said], HcclGetRootInfo(&mut info));
     refuses!(HCCL_E_PARA, ["EI0001", said], HcclCommInitAll(1, &mut devices, &mut comm));
-    // A block of the program's own is described by the program.
+    // A block that the program creates is described by the program, so HCCL starts there.
     let block = ascend_emulator_testing::common::Block::one();
     let info = root_info();
     let mut own = null_mut();
@@ -134,7 +134,8 @@ fn a_timeout_that_is_none_is_told_when_hccl_starts() {
     is_refused("HCCL_CONNECT_TIMEOUT=7201");
 }
 
-/// The answer of `HcclConfigGetInfo` for a communicator whose configuration has this mode.
+/// Returns the mode that `HcclConfigGetInfo` reports for a communicator whose configuration has
+/// this mode.
 fn answered(mode: u32) -> u32 {
     let mut config = config("");
     config.hcclOpExpansionMode = mode;

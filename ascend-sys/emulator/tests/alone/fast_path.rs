@@ -1,5 +1,5 @@
-//! The steady state allocates nothing: collectives, batches and messages of two ranks that wait in
-//! turn, small and large.
+//! Tests that the steady state allocates nothing: two ranks take turns with small and large
+//! collectives, batches and messages.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::hccl;
@@ -8,7 +8,7 @@ use ascend_sys::*;
 
 use super::rounds::Rounds;
 
-/// The allocations of the quietest of many rounds.
+/// Returns the number of allocations of the round that makes the fewest.
 fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Sync) -> u64 {
     let rounds = Rounds::new();
     let least = on_ranks(2, |rank| {
@@ -20,7 +20,7 @@ fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Syn
 
 const BYTES: usize = 400 * 1024;
 
-/// One test, because the counter belongs to the process.
+/// All checks are in one test, because the counter belongs to the process.
 #[test]
 fn operations_in_the_steady_state_allocate_nothing() {
     alone!();

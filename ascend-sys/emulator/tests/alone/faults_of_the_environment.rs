@@ -1,4 +1,4 @@
-//! The devices that C programs see have the faults that an environment variable names.
+//! Tests that the devices of C programs have the faults that an environment variable names.
 
 use ascend_emulator_testing::common::{self, POLICY};
 use ascend_emulator_testing::{alone, fails, ok};
@@ -7,7 +7,7 @@ use ascend_sys::*;
 #[test]
 fn the_default_block_fails_as_it_is_told() {
     alone!();
-    // SAFETY: the only test of this program, before anything else reads the environment.
+    // SAFETY: this is the only test of this process, and nothing has read the environment yet.
     unsafe { std::env::set_var("ASCEND_EMULATOR_FAULTS", "out-of-memory 0 at 2") };
     ok!(aclrtSetDevice(0));
     let first = common::malloc(64);

@@ -1,5 +1,5 @@
-//! A forked child gets an error from its first call, and the parent does not notice. Alone in their
-//! file: they fork.
+//! Tests that a forked child gets an error from its first call, and that the parent is not
+//! affected. Each test runs in a process of its own, because it forks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,10 +7,11 @@ use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::root_info;
 use ascend_emulator_testing::{alone, call, ok};
 
-/// Forks. Returns the status with which the child ends: 0 if `run` returns true there.
+/// Forks, and runs `run` in the child. Returns the status with which the child ends: 0 if `run`
+/// returned true.
 fn status_of_child(run: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child only calls functions of the table, which refuse without taking a lock that
-    // another thread may have held, sets an alarm, and leaves by `_exit`.
+    // SAFETY: the child only calls functions of the table, sets an alarm, and ends by `_exit`. The
+    // functions refuse the call without taking a lock that another thread may have held.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: without a handler the alarm ends the child, and `_exit` ends it at once.
@@ -20,7 +21,7 @@ fn status_of_child(run: impl FnOnce() -> bool) -> i32 {
         };
     }
     let mut status = -1;
-    // SAFETY: waits for the child made above.
+    // SAFETY: this waits for the child made above.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status
 }
@@ -38,12 +39,13 @@ fn devices_do_not_survive_a_fork() {
             call!(aclrtSetDevice(block.first)),
         ];
         let (mut info, mut comm, mut device) = (other, std::ptr::null_mut(), block.first);
-        // Nor does anything that needs no context begin a communicator.
+        // The calls that make communicators without a context are refused as well.
         let of_hccl =
             [call!(HcclGetRootInfo(&mut info)), call!(HcclCommInitAll(1, &mut device, &mut comm))];
         let none_begins =
             of_hccl.iter().all(|code| code.0 != 0) && message().contains("was forked");
-        // Nothing that waits for queued work begins to wait, whatever it names.
+        // A call that would wait for queued work is refused before it waits, even if its arguments
+        // are invalid.
         let any = std::ptr::without_provenance_mut(1);
         let refused = call!(HcommMemUnreg(any, any)) != 0 && message().contains("was forked");
         codes == [107002; 3] && refused && none_begins
@@ -53,8 +55,8 @@ fn devices_do_not_survive_a_fork() {
     assert_eq!(read(a, 8), [4; 8]);
 }
 
-/// A lock that another thread held at the fork stays locked in the child. So no function takes one
-/// there, also where it needs no context.
+/// If another thread holds a lock during the fork, the lock stays locked in the child. So no
+/// function may take such a lock in the child, even if the function needs no context.
 #[test]
 fn no_call_of_a_forked_child_waits_for_a_lock_that_the_parent_held() {
     alone!();
@@ -80,7 +82,7 @@ fn no_call_of_a_forked_child_waits_for_a_lock_that_the_parent_held() {
         let mut children = (0..100).map(|_| {
             status_of_child(|| {
                 let refused = permit() == 107002 && message().contains("was forked");
-                // Constants are told, and so is the product.
+                // The version and the name of the product are still returned.
                 let (mut major, mut minor, mut patch) = (0, 0, 0);
                 let told = call!(aclrtGetVersion(&mut major, &mut minor, &mut patch)) == 0
                     && !call!(aclrtGetSocName()).is_null();

@@ -1,4 +1,4 @@
-//! Host functions run in order, hold their stream up, and may not block.
+//! Tests that host functions run in order, hold up their stream, and may not make calls that block.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -17,9 +17,9 @@ fn they_run_in_order_with_the_other_tasks() {
         seen: Mutex<Vec<u8>>,
     }
     unsafe extern "C" fn look(state: *mut c_void) {
-        // SAFETY: the state outlives the stream's work.
+        // SAFETY: the state outlives the work of the stream.
         let state = unsafe { &*state.cast::<State>() };
-        // SAFETY: pinned memory of one byte, written by the copy before.
+        // SAFETY: this is one byte of pinned memory, which the copy before wrote.
         state.seen.lock().unwrap().push(unsafe { *(state.host as *const u8) });
         assert_ne!(state.device, 0);
     }
@@ -53,7 +53,7 @@ fn calls_that_would_block_are_refused_inside() {
         codes: Mutex<Vec<i32>>,
     }
     unsafe extern "C" fn block_it(state: *mut c_void) {
-        // SAFETY: the state outlives the stream's work.
+        // SAFETY: the state outlives the work of the stream.
         let state = unsafe { &*state.cast::<State>() };
         ok!(aclrtSetDevice(state.device));
         let codes = [
@@ -78,7 +78,7 @@ fn many_may_block_each_other_without_a_deadlock() {
     let _block = Block::one();
     let barrier = Barrier::new(32);
     unsafe extern "C" fn meet(barrier: *mut c_void) {
-        // SAFETY: the barrier outlives the streams' work.
+        // SAFETY: the barrier outlives the work of the streams.
         unsafe { &*barrier.cast::<Barrier>() }.wait();
     }
     let streams: Vec<_> = (0..32).map(|_| stream()).collect();

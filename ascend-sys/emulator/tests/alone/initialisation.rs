@@ -1,4 +1,5 @@
-//! `aclInit`, its configuration file, and `aclFinalize`: they are for the whole process.
+//! Tests of `aclInit` with its configuration file, and of `aclFinalize`. Both affect the whole
+//! process.
 
 use ascend_emulator_testing::common::{Block, malloc, message, stream};
 use ascend_emulator_testing::{alone, call, fails, ok};
@@ -20,7 +21,7 @@ fn a_process_that_was_never_initialised_is_finalised_once() {
     fails!(100037, ["finalised already"], aclFinalize());
 }
 
-/// Initialises with a configuration file.
+/// Initialises the process with a configuration file, and returns the code and the error text.
 fn init(text: &str) -> (aclError, String) {
     let path = std::env::temp_dir().join(format!("acl-{}.json", std::process::id()));
     std::fs::write(&path, text).unwrap();
@@ -44,7 +45,7 @@ fn a_configuration_that_is_wrong_does_not_initialise() {
         assert_eq!(told, code, "{text}");
         assert!(text.contains(said), "{text}");
     }
-    // None of these calls counts.
+    // None of the failed calls counts as an initialisation.
     ok!(aclInit(null()));
     ok!(aclFinalize());
     fails!(100003, ["regular file"], aclInit(c"/dev/zero".as_ptr()));
@@ -85,7 +86,7 @@ fn a_thread_without_a_device_has_the_default_one() {
         device
     });
     assert_eq!(other.join().unwrap(), 3);
-    // This thread has set nothing, so one reset is enough.
+    // This thread has not set the device before, so one reset is enough.
     ok!(aclrtSetDevice(3));
     ok!(aclrtResetDevice(3));
     fails!(107002, ["device 3"], aclrtResetDevice(3));
@@ -115,20 +116,20 @@ fn a_thread_on_the_default_device_goes_on_after_a_reset_by_another_one() {
     ok!(aclrtMemsetAsync(a, 8, 5, 8, s));
     ok!(aclrtMemsetAsync(a, 8, 6, 4, null_mut()));
     ok!(aclrtSynchronizeDevice());
-    // A thread that has set the device itself gets an error.
+    // If the thread has set the device itself, a reset by another thread gives it an error.
     ok!(aclrtSetDevice(3));
     std::thread::spawn(|| ok!(aclrtResetDevice(3))).join().unwrap();
     fails!(107002, ["is gone"], aclrtSynchronizeDevice());
 }
 
-/// The calls of callbacks since they were last asked for.
+/// The calls of callbacks since the last call of `seen`.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn seen() -> Vec<String> {
     std::mem::take(&mut SEEN.lock().unwrap())
 }
 
-/// Returns its user data.
+/// Notes the call, and returns its user data as the code.
 unsafe extern "C" fn on_init(text: *const c_char, length: usize, data: *mut c_void) -> c_int {
     // SAFETY: the text ends with a NUL.
     let text = unsafe { CStr::from_ptr(text) }.to_str().unwrap();
@@ -137,13 +138,13 @@ unsafe extern "C" fn on_init(text: *const c_char, length: usize, data: *mut c_vo
     data.addr() as c_int
 }
 
-/// Returns its user data.
+/// Notes the call, and returns its user data as the code.
 unsafe extern "C" fn on_finalize(data: *mut c_void) -> c_int {
     SEEN.lock().unwrap().push(format!("finalise {}", data.addr()));
     data.addr() as c_int
 }
 
-/// Initialises and finalises the process itself.
+/// Initialises and finalises the process from inside the callback.
 unsafe extern "C" fn calls(_: *mut c_void) -> c_int {
     SEEN.lock().unwrap().push("calls".into());
     ok!(aclInit(null()));
@@ -151,7 +152,7 @@ unsafe extern "C" fn calls(_: *mut c_void) -> c_int {
     0
 }
 
-/// Takes another callback away.
+/// Unregisters another callback from inside the callback.
 unsafe extern "C" fn takes_away(_: *const c_char, _: usize, _: *mut c_void) -> c_int {
     SEEN.lock().unwrap().push("takes away".into());
     ok!(aclInitCallbackUnRegister(OTHER, Some(on_init)));
@@ -161,7 +162,7 @@ unsafe extern "C" fn takes_away(_: *const c_char, _: usize, _: *mut c_void) -> c
 const MODEL: aclRegisterCallbackType = aclRegisterCallbackType::ACL_REG_TYPE_ACL_MODEL;
 const OTHER: aclRegisterCallbackType = aclRegisterCallbackType::ACL_REG_TYPE_OTHER;
 
-/// User data that make a callback return this.
+/// Returns user data that makes a callback return this number.
 fn data(answer: usize) -> *mut c_void {
     without_provenance_mut(answer)
 }
@@ -171,7 +172,7 @@ fn callbacks_hear_of_the_first_initialisation_and_of_the_end() {
     alone!();
     ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(5)));
     ok!(aclInitCallbackRegister(OTHER, Some(on_init), data(0)));
-    // The same one again has new user data.
+    // If the same callback is registered again, its new user data replaces the old.
     ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(0)));
     ok!(aclFinalizeCallbackRegister(MODEL, Some(on_finalize), data(0)));
     let configuration = r#"{"err_msg_mode": "0"}"#;
@@ -189,7 +190,7 @@ fn callbacks_hear_of_the_first_initialisation_and_of_the_end() {
     ok!(aclInit(null()));
     ok!(aclFinalize());
     assert_eq!(seen(), ["init 0 "], "without a configuration the text is empty");
-    // A configuration that is wrong is told to nobody.
+    // If the configuration is wrong, no callback is called.
     assert_eq!(init("[]").0, 100006);
     assert!(seen().is_empty());
 }
@@ -202,7 +203,7 @@ fn a_callback_that_fails_fails_the_call_with_its_code() {
     fails!(77, ["type 0", "returned 77"], aclInit(null()));
     assert_eq!(seen(), ["init 77 "], "the others are not called");
     ok!(aclInitCallbackUnRegister(MODEL, Some(on_init)));
-    // The call that failed did not count.
+    // The call that failed did not initialise the process.
     ok!(aclInit(null()));
     ok!(aclFinalizeCallbackRegister(MODEL, Some(on_finalize), data(78)));
     ok!(aclFinalizeCallbackRegister(OTHER, Some(on_finalize), data(79)));
@@ -210,7 +211,7 @@ fn a_callback_that_fails_fails_the_call_with_its_code() {
     fails!(78, ["returned 78"], aclFinalize());
     assert_eq!(seen(), ["finalise 78", "finalise 79"], "the others are called");
     fails!(100037, [], aclFinalize());
-    // It stays finalised when the next initialisation fails.
+    // If the next initialisation fails, the process stays finalised.
     ok!(aclInitCallbackRegister(MODEL, Some(on_init), data(77)));
     fails!(77, ["returned 77"], aclInit(null()));
     let _ = seen();

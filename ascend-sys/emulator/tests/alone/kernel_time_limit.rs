@@ -1,4 +1,4 @@
-//! The time limit of kernels that a program sets holds for the whole process.
+//! Tests that the time limit of kernels applies to the whole process.
 
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::kernel::{self};

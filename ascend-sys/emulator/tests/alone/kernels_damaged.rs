@@ -1,5 +1,5 @@
-//! Recorded kernels that were damaged: each is refused, fails, or does something else, and nothing
-//! panics.
+//! Tests of recorded kernels that were damaged: each is refused, fails, or computes something else,
+//! but nothing panics.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::build::Builder;
@@ -11,7 +11,7 @@ use ascend_program::{Mix, Position, Program};
 use ascend_sys::*;
 use std::ptr::null_mut;
 
-/// Three tiles through a queue, scaled, and a barrier after each.
+/// Returns a kernel that scales three tiles through a queue, with a barrier after each tile.
 fn scaled() -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.groups = 0;
@@ -39,8 +39,8 @@ fn scaled() -> Program {
 #[test]
 fn a_damaged_kernel_is_refused_or_ends() {
     alone!();
-    // SAFETY: the only test of this program, before anything else in it reads the environment. The
-    // kernels are not checked beforehand.
+    // SAFETY: this is the only test of this process, and nothing has read the environment yet. With
+    // this variable, kernels are not checked before they run.
     unsafe { std::env::set_var("ASCEND_EMULATOR_KERNELS", "unchecked") };
     let _block = Block::one();
     let whole = scaled().to_bytes();

@@ -1,6 +1,6 @@
-//! A thousand launches leave nothing behind: no memory of the host or of the devices, no threads,
-//! no descriptors. When everything is given back, the same work again begins with the same
-//! resources as the first time.
+//! Tests that a thousand launches leak nothing: no memory of the host or of the devices, no
+//! threads, and no file descriptors. When everything is released, the same work can begin again
+//! with the same resources as the first time.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common;
@@ -8,7 +8,7 @@ use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ok;
 use ascend_program::layout::Number;
 
-/// The resources of the process and the device.
+/// The resources that the process and the device have now.
 #[derive(Debug)]
 struct Left {
     allocations: i64,
@@ -21,7 +21,7 @@ fn left(device: i32) -> Left {
     let (mut free, mut total) = (0, 0);
     ok!(aclrtSetDevice(device));
     ok!(aclrtGetMemInfo(ascend_sys::aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total));
-    // On systems that have this directory.
+    // The counts are only available on systems that have this directory.
     let entries = |path: &str| std::fs::read_dir(path).ok().map(Iterator::count);
     Left {
         allocations: counting_allocator::live(),
@@ -42,7 +42,7 @@ fn a_thousand_launches_leave_nothing_behind() {
     alone!();
     let together = together(common::Block::new(4));
     let launch = |times| (0..times).for_each(|_| together.run_all(8));
-    // More launches than the argument lists that a function keeps.
+    // These are more launches than the number of argument lists that a function keeps.
     launch(1100);
     let device = together.block.first;
     let before = left(device);
@@ -57,7 +57,8 @@ fn a_thousand_launches_leave_nothing_behind() {
     streams_binaries_and_contexts_are_given_back();
 }
 
-/// Streams, binaries, and communicators with their contexts are made, used and ended over and over.
+/// Makes, uses and ends streams, binaries, and communicators with their contexts over and over, and
+/// checks that nothing leaks.
 fn streams_binaries_and_contexts_are_given_back() {
     let life = || {
         let together = together(common::Block::new(4));

@@ -1,8 +1,8 @@
 //! Tests that need a process of their own. They count its threads, its memory or its allocations,
-//! set variables of its environment, or fork it. Or they leave a device set in a thread that runs
-//! host functions, which from then on counts as awake.
+//! set its environment variables, or fork it. Or they set a device in a thread that runs host
+//! functions, and such a thread counts as awake from then on.
 //!
-//! Each of them starts this program once more, for itself alone, one after the other.
+//! Each test starts this program once more for itself alone. The tests run one after the other.
 
 mod addresses;
 mod determinism_of_the_environment;

@@ -1,4 +1,4 @@
-//! Requests that are mistakes take no memory.
+//! Tests that wrong requests take no memory.
 
 use ascend_emulator_testing::operator::{AICPU_TS, CPU, on_product};
 use ascend_emulator_testing::ranks::{Rank, impatient, on_block};
@@ -22,7 +22,7 @@ fn a_communicator_of_more_ranks_than_there_can_be_waits_and_fails_in_little_memo
     });
 }
 
-/// The bytes of the process that are in memory.
+/// Returns the number of bytes of the process that are resident in memory.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
@@ -43,9 +43,10 @@ fn contexts_of_engines_take_no_memory_that_nobody_has_used() {
                 );
             }
         }
-        // Nearly all of the host's pinned memory: zeros that were never written.
+        // The context has nearly all of the host's pinned memory. Its bytes are zeros that were
+        // never written.
         hccl!(HcclEngineCtxCreate(comm, tag, CPU, 1 << 39, &mut context));
-        // SAFETY: memory of the context.
+        // SAFETY: the address is inside the context.
         let last = unsafe { context.cast::<u8>().add((1 << 39) - 1) };
         // SAFETY: as above.
         assert_eq!(unsafe { last.read() }, 0);
@@ -54,7 +55,7 @@ fn contexts_of_engines_take_no_memory_that_nobody_has_used() {
         assert!(resident() < before + (256 << 20), "{} to {}", before, resident());
         hccl!(HcclEngineCtxDestroy(comm, tag, CPU));
         hccl!(HcclEngineCtxCreate(comm, tag, CPU, 1 << 39, &mut context));
-        // SAFETY: memory of the context.
+        // SAFETY: the address is inside the context.
         assert_eq!(unsafe { context.cast::<u8>().add((1 << 39) - 1).read() }, 0);
         hccl!(HcclEngineCtxDestroy(comm, tag, CPU));
     });

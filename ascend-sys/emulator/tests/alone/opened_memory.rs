@@ -1,4 +1,4 @@
-//! Device memory at its own addresses: the host cannot access it until the process loads CPU
+//! Tests that the host cannot access device memory at device addresses until the process loads CPU
 //! kernels.
 
 use ascend_emulator_testing::common::*;
@@ -14,7 +14,7 @@ fn device_memory_is_out_of_reach_until_cpu_kernels_are_loaded() {
     let before = malloc(4096);
     write(before, &[7; 8]);
     assert_eq!(host_reads(before, 8), None);
-    // A load that fails opens nothing.
+    // A load that fails does not make the memory accessible.
     let source = path_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
     assert_ne!(call!(aclrtBinaryLoadFromFile(source.as_ptr(), null_mut(), &mut null_mut())), 0);
     assert_eq!(host_reads(before, 8), None);
@@ -23,7 +23,7 @@ fn device_memory_is_out_of_reach_until_cpu_kernels_are_loaded() {
     let after = malloc(4096);
     write(after, &[8; 8]);
     assert_eq!(host_reads(after, 8), Some(vec![8; 8]));
-    // From now on, addresses of a device never fault.
+    // From now on, a host access to a device address never faults.
     ok!(aclrtFree(before));
     assert!(host_reads(before, 8).is_some());
 }

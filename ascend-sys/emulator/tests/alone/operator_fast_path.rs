@@ -1,4 +1,4 @@
-//! Primitives in the steady state allocate nothing.
+//! Tests that primitives allocate nothing in the steady state.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::issue;
@@ -9,7 +9,7 @@ use super::rounds::Rounds;
 
 const BYTES: usize = 400 * 1024;
 
-/// One test, because the counter belongs to the process.
+/// All checks are in one test, because the counter belongs to the process.
 #[test]
 fn primitives_in_the_steady_state_allocate_nothing() {
     alone!();

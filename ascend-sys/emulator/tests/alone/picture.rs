@@ -1,7 +1,7 @@
-//! The picture of a race in the book equals the emulator's drawing, on the default devices with
-//! `ASCEND_EMULATOR_CHECK=race`.
+//! Tests that the pictures of races in the book are those that the emulator draws, on the default
+//! devices with `ASCEND_EMULATOR_CHECK=race`.
 //!
-//! `HCCL_TEST_BLESS=1 cargo test -p ascend-emulator --test alone picture::` draws it anew.
+//! Run `HCCL_TEST_BLESS=1 cargo test -p ascend-emulator --test alone picture::` to draw them again.
 
 use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common::{self, D2D, D2H};
@@ -9,11 +9,11 @@ use ascend_emulator_testing::ok;
 use ascend_sys::*;
 use std::path::Path;
 
-/// Runs on a thread called main, and as the first in its process, so that all names and numbers are
-/// the same every time.
+/// Returns the pictures of the findings of a small program. It must run on a thread called main,
+/// and first in its process, so that all names and numbers are the same every time.
 fn races() -> [String; 2] {
     const SIZE: usize = 4096;
-    // SAFETY: the only test of this process, which has no other thread that reads the environment.
+    // SAFETY: this is the only test of this process, and no other thread reads the environment.
     unsafe { std::env::set_var("ASCEND_EMULATOR_CHECK", "race") };
     ok!(aclrtSetDevice(0));
     let (compute, transfer) = (common::stream(), common::stream());
@@ -24,13 +24,13 @@ fn races() -> [String; 2] {
     });
     let mut event = std::ptr::null_mut();
     ok!(aclrtCreateEventExWithFlag(&mut event, ACL_EVENT_SYNC));
-    // The event is recorded before the write that it is meant for.
+    // The event is recorded before the write that it should cover.
     ok!(aclrtRecordEvent(event, compute));
     ok!(aclrtMemsetAsync(gradient, SIZE, 1, SIZE, compute));
     ok!(aclrtStreamWaitEvent(transfer, event));
     let half = gradient.wrapping_byte_add(SIZE / 2);
     ok!(aclrtMemcpyAsync(copy, SIZE, half, SIZE / 2, D2D, transfer));
-    // And the host does not wait for the copy.
+    // The second mistake is that the host does not wait for the copy.
     let mut host = [0_u8; SIZE];
     ok!(aclrtMemcpy(host.as_mut_ptr().cast(), SIZE, copy, SIZE, D2H));
     let mut count = 0;

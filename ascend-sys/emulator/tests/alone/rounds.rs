@@ -7,7 +7,7 @@ use ascend_emulator_testing::barrier::Barrier;
 
 const ROUNDS: usize = 10_000;
 
-/// See the [module](self). Both ranks share it.
+/// A sequence of rounds that two ranks share. See the [module](self).
 pub struct Rounds {
     turn: Barrier,
     is_quiet: AtomicBool,
@@ -18,9 +18,9 @@ impl Rounds {
         Rounds { turn: Barrier::new(2), is_quiet: AtomicBool::new(false) }
     }
 
-    /// Returns the fewest allocations of a round, on all threads together. Ends with the first
-    /// round that has none. A thread that loses its core puts the other to sleep, which may
-    /// allocate; on a busy machine few rounds go undisturbed.
+    /// Returns the fewest allocations of a round, counted on all threads together, and ends with
+    /// the first round that has none. If a thread loses its core, the other thread sleeps, which
+    /// may allocate; so on a busy machine only few rounds are undisturbed.
     pub fn least_allocations(&self, mut round: impl FnMut()) -> u64 {
         let mut least = u64::MAX;
         for _ in 0..ROUNDS {
@@ -32,7 +32,7 @@ impl Rounds {
             least = least.min(counting_allocator::in_process() - before);
             self.is_quiet.fetch_or(least == 0, Relaxed);
             self.turn.wait();
-            // Both ranks read the same: the next change is behind the next turn but one.
+            // Both ranks read the same value here, because it can change only after the next turn.
             if self.is_quiet.load(Relaxed) {
                 break;
             }

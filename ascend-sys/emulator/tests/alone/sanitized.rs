@@ -1,5 +1,5 @@
-//! Under a sanitizer, with data moved by plain loops (`--cfg plain_memory`), a race in device data
-//! and an access to memory that was freed are reported. Each test starts itself as a process of its
+//! Tests that a sanitizer reports a race in device data, and an access to freed memory. The data
+//! must be moved by plain loops (`--cfg plain_memory`). Each test starts itself as a process of its
 //! own, once with the mistake and once without.
 
 use ascend_emulator_testing::common::*;
@@ -8,8 +8,8 @@ use std::process::Command;
 
 const CASE: &str = "ASCEND_EMULATOR_TEST_CASE";
 
-/// Whether this process makes the mistake. `None` in the first process, after both cases have been
-/// tried there and reported correctly.
+/// Returns whether this process should make the mistake. Returns `None` in the first process, which
+/// has then run both cases as child processes and checked their reports.
 fn case(test: &str, kind: &str) -> Option<bool> {
     if let Ok(case) = std::env::var(CASE) {
         return Some(case == "wrong");
@@ -68,6 +68,6 @@ fn a_use_of_freed_memory_is_reported() {
     if wrong {
         ok!(aclrtFreeHost(memory.cast()));
     }
-    // SAFETY: the memory stays mapped. It may be freed, and the sanitizer is to see that.
+    // SAFETY: the memory stays mapped. If it was freed, the sanitizer must report this access.
     std::hint::black_box(unsafe { memory.add(100).read_volatile() });
 }

@@ -1,4 +1,4 @@
-//! A thousand ranks in one process: made, summed and ended, within two GiB.
+//! Tests that a thousand ranks in one process can be made, compute a sum, and end, within two GiB.
 //! `cargo test -p ascend-emulator --test alone --release thousand:: -- --nocapture` prints how long
 //! each step takes.
 
@@ -15,7 +15,7 @@ const RANKS: u32 = 1024;
 const COUNT: usize = 1000;
 const MOST_KIB: u64 = 2 << 20;
 
-/// One test at a time: they count the memory of the process.
+/// Lets one test run at a time, because the tests measure the memory of the process.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn block() -> Block {
@@ -26,7 +26,8 @@ fn block() -> Block {
     })
 }
 
-/// The values of the first rank; each further rank gives one more. The sum is exact.
+/// Returns the values of a rank. Each rank adds one to the values of the rank before it, and the
+/// sum of all ranks is exact.
 fn values(rank: u32) -> Vec<u8> {
     (0..COUNT).flat_map(|i| ((rank as usize + i % 7) as f32).to_ne_bytes()).collect()
 }
@@ -37,7 +38,8 @@ fn sum() -> Vec<u8> {
     (0..COUNT).flat_map(|i| all(i).to_ne_bytes()).collect()
 }
 
-/// Prints the time of each step.
+/// Measures the steps and prints the time of each. The fields are the beginning of the test and
+/// that of the current step.
 struct Steps(Instant, Instant);
 
 impl Steps {
@@ -58,7 +60,7 @@ impl Steps {
     }
 }
 
-/// The most memory that the process has had.
+/// Returns the peak memory of the process, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

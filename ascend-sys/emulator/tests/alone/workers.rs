@@ -1,4 +1,4 @@
-//! Work that no thread waits for is run all the same, on as many cores as are free.
+//! Tests that work runs even if no thread waits for it, on as many cores as are free.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 
 const BIG: usize = 128 << 20;
 
-/// The run time so far of each thread of the emulator's own: its number and nanoseconds.
+/// Returns the number of each thread of the emulator, with the nanoseconds that the thread has run
+/// so far.
 fn own_threads() -> Vec<(i32, u64)> {
     let threads = fs::read_dir("/proc/self/task").unwrap().filter_map(|entry| {
         let path = entry.ok()?.path();
         let own = fs::read_to_string(path.join("comm")).ok()?.starts_with("ascend-");
         let number: i32 = path.file_name()?.to_str()?.parse().ok()?;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: this is the number of the processor clock of a thread in Linux; `time` is written
-        // only.
+        // SAFETY: on Linux this number names the CPU clock of a thread, and the call only writes
+        // `time`.
         let code = unsafe { libc::clock_gettime(!number << 3 | 6, &raw mut time) };
         (own && code == 0)
             .then_some((number, time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
@@ -28,7 +29,7 @@ fn own_threads() -> Vec<(i32, u64)> {
     threads.collect()
 }
 
-/// The number of them that have run for at least a millisecond since.
+/// Returns the number of those threads that have run for at least a millisecond since `before`.
 fn at_work_since(before: &[(i32, u64)]) -> usize {
     let since = |(number, time): &(i32, u64)| {
         time - before.iter().find(|(other, _)| other == number).map_or(0, |(_, time)| *time)
@@ -36,11 +37,11 @@ fn at_work_since(before: &[(i32, u64)]) -> usize {
     own_threads().iter().filter(|thread| since(thread) >= 1_000_000).count()
 }
 
-/// Sleeps until everything in the stream is complete, so that this thread runs none of it.
+/// Sleeps until all tasks of the stream are complete, so that this thread runs none of them.
 fn look_on(stream: aclrtStream) {
     let mut progress = std::ptr::null();
     ok!(ascendExtStreamProgress(stream, &mut progress));
-    // SAFETY: the counters stay as long as the stream does.
+    // SAFETY: the counters live as long as the stream.
     let progress: &AscendExtProgress = unsafe { &*progress };
     // SAFETY: as above; the counters are words that only change by atomic stores.
     let word = |counter: *const u64| unsafe {
@@ -53,8 +54,8 @@ fn look_on(stream: aclrtStream) {
     }
 }
 
-/// One round of work: returns whether two of the emulator's threads have worked on it. For a while
-/// the machine may have no core to spare, so there are rounds for a minute.
+/// Runs one round of work, and returns whether two of the emulator's threads have worked on it. The
+/// machine may have no free core for a while, so callers repeat the round for up to a minute.
 fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     if thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
         eprintln!("{what}: one core only, so there are no workers");
@@ -67,7 +68,7 @@ fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     at_work_since(&before) >= 2
 }
 
-/// One test, because the threads belong to the process.
+/// All checks are in one test, because the threads belong to the process.
 #[test]
 fn what_nobody_waits_for_runs_on_several_threads() {
     alone!();
@@ -80,7 +81,7 @@ fn what_nobody_waits_for_runs_on_several_threads() {
             }
             jobs.iter().for_each(|(stream, ..)| look_on(*stream));
         };
-        // The pages are there after the first round.
+        // The first round makes the pages of the buffers resident.
         copies();
         let began = Instant::now();
         while !two_threads_work("two copies", began, copies) {}

@@ -1,4 +1,4 @@
-//! Batches of messages: data, order, rules, and failures.
+//! Tests of batches of messages: data, order, rules, and failures.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::values::{Random, sample, size};
@@ -24,7 +24,7 @@ fn batch(rank: &Rank, items: &mut [HcclSendRecvItem]) {
     hccl!(HcclBatchSendRecv(items.as_mut_ptr(), count, rank.comm, rank.stream));
 }
 
-/// The k-th message from `from` to `to`.
+/// Returns the k-th message from `from` to `to`.
 fn message(from: u32, to: u32, k: usize, bytes: usize) -> Vec<u8> {
     sample(7, bytes, u64::from(from) << 32 | u64::from(to) << 16 | k as u64)
 }
@@ -35,8 +35,8 @@ fn everybody_to_everybody_in_any_order_of_items() {
         on_ranks(ranks, |rank| {
             let me = rank.rank;
             for round in 0..if slow() { 1 } else { 4u64 } {
-                // For every pair, itself included, two messages, or more than have a place, of
-                // sizes that both sides can compute.
+                // Every pair of ranks, and each rank with itself, exchanges two messages, or more
+                // messages than there are places. Both sides can compute the sizes.
                 let each = if ranks <= 3 { 11 } else { 2 };
                 let bytes = |from: u32, to: u32, k: usize| {
                     let sizes = [1, 100, 65_536, 65_537, if slow() { 131_073 } else { 300_000 }];
@@ -53,7 +53,7 @@ fn everybody_to_everybody_in_any_order_of_items() {
                         receives.push((recv, peer, k));
                     }
                 }
-                // Any order, but those of a pair one after the other.
+                // The messages are in any order, except that those of a pair keep their order.
                 let mut random = Random(round * 100 + u64::from(me));
                 items.sort_by_cached_key(|(k, _)| (*k, random.next()));
                 let mut items: Vec<_> = items.into_iter().map(|(_, item)| item).collect();
@@ -105,7 +105,7 @@ fn only_the_ranks_that_items_name_take_part() {
     });
 }
 
-/// Around a ring, and from each rank to itself.
+/// Each rank sends to the next one in a ring, and to itself.
 #[test]
 fn every_type_of_the_product_is_moved() {
     for product in [3, 950] {
@@ -202,11 +202,11 @@ fn rules_by_product() {
             let (code, text) = refused(&mut [item(SEND, null, 4, 0)]);
             assert_eq!(code, HcclResult::HCCL_E_PTR, "{text}");
             assert!(text.contains("item 0"), "{text}");
-            // A count of zero with a buffer takes part in the pairing on A2 and A3.
+            // On A2 and A3, a message with count zero and a buffer must be matched as well.
             let (code, text) = refused(&mut [item(SEND, a, 0, 0)]);
             let expected = if product == 950 { 0 } else { 1 };
             assert_eq!(code.0, expected, "{text}");
-            // The messages of a rank to itself must pair, in count and type.
+            // The messages of a rank to itself must match in count and type.
             let wrong: [&mut [HcclSendRecvItem]; 4] = [
                 &mut [item(SEND, a, 4, 0)],
                 &mut [item(SEND, a, 4, 0), item(RECV, b, 5, 0)],
@@ -223,7 +223,7 @@ fn rules_by_product() {
             long.count = 4;
             long.dataType = HcclDataType(12);
             assert_eq!(refused(&mut [long]).0, HcclResult::HCCL_E_NOT_SUPPORT);
-            // Beyond the allocation.
+            // The messages reach beyond the end of the allocation.
             let (code, text) = refused(&mut [item(SEND, a, 65, 0), item(RECV, b, 65, 0)]);
             assert_eq!(code, HcclResult::HCCL_E_PARA, "{text}");
             batch(rank, &mut [item(RECV, b, 64, 0), item(SEND, a, 64, 0)]);
@@ -255,7 +255,8 @@ fn a_null_buffer_with_count_0_is_an_error_on_a2_and_a3_and_no_message_on_950() {
                     HcclBatchSendRecv(items, 3, rank.comm, rank.stream)
                 );
             }
-            // The peer gets this one: a list that was refused has sent none of its messages.
+            // The peer receives the messages of this list: the lists that were refused have sent
+            // nothing.
             batch(rank, &mut list(8));
             rank.sync();
             assert_eq!(rank.download(other, 8), [peer as u8 + 1; 8]);
@@ -296,7 +297,7 @@ fn a_message_that_had_to_wait_for_a_place_is_compared_too() {
         batch(rank, &mut items);
         let (_, text) = rank.sync_fails();
         assert!(text.contains("the counts of message #7 from rank 0 to rank 1 differ"), "{text}");
-        // The messages before it have arrived.
+        // The messages before the wrong one have arrived.
         if rank.rank == 1 {
             assert_eq!(rank.download(buffers[5], 64), [5; 64]);
         }
@@ -363,7 +364,7 @@ fn an_unmatched_item_times_out_and_says_what_it_waits_for() {
         for piece in ["EI0002", "rank 1 to receive 200000 x UINT8", "rank 1 to send 5 x UINT8"] {
             assert!(text.contains(piece), "{piece} is not in: {text}");
         }
-        // The buffer is no longer in use.
+        // After the failure the buffer is no longer in use.
         rank.free(buffer);
     });
 }

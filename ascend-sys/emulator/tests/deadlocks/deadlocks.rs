@@ -1,5 +1,5 @@
-//! Waits without a limit report deadlocks, with every participant. Waits that may still end are
-//! left alone.
+//! Tests that a deadlock of waits without a limit is reported with every participant, and that
+//! waits that may still end are not reported.
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block, root_info, slow};
@@ -63,7 +63,7 @@ fn an_event_that_only_the_sleeping_thread_could_record_while_it_waits_for_it() {
     let _block = Block::one();
     let e = event();
     fails!(507047, ["deadlock", "an event that nobody has recorded"], aclrtSynchronizeEvent(e));
-    // A limit that is short is no deadlock.
+    // A wait with a short limit is no deadlock.
     fails!(
         507047,
         ["not complete after 20ms", "nobody has recorded"],
@@ -115,7 +115,8 @@ fn a_thread_that_may_still_record_is_waited_for() {
     recorder.join().unwrap();
 }
 
-/// Sets a device later than any thread with proof of a deadlock would wait for it: see `STILL`.
+/// The time after which a thread sets its device. It is longer than `STILL`, for which a deadlock
+/// must last before the emulator reports it.
 const LATE: Duration = Duration::from_millis(2500);
 
 #[test]
@@ -145,7 +146,7 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         }
         return;
     }
-    // The devices that C programs see.
+    // The test uses the devices of C programs.
     ok!(aclrtSetDevice(0));
     let (s, e) = (stream(), event() as usize);
     let root = root_info();
@@ -155,10 +156,11 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
     };
     let joins = std::thread::spawn(move || join(0));
-    // The last move was in the call, long before the stream has stood for ten seconds.
+    // The last progress is in the call of the other thread, a second before the stream begins to
+    // wait.
     std::thread::sleep(Duration::from_secs(1));
     ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
-    // A query of a stream moves nothing.
+    // A query of a stream does not count as progress.
     let (waits, is_over) = (s as usize, std::sync::Arc::new(AtomicBool::new(false)));
     let asked = is_over.clone();
     let asks = std::thread::spawn(move || {
@@ -170,7 +172,8 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         }
     });
     let recorder = std::thread::spawn(move || {
-        // Waits some seconds more, and many for tools that make the program slow.
+        // This is longer than the ten seconds after which the message is printed, and longer still
+        // under tools that make the program slow.
         std::thread::sleep(Duration::from_secs(if slow() { 40 } else { 30 }));
         ok!(aclrtSetDevice(0));
         ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
@@ -251,7 +254,7 @@ fn a_rank_that_nobody_is_left_to_bring_is_told_at_once() {
     let (mut root, mut comm) = (HcclRootInfo::default(), null_mut());
     ok!(aclrtSetDevice(block.first));
     hccl!(HcclGetRootInfo(&mut root));
-    // Otherwise another process could still bring the rank.
+    // After this call, no other process can add the missing rank.
     hccl!(ascendExtRootInfoStays(&root));
     let code = call!(HcclCommInitRootInfo(2, &root, 0, &mut comm));
     assert_eq!(code, HcclResult::HCCL_E_TIMEOUT);
@@ -287,8 +290,8 @@ fn a_first_contact_that_waits_for_a_rank_in_a_collective_is_told_at_once() {
     });
 }
 
-/// Issues operations of two communicators on two ranks, which begin with different ones. `ends`
-/// waits for the end, and returns the code and the text.
+/// Issues operations of two communicators on two ranks, in a different order on each. `ends` waits
+/// for the end, and returns the code and the error text.
 fn in_different_order(ends: impl Fn(&Rank) -> (aclError, String) + Sync) -> Vec<String> {
     let config = AscendExtBlockConfig { deviceCount: 2, ..Block::config() };
     let mut second = HcclRootInfo::default();
@@ -314,7 +317,7 @@ fn in_different_order(ends: impl Fn(&Rank) -> (aclError, String) + Sync) -> Vec<
 
 #[test]
 fn a_cycle_is_told_whatever_the_threads_do() {
-    // No thread ever sleeps.
+    // The threads only query their streams, so no thread ever sleeps.
     let texts = in_different_order(|rank| {
         let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
         loop {
@@ -345,7 +348,7 @@ fn a_deadlock_behind_a_lone_zero_shows_it() {
         rank.sync();
         if rank.rank == 0 {
             assert_eq!(reduce(0), HcclResult::HCCL_SUCCESS);
-            // Rank 1 waits in the operation that this one has passed.
+            // Rank 1 waits in the all-reduce that rank 0 called with nothing to move.
             let code = call!(HcclRecv(x, 16, FP32, 1, rank.comm, rank.stream));
             assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{}", message());
             return;

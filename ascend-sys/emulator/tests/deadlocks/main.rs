@@ -1,5 +1,5 @@
-//! Tests that prove deadlocks. A deadlock is found when nothing has moved for a while, so they do
-//! not share their process with tests that keep all cores busy.
+//! Tests that prove deadlocks. A deadlock is reported when there was no progress for a while, so
+//! these tests do not share their process with tests that keep all cores busy.
 
 mod batches;
 mod deadlocks;

@@ -1,4 +1,4 @@
-//! `HcclSend` and `HcclRecv`.
+//! Tests of `HcclSend` and `HcclRecv`.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
@@ -34,8 +34,8 @@ fn around_a_ring_of_any_number_of_ranks_and_types() {
                 let of = |rank: u32| sample(dtype, count, u64::from(rank) * 100 + u64::from(dtype));
                 let (a, b) = (rank.upload(&of(rank.rank)), rank.upload(&vec![0; bytes]));
                 let (n, t) = (count as u64, HcclDataType(dtype));
-                // Rank 0 receives first: all others wait for the rank before them, and there is no
-                // circle.
+                // Rank 0 receives first. Each other rank waits for the rank before it, so there is
+                // no cycle.
                 for first in [rank.rank != 0, rank.rank == 0] {
                     if first {
                         hccl!(HcclSend(a, n, t, next, rank.comm, rank.stream));
@@ -93,7 +93,8 @@ fn a_send_is_complete_only_when_its_receiver_has_the_data() {
     let asked = Barrier::new(2);
     on_ranks(2, |rank| {
         let buffer = rank.upload(&[rank.rank as u8; 8]);
-        // The first meets the peer inside the call; the test is about the second.
+        // The first message waits for the peer inside the call. The test is about the second
+        // message.
         for round in 0..2 {
             if rank.rank == 0 {
                 send(rank, buffer, 8, 1);
@@ -238,7 +239,7 @@ fn a_peer_that_leaves_ends_the_wait() {
         for piece in ["rank 1 is gone (it has destroyed its communicator)", "HcclSend #2"] {
             assert!(text.contains(piece), "{piece} is not in: {text}");
         }
-        // The buffer is no longer in use.
+        // After the failure the buffer is no longer in use.
         rank.free(buffer);
     });
 }

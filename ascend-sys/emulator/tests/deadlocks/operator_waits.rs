@@ -1,5 +1,5 @@
-//! Notifies of threads and channels: latched, one bit, and the outcome of a wait that is never
-//! ended.
+//! Tests of the notifies of threads and channels: a record before the wait is kept, a notify is one
+//! bit, and a wait that never ends is reported.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
@@ -32,7 +32,7 @@ fn a_record_before_the_wait_is_kept() {
             issue!(HcommThreadNotifyWaitOnThread(thread, 2, LONG));
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
             rank.sync();
-            // Each end has its own: a record of this rank sets a notify of the other.
+            // Each end has its own notifies: a record of this rank sets a notify of the other rank.
             issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
             rank.sync();
@@ -71,7 +71,7 @@ fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicat
                 ["EI0002", "rank 1 did not record it", "notify 1", "to rank 1 (HCCS)", "for 1.0 s"];
             fails_with(rank, TIMEOUT, &said);
         } else {
-            // The wait has no limit of its own: it fails with the communicator.
+            // This wait has no limit of its own. It fails together with the communicator.
             issue!(HcommThreadNotifyWaitOnThread(thread, 0, 0));
             other_waits.wait();
             fails_with(rank, TIMEOUT, &["rank 1 did not record it", "make a new one on all ranks"]);
@@ -88,7 +88,7 @@ fn a_wait_that_is_too_long_says_who_should_have_recorded_and_ends_the_communicat
 
 #[test]
 fn the_default_limit_is_that_of_the_communicator_or_what_the_thread_has_set() {
-    // The default wait is half a second.
+    // The default limit of a wait is half a second here.
     let config = AscendExtBlockConfig { execTimeoutMs: 500, ..block(3, 1) };
     on_block(config, |rank| {
         rank.join();
@@ -108,7 +108,7 @@ fn the_default_limit_is_that_of_the_communicator_or_what_the_thread_has_set() {
         rank.join();
         let thread = stream_thread(rank, 1);
         issue!(HcommThreadNotifyWaitOnThreadWithDefaultTimeout(thread, 0));
-        // The text has the limit, with one digit.
+        // The text shows the limit with one decimal.
         fails_with(rank, TIMEOUT, &["EI0002", "for 0.2 s"]);
         hccl!(HcclCommDestroy(rank.comm));
     });
@@ -130,8 +130,8 @@ fn a_sub_thread_that_fails_is_seen_in_the_stream_of_the_program() {
                 issue!(HcommThreadNotifyWaitOnThread(main, 0, LONG));
                 issue!(HcommThreadNotifyRecordOnThread(main, host, 0));
                 issue!(HcommThreadNotifyWaitOnThread(sub, 0, LONG));
-                // This notify is never recorded; the record behind it must not let the main thread
-                // go on.
+                // This notify is never recorded. The record after this wait must not let the main
+                // thread continue.
                 issue!(HcommThreadNotifyWaitOnThread(sub, 1, 1));
                 issue!(HcommThreadNotifyRecordOnThread(sub, main, 0));
             });
@@ -149,7 +149,7 @@ fn ranks_that_wait_for_each_other_are_told_at_once() {
             rank.join();
             let thread = stream_thread(rank, 1);
             let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
-            // Both wait before they record.
+            // Both ranks wait before they record.
             issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, 0));
             issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
             let began = std::time::Instant::now();
@@ -164,7 +164,7 @@ fn ranks_that_wait_for_each_other_are_told_at_once() {
                     "which rank 1 records",
                 ],
             );
-            // Without certainty it takes five seconds.
+            // A deadlock that is not proven is reported after five seconds.
             assert!(began.elapsed() < Duration::from_secs(60));
             hccl!(HcclCommDestroy(rank.comm));
         });
@@ -179,7 +179,7 @@ fn who_waits_for_a_rank_that_is_gone_is_told_so() {
             let thread = stream_thread(rank, 1);
             let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
             if rank.rank == 0 {
-                // Earlier records of the other rank count.
+                // Records that the other rank made before it left are not lost.
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, 0));
                 issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, 0));
                 let gone = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;

@@ -1,9 +1,9 @@
-//! Clients of a hall, without sockets.
+//! Tests a hall with clients but without sockets.
 
 use super::*;
 use crate::message::MAX_TEXT;
 
-/// A hall with clients of these ranks; the id of a client is its rank.
+/// Makes a hall with clients of these ranks. The id of a client is its rank.
 fn with_clients(world_size: u32, is_forgiving: bool, ranks: &[u32]) -> (Hall, Instant) {
     let mut hall = Hall::new(world_size, "s".into(), is_forgiving);
     ranks.iter().for_each(|rank| hall.hello(u64::from(*rank), hello(*rank, 3)).unwrap());
@@ -56,7 +56,7 @@ fn the_first_generation_waits_for_all_and_is_told_of_a_rank_that_is_gone() {
     assert!(hall.hear(0, join(), now).is_empty());
     let answers = hall.hang_up(1, now);
     assert!(matches!(&answers[..], [(0, Answer::Gone { rank: 1, .. })]), "{answers:?}");
-    // The launcher knows of one that never came.
+    // The launcher reports the end of a rank that never came.
     let (mut hall, now) = with_clients(3, false, &[0, 1]);
     assert!(hall.hear(0, join(), now).is_empty());
     let answers = hall.gone(2, "exit status 1".into(), now);
@@ -69,7 +69,7 @@ fn a_later_generation_has_those_that_are_left_and_then_newcomers() {
     for rank in [0, 1, 2] {
         hall.hear(rank, join(), now);
     }
-    // Rank 0 dies and is replaced before anybody else looks.
+    // Rank 0 dies and is replaced before another rank waits.
     assert!(hall.gone(0, "killed".into(), now).is_empty());
     hall.hello(10, hello(0, 3)).unwrap();
     assert!(hall.hear(10, join(), now).is_empty());
@@ -78,7 +78,7 @@ fn a_later_generation_has_those_that_are_left_and_then_newcomers() {
     let all = formed(&hall.hear(1, join(), now));
     assert_eq!(all.len(), 3);
     assert!(all.iter().all(|(_, number, members)| *number == 2 && *members == [1, 2, 0]));
-    // One is done, one dies while the last one waits.
+    // Rank 1 is done, and the newcomer dies while rank 2 waits.
     assert!(hall.hear(1, Request::Bye, now).is_empty());
     assert!(hall.hear(2, join(), now).is_empty());
     assert_eq!(formed(&hall.hang_up(10, now)), [(2, 3, vec![2])]);
@@ -144,7 +144,7 @@ fn a_store_has_an_end() {
         assert!(matches!(&answers[..], [(0, Answer::Done)]));
     }
     assert!(matches!(&hall.hear(0, big(full), now)[..], [(0, Answer::Full { .. })]));
-    // In the place of another there is room.
+    // A value that replaces another one still fits.
     assert!(matches!(&hall.hear(0, big(0), now)[..], [(0, Answer::Done)]));
     assert!(hall.stored <= MAX_STORED);
 }
@@ -161,7 +161,7 @@ fn a_rank_that_reports_again_and_again_finds_an_end() {
     let taken = (0..1000)
         .take_while(|_| matches!(&hall.hear(0, fails(), now)[..], [(0, Answer::Done)]))
         .count();
-    // Each takes its text, which was cut, and a little more.
+    // Each report takes the bytes of its text, which was cut, and of a `Report`.
     assert!((1..=room / MAX_TEXT).contains(&taken), "{taken} reports in {room} bytes");
     assert_eq!(hall.reports().lock().unwrap().len(), taken);
     let (stored, found) = hall.recount();

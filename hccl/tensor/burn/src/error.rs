@@ -19,7 +19,7 @@ pub enum Error {
         problem: String,
     },
     /// The model has other parameters than at the start.
-    #[error("the model has {now} parameters that learn, and had {before} at the start")]
+    #[error("the model has {now} trainable parameters, but it had {before} at the start")]
     OtherParameters {
         /// The number of parameters that the model has now.
         now: usize,
@@ -27,17 +27,17 @@ pub enum Error {
         before: usize,
     },
     /// A batch has fewer rows than there are ranks.
-    #[error("a batch of {rows} rows has no row for some of {ranks} ranks")]
+    #[error("a batch of {rows} rows is too small: each of the {ranks} ranks needs a row")]
     SmallBatch {
         /// The number of rows of a batch.
         rows: usize,
         /// The number of ranks.
         ranks: usize,
     },
-    /// There is no such rank.
-    #[error("there is no rank {rank} of {ranks}")]
+    /// The number of a rank is not below the number of ranks.
+    #[error("rank {rank} does not exist: the number of ranks is {ranks}")]
     NoSuchRank {
-        /// The rank that was asked for.
+        /// The number that was given for the rank.
         rank: usize,
         /// The number of ranks.
         ranks: usize,

@@ -24,7 +24,7 @@ pub struct RankLoader<I, O> {
     rank: usize,
     ranks: usize,
     seed: Option<u64>,
-    /// The number of times that the rows were gone through.
+    /// The number of epochs that have begun.
     epochs: Arc<AtomicU64>,
 }
 
@@ -74,7 +74,7 @@ impl<I, O> RankLoader<I, O> {
         Self { seed: Some(seed), ..self }
     }
 
-    /// The rows of this rank in a batch that begins at a row.
+    /// Returns the rows of this rank in a batch that begins at a row.
     fn part(&self, from: usize) -> std::ops::Range<usize> {
         let rows = self.batch.min(self.dataset.len() - from);
         let at = |rank| from + rows * rank / self.ranks;

@@ -1,6 +1,6 @@
-//! Between burn's parameters, of any number of dimensions, and lists of numbers.
+//! Converts between burn's parameters, of any number of dimensions, and lists of numbers.
 //!
-//! The parameters that learn are numbered in the order in which a model visits them.
+//! The trainable parameters are numbered in the order in which a model visits them.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::{Error, Result};
 
-/// Whether gradients of a parameter are summed. Frozen parameters have none.
+/// Returns whether gradients of a parameter are summed. Frozen parameters have none.
 fn learns<const D: usize>(param: &Param<Tensor<D>>) -> bool {
     param.is_require_grad()
 }
@@ -18,7 +18,7 @@ fn numbers<const D: usize>(parameter: usize, tensor: Tensor<D>) -> Result<Vec<f3
     tensor.try_into_vec_as::<f32>().map_err(unreadable)
 }
 
-/// The elements of each parameter.
+/// The number of elements of each trainable parameter.
 #[derive(Default)]
 pub(crate) struct Lengths(pub(crate) Vec<usize>);
 
@@ -30,7 +30,7 @@ impl ModuleVisitor for Lengths {
     }
 }
 
-/// The number of elements of each parameter that learns.
+/// Returns the number of elements of each trainable parameter.
 pub(crate) fn lengths(model: &impl Module) -> Vec<usize> {
     let mut lengths = Lengths::default();
     model.visit(&mut lengths);
@@ -45,7 +45,7 @@ impl ModuleVisitor for Values {
     }
 }
 
-/// The values of all parameters, also of those that are frozen.
+/// Returns the values of all parameters, also of those that are frozen.
 pub(crate) fn values(model: &impl Module) -> Result<Vec<Vec<f32>>> {
     let mut values = Values(Vec::new());
     model.visit(&mut values);
@@ -86,7 +86,7 @@ impl ModuleVisitor for Taken<'_> {
     }
 }
 
-/// Takes the gradient of each parameter that learns, if it has one.
+/// Takes the gradient of each trainable parameter, if it has one.
 pub(crate) fn take_gradients(
     model: &impl Module,
     mut gradients: GradientsParams,
@@ -114,7 +114,7 @@ impl<I: Iterator<Item = Option<Vec<f32>>>> ModuleVisitor for Given<I> {
     }
 }
 
-/// Turns gradients into those for an optimiser of burn.
+/// Converts gradients of the trainable parameters into those for an optimiser of burn.
 pub(crate) fn give_gradients(model: &impl Module, given: Vec<Option<Vec<f32>>>) -> GradientsParams {
     let mut given = Given { gradients: GradientsParams::new(), given: given.into_iter() };
     model.visit(&mut given);

@@ -1,8 +1,8 @@
-//! The results that all ranks compute together: the mean of gradients, and whether to go on.
+//! The results that all ranks compute together: the mean of gradients, and whether to continue.
 //!
-//! Each step sums, beside the gradients, some *notes*: rows, rows times batches, wishes to stop,
-//! and for each parameter the ranks that have a gradient. A step in which no rank has rows ends the
-//! epoch, so ranks may have different numbers of batches.
+//! Each step sums some *notes* together with the gradients: the number of rows, rows times batches,
+//! requests to stop, and for each parameter the number of ranks that have a gradient. A step in
+//! which no rank has rows ends the epoch, so ranks may have different numbers of batches.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -12,13 +12,13 @@ use hccl_train::{BucketOptions, GradientBuckets};
 use crate::error::{Error, Result};
 use crate::parameters::{give_gradients, lengths, take_gradients, values, with_values};
 
-/// The notes before those of the parameters.
+/// The indices of the notes before those of the parameters.
 const ROWS: usize = 0;
 const WEIGHTED: usize = 1;
 const STOPS: usize = 2;
 const NOTES: usize = 3;
 
-/// The gradients of this rank that no other one has seen.
+/// The gradients of this rank that are not yet summed over the ranks.
 #[derive(Default)]
 pub(crate) struct OwnGradients {
     sums: Vec<Option<Vec<f32>>>,
@@ -54,7 +54,7 @@ impl OwnGradients {
 pub(crate) struct Mean {
     /// The mean gradients. `None` if no rank had rows.
     pub(crate) gradients: Option<GradientsParams>,
-    /// Whether a rank wishes to stop.
+    /// Whether a rank requests to stop.
     pub(crate) stops: bool,
 }
 
@@ -74,14 +74,14 @@ impl<'a> Replicas<'a> {
         stream: &'a Stream,
     ) -> Result<Self> {
         let lengths = lengths(model);
-        // Notes go with the bucket that leaves first.
+        // The notes belong to the bucket that is sent first.
         let of_notes = NOTES + lengths.len();
         let of_buckets: Vec<usize> = lengths.iter().copied().chain([of_notes]).collect();
         let buckets = GradientBuckets::with(options, &of_buckets, stream)?;
         Ok(Self { comm, stream, buckets, lengths })
     }
 
-    /// Returns the model with the parameters of rank 0. Waits for all ranks.
+    /// Returns the model with the parameters of rank 0. Blocks until all ranks have called this.
     pub(crate) fn same<M: Module>(&mut self, model: M) -> Result<M> {
         let mut all = values(&model)?;
         for values in all.iter_mut().filter(|values| !values.is_empty()) {
@@ -92,7 +92,7 @@ impl<'a> Replicas<'a> {
         Ok(with_values(model, all))
     }
 
-    /// Returns the mean over the rows of all ranks. Waits for them.
+    /// Returns the mean over the rows of all ranks. Blocks until all ranks have called this.
     pub(crate) fn mean(
         &mut self,
         model: &impl Module,
@@ -121,7 +121,8 @@ impl<'a> Replicas<'a> {
         if rows == 0.0 {
             return Ok(Mean { gradients: None, stops });
         }
-        // The mean over all rows, times the batches that were accumulated: burn adds them up.
+        // The mean over all rows, times the number of accumulated batches, because burn adds them
+        // up.
         let factor = notes[WEIGHTED] / (rows * rows);
         let mut means = Vec::new();
         for at in 0..parameters {
@@ -132,7 +133,7 @@ impl<'a> Replicas<'a> {
         Ok(Mean { gradients: Some(give_gradients(model, means)), stops })
     }
 
-    /// Whether any rank says so. Waits for all.
+    /// Returns whether `own` is true on any rank. Blocks until all ranks have called this.
     pub(crate) fn any(&mut self, own: bool) -> Result<bool> {
         let mut flag = self.stream.device().upload(&[i32::from(own)], self.stream)?;
         drop(self.comm.all_reduce_in_place(&mut flag, Max, self.stream)?);

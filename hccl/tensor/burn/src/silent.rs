@@ -1,4 +1,4 @@
-//! A renderer for the ranks whose progress nobody reads.
+//! A renderer for the ranks whose progress is not shown.
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use burn::train::metric::MetricDefinition;
@@ -7,8 +7,8 @@ use burn::train::renderer::{
     MetricsRendererTraining,
 };
 
-/// A renderer that shows nothing: for all ranks but one, whose lines would mix with those of
-/// others.
+/// A renderer that shows nothing. Use it on all ranks except one, because the lines of several
+/// ranks would mix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

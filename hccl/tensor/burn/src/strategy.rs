@@ -17,17 +17,20 @@ use crate::replicas::{OwnGradients, Replicas};
 
 /// A strategy for burn's `SupervisedTraining`: every rank has the model and a part of each batch.
 ///
-/// All ranks launch a training with their own strategy, with the same model, optimiser and number
-/// of epochs. The loader for training gives the rows of this rank, such as [`RankLoader`]; that for
-/// validation gives the same rows on all ranks. A training begins with the parameters of rank 0.
+/// Each rank launches a training with a strategy of its own, and with the same model, optimiser and
+/// number of epochs. The loader for training gives the rows of this rank, as [`RankLoader`] does.
+/// The loader for validation gives the same rows on all ranks. A training begins with the
+/// parameters of rank 0.
 ///
-/// - Gradients are averaged over the rows of all ranks. The rows of a batch are those by which the
-///   progress of the loader grows, and at least one. Ranks may have different numbers of batches.
-/// - burn has no hook for a gradient: they leave when the backward pass is over. The sum of one
-///   bucket goes on while the next one is copied, and no more.
-/// - If one rank stops early, or is interrupted, all do after the same step or epoch.
+/// - Gradients are averaged over the rows of all ranks. The number of rows of a batch is the
+///   increase of the loader's progress, and at least one. Ranks may have different numbers of
+///   batches.
+/// - burn has no hook for a gradient, so gradients are sent after the backward pass. Only the copy
+///   of a bucket overlaps with the sum of the bucket before it.
+/// - If one rank stops early or is interrupted, all ranks stop after the same step or epoch.
 /// - Only rank 0 writes checkpoints. All ranks read them.
-/// - An error of `hccl` ends the training, as the error of a worker with the number of this rank.
+/// - An error of `hccl` ends the training. burn reports it as the error of a worker with the number
+///   of this rank.
 ///
 /// [`RankLoader`]: crate::RankLoader
 pub struct DataParallel {
@@ -44,7 +47,7 @@ impl DataParallel {
         Self { ranks, options, device: Device::default() }
     }
 
-    /// Sets the options for the buckets that gradients go in.
+    /// Sets the options for the buckets of gradients.
     pub fn buckets(self, options: BucketOptions) -> Self {
         Self { options, ..self }
     }
@@ -141,7 +144,7 @@ impl<M: LearnerModel> Fit<M> {
         ranks.any(stops)
     }
 
-    /// Runs the steps of an epoch. Returns whether a rank wishes to stop.
+    /// Runs the steps of an epoch. Returns whether a rank requests to stop.
     fn train_epoch(&mut self, ranks: &mut Replicas<'_>) -> Result<bool> {
         let accumulation = self.components.grad_accumulation.unwrap_or(1).max(1);
         let interrupter = self.components.interrupter.clone();
@@ -209,7 +212,7 @@ impl<M: LearnerModel> Fit<M> {
     }
 }
 
-/// Loads the next batch. One that cannot be loaded stops the training.
+/// Loads the next batch. Stops the training if the batch cannot be loaded.
 fn next<O>(
     batches: &mut dyn burn::data::dataloader::DataLoaderIterator<O>,
     interrupter: &Interrupter,

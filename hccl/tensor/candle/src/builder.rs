@@ -1,4 +1,4 @@
-//! The sources of a model's parameters: the variables of a map, with their order or with hooks.
+//! The backends that give a model its parameters: one records their order, the other adds hooks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use candle_nn::{Init, VarMap};
 use crate::error::{Error, to_candle};
 use crate::lane::{PushGradient, SharedLane, lock};
 
-/// The names of parameters, in the order in which a model asks for them.
+/// The names of parameters, in the order in which a model requests them.
 pub(crate) type Names = Arc<Mutex<Vec<String>>>;
 
-/// Makes the parameters that are not in the map, and notes the order of all.
+/// A backend that makes the parameters that are not in the map, and records the order of all.
 pub(crate) struct Recorder {
     pub(crate) map: VarMap,
     pub(crate) names: Names,
@@ -45,10 +45,10 @@ impl SimpleBackend for Recorder {
     }
 }
 
-/// Gives out parameters whose gradients are pushed in the backward pass of one step.
+/// A backend whose parameters push their gradients in the backward pass of one step.
 pub(crate) struct Hooks {
     pub(crate) vars: Arc<HashMap<String, (usize, Var)>>,
-    /// The parameters with a hook. Each has one hook, however often the model asks for it.
+    /// The parameters with a hook. Each has one hook, however often the model requests it.
     pub(crate) hooked: Mutex<HashMap<String, Tensor>>,
     pub(crate) lane: SharedLane,
     pub(crate) number: u64,
@@ -89,5 +89,5 @@ impl SimpleBackend for Hooks {
 }
 
 fn without_shape(name: &str) -> candle_core::Result<Tensor> {
-    candle_core::bail!("parameter {name}: a parameter is asked for with its shape, by `get`")
+    candle_core::bail!("parameter {name} was requested without its shape: use `get`")
 }

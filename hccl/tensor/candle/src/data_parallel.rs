@@ -1,4 +1,4 @@
-//! Data parallel: every rank has the model, and a part of each batch.
+//! Data-parallel training: every rank has the model, and a part of each batch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,26 +18,26 @@ type Make<M> = Box<dyn Fn(VarBuilder<'static>) -> candle_core::Result<M> + Send>
 
 /// A model of which every rank has a replica.
 ///
-/// A step computes this rank's part of a batch. The gradient of a parameter leaves for the other
-/// ranks as soon as candle's backward pass has it, and the backward pass goes on: see
-/// [`GradientBuckets`]. All ranks make it and call its functions in the same order.
+/// A step computes this rank's part of a batch. As soon as candle's backward pass has the gradient
+/// of a parameter, the gradient is sent to the other ranks, and the backward pass continues: see
+/// [`GradientBuckets`]. All ranks make a `DataParallel` and call its functions in the same order.
 ///
-/// The model is a function of a [`VarBuilder`], as models for candle are. It is called for every
+/// A function of a [`VarBuilder`] makes the model, as is usual for candle. It is called for every
 /// step, with parameters that have a hook. That costs a copy of the parameters and a few
-/// allocations. It asks for the same parameters each time. A layer that keeps something of its own
+/// allocations. The function must request the same parameters each time. A layer that keeps state
 /// between steps, such as the running means of a batch norm, loses it.
 pub struct DataParallel<M> {
     make: Make<M>,
     model: M,
     dtype: DType,
-    /// The parameters, in the order in which the model asks for them.
+    /// The parameters, in the order in which the model requests them.
     vars: Vec<Var>,
     by_name: Arc<HashMap<String, (usize, Var)>>,
     lane: SharedLane,
     most: Option<f64>,
 }
 
-/// The results of a step of all ranks together: the same bits on every rank.
+/// The results of a step over all ranks, with the same bits on every rank.
 #[derive(Debug)]
 pub struct StepResult {
     /// The mean loss of the whole batch.
@@ -49,7 +49,8 @@ pub struct StepResult {
 impl<M> DataParallel<M> {
     /// Makes the parameters that are not in the map yet, and gives every rank those of rank 0.
     ///
-    /// `model` is called with a builder for `dtype` on the CPU. Waits for all ranks.
+    /// `model` is called with a builder for `dtype` on the CPU. Blocks until all ranks have called
+    /// this.
     pub fn new(
         map: &VarMap,
         dtype: DType,
@@ -60,7 +61,7 @@ impl<M> DataParallel<M> {
         Self::with(BucketOptions::default(), map, dtype, comm, stream, model)
     }
 
-    /// Makes the same as [`new`](Self::new), with options for the buckets that gradients go in.
+    /// Does the same as [`new`](Self::new), with options for the buckets of gradients.
     pub fn with(
         options: BucketOptions,
         map: &VarMap,
@@ -85,7 +86,7 @@ impl<M> DataParallel<M> {
             broadcast(name, &var, &mut comm, &stream)?;
             vars.push(var);
         }
-        // The loss goes with the gradients, in the bucket that leaves first.
+        // The loss is summed together with the gradients, in the bucket that is sent first.
         let lengths = vars.iter().map(|var| var.elem_count()).chain([1]);
         let buckets = GradientBuckets::with(options, &lengths.collect::<Vec<_>>(), &stream)?;
         let numbered = vars.iter().cloned().enumerate();
@@ -94,36 +95,36 @@ impl<M> DataParallel<M> {
         Ok(Self { make, model, dtype, vars, by_name, lane, most: None })
     }
 
-    /// Scales the gradients of a step so that their norm, of all parameters together, is at most
-    /// this.
+    /// Limits the norm of the gradients of all parameters together. If the norm of a step is larger
+    /// than `most`, the step scales its gradients down to it.
     pub fn clip_norm(self, most: f64) -> Self {
         Self { most: Some(most), ..self }
     }
 
-    /// The parameters for an optimiser, in the order in which the model asks for them.
+    /// Returns the parameters for an optimiser, in the order in which the model requests them.
     pub fn vars(&self) -> &[Var] {
         &self.vars
     }
 
-    /// The names of the parameters, in the same order.
+    /// Returns the names of the parameters, in the same order.
     pub fn names(&self) -> Vec<String> {
         lock(&self.lane).names.clone()
     }
 
-    /// The model with the current parameters, without hooks: to look at rows held out.
+    /// Returns the model with the current parameters and without hooks, to evaluate held-out rows.
     pub fn model(&self) -> &M {
         &self.model
     }
 
-    /// Runs a step. `loss` is the mean over the `rows` that this rank has of the `of` rows of the
-    /// batch.
+    /// Runs a step. This rank has `rows` of the `of` rows of the batch. `loss` computes the mean
+    /// loss of its rows.
     ///
     /// Gradients are weighted by rows, so that parts may have different sizes. A rank without rows
     /// takes part, too; its `loss` is not called. A parameter on which no loss depends has a
     /// gradient of zeros.
     ///
-    /// Waits until all ranks have computed. After an error of one rank the others wait for it until
-    /// their time limit, or until its communicator is dropped.
+    /// Blocks until all ranks have computed. If one rank fails, the other ranks wait for it until
+    /// their time limit, or until the communicator of that rank is dropped.
     pub fn step(
         &mut self,
         rows: usize,
@@ -143,7 +144,7 @@ impl<M> DataParallel<M> {
             let builder = VarBuilder::from_backend(Box::new(hooks), self.dtype, Device::Cpu);
             let (loss, value) = weighted(loss(&(self.make)(builder)?)?, share)?;
             lock(&self.lane).push(self.vars.len(), number, &[value])?;
-            // Hooks lock the lane.
+            // The hooks lock the lane, so it must not be locked here.
             let computed = loss.backward();
             gradients = match lock(&self.lane).take_error() {
                 Some(error) => return Err(error),
@@ -160,7 +161,7 @@ impl<M> DataParallel<M> {
             Some(most) => clipping(most, self.vars.len(), |at| sums.get(at))?,
             None => 1.0,
         };
-        // The way of the backward pass: the last ones are back first.
+        // The last gradients are summed first, as in the backward pass.
         for (at, var) in self.vars.iter().enumerate().rev() {
             let mean = tensor(sums.get(at)?, var.shape(), DType::F32)?;
             let mean = if factor == 1.0 { mean } else { (mean * factor)? };
@@ -170,10 +171,11 @@ impl<M> DataParallel<M> {
         Ok(StepResult { loss, gradients })
     }
 
-    /// Adds the gradients of a part of a batch to those of the next step, and moves nothing.
-    ///
-    /// `rows` and `of` count as in [`step`](Self::step): `of` are the rows of all parts and all
+    /// Adds the gradients of a part of a batch to those of the next step. Sends nothing to other
     /// ranks.
+    ///
+    /// `rows` is the number of rows in this part. `of` is the number of rows in all parts of all
+    /// ranks, as in [`step`](Self::step).
     pub fn accumulate(
         &mut self,
         rows: usize,
@@ -197,12 +199,12 @@ impl<M> DataParallel<M> {
     }
 }
 
-/// The part of a batch that a rank has.
+/// Returns the share of a batch that a rank has.
 fn share(rows: usize, of: usize) -> Result<f64> {
     if rows > of || of == 0 { Err(Error::Rows { rows, of }) } else { Ok(rows as f64 / of as f64) }
 }
 
-/// Multiplies a loss with the share of its rows. Returns the product, and its value.
+/// Multiplies a loss by the share of its rows. Returns the product, and its value.
 fn weighted(loss: Tensor, share: f64) -> Result<(Tensor, f32)> {
     if loss.elem_count() != 1 {
         return Err(Error::NotOneNumber { elements: loss.elem_count() });
@@ -212,7 +214,7 @@ fn weighted(loss: Tensor, share: f64) -> Result<(Tensor, f32)> {
     Ok((loss, value.first().copied().unwrap_or_default()))
 }
 
-/// The factor that brings the norm of these gradients down to the most that is allowed.
+/// Returns the factor that scales these gradients down until their norm is at most `most`.
 fn clipping<'a>(
     most: f64,
     tensors: usize,
@@ -232,7 +234,7 @@ mod tests {
     use candle_core::{CpuStorage, CustomOp1, Layout, Shape};
     use candle_nn::{Linear, Module, linear};
 
-    /// The identity; its backward pass notes which gradients are not pushed yet.
+    /// The identity. Its backward pass records which gradients are not pushed yet.
     struct Look(SharedLane, Arc<Mutex<Vec<usize>>>);
 
     impl CustomOp1 for Look {

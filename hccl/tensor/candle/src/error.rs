@@ -30,15 +30,15 @@ pub enum Error {
         what: String,
     },
     /// A model has no parameters.
-    #[error("the model asked for no parameter; does it take its tensors from the builder?")]
+    #[error("the model requested no parameter: make its tensors with the builder")]
     NoParameters,
-    /// A model asks for a parameter that it did not ask for at first.
-    #[error("the model asks for a parameter {name} that was not there when it was made first")]
+    /// A model requests a parameter that it did not request when it was first made.
+    #[error("the model requests a parameter {name} that it did not request at first")]
     UnknownParameter {
         /// The name of the parameter.
         name: String,
     },
-    /// A loss has more or fewer elements than one.
+    /// A loss does not have exactly one element.
     #[error("a loss is one number, but this tensor has {elements} elements")]
     NotOneNumber {
         /// The elements of the tensor.

@@ -5,7 +5,8 @@ use hccl::prelude::*;
 
 use crate::error::{Error, Result};
 
-/// Passes the elements of a tensor on the CPU, row by row. Copies nothing if they lie so.
+/// Calls `pass` with the elements of a tensor on the CPU, row by row. Copies the elements only if
+/// they are stored in another order.
 pub(crate) fn with_elements<T: WithDType, R>(
     what: impl Fn() -> String,
     tensor: &Tensor,
@@ -19,17 +20,17 @@ pub(crate) fn with_elements<T: WithDType, R>(
     Ok(pass(elements(storage, layout)?))
 }
 
-/// The elements of a contiguous storage.
+/// Returns the elements of a contiguous storage.
 pub(crate) fn elements<'a, T: WithDType>(
     storage: &'a CpuStorage,
     layout: &Layout,
 ) -> candle_core::Result<&'a [T]> {
     let all = T::cpu_storage_as_slice(storage)?;
     let of_layout = layout.contiguous_offsets().and_then(|(from, to)| all.get(from..to));
-    of_layout.ok_or_else(|| candle_core::Error::msg("the tensor does not lie row by row"))
+    of_layout.ok_or_else(|| candle_core::Error::msg("the tensor is not stored row by row"))
 }
 
-/// Makes a tensor of these elements on the CPU, with a type of its own.
+/// Makes a tensor of these elements on the CPU, and converts it to `dtype`.
 pub(crate) fn tensor(elements: &[f32], shape: &Shape, dtype: DType) -> Result<Tensor> {
     Ok(Tensor::from_slice(elements, shape, &Device::Cpu)?.to_dtype(dtype)?)
 }
@@ -45,7 +46,7 @@ pub(crate) fn check_parameter(name: &str, var: &Var) -> Result<()> {
     }
 }
 
-/// Gives every rank the values that a variable has on rank 0. Types of 16 bits go through f32,
+/// Gives every rank the values that a variable has on rank 0. Types of 16 bits are sent as f32,
 /// which has all their values.
 pub(crate) fn broadcast(
     name: &str,
@@ -65,7 +66,8 @@ pub(crate) fn broadcast(
     Ok(var.set(&tensor(&of_root, var.shape(), var.dtype())?)?)
 }
 
-/// Computes something from the elements of a storage, of any type that ranks can sum.
+/// Evaluates an expression with the elements of a storage, which may have any type that ranks can
+/// sum.
 macro_rules! with_floats {
     ($storage:expr, $layout:expr, |$elements:ident| $computed:expr) => {
         with_floats!($storage, $layout, $elements, $computed, F32 f32, F64 f64, F16 f16, BF16 bf16)
@@ -76,7 +78,7 @@ macro_rules! with_floats {
                 let $elements = $crate::host::elements::<$float>($storage, $layout)?;
                 $computed
             })*
-            dtype => Err(candle_core::Error::msg(format!("ranks add no elements of {dtype:?}"))),
+            dtype => Err(candle_core::Error::msg(format!("ranks cannot sum {dtype:?}"))),
         }
     };
 }

@@ -1,10 +1,10 @@
-//! Gradients on their way from the backward pass to the ranks.
+//! Moves gradients from the backward pass to the ranks.
 //!
 //! candle's custom operations are `'static`, so the hooks of a step push into a shared [`Lane`]
 //! behind a lock. Rules:
-//! 1. A step is put aside between two pushes, and taken up by the next one.
+//! 1. A step is paused between two pushes, and the next push resumes it.
 //! 2. A hook has the number of its step. A gradient with another number is refused.
-//! 3. The first error of a step is kept, since candle passes on its text alone.
+//! 3. The first error of a step is kept, since candle passes on only the text of an error.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,11 +20,11 @@ pub(crate) struct Lane {
     pub(crate) buckets: GradientBuckets<f32>,
     pub(crate) comm: Communicator,
     pub(crate) stream: Stream,
-    /// The names of the parameters, in the order of the forward pass. The loss is the tensor behind
-    /// them.
+    /// The names of the parameters, in the order of the forward pass. The loss is one more tensor,
+    /// after them.
     pub(crate) names: Vec<String>,
     paused: Option<PausedStep>,
-    /// The step that began last.
+    /// The number of the step that began last.
     number: u64,
     is_pushed: Vec<bool>,
     error: Option<Error>,
@@ -52,7 +52,7 @@ impl Lane {
         self.number
     }
 
-    /// Takes up the step with this number.
+    /// Resumes the step with this number. `tensor` is only for the text of the error.
     fn resume(&mut self, tensor: usize, number: u64) -> Result<Step<'_, f32>> {
         let paused = if number == self.number { self.paused.take() } else { None };
         let Some(paused) = paused else {
@@ -80,19 +80,19 @@ impl Lane {
         with_elements(what, &gradient, |elements| self.push(tensor, number, elements))?
     }
 
-    /// The tensors without a gradient in this step.
+    /// Returns the tensors without a gradient in this step.
     pub(crate) fn missing(&self) -> Vec<usize> {
         let tensors = self.is_pushed.iter().enumerate();
         tensors.filter(|(_, is_pushed)| !**is_pushed).map(|(tensor, _)| tensor).collect()
     }
 
-    /// Ends the step.
+    /// Ends the step, and returns the sums over all ranks.
     pub(crate) fn finish(&mut self, number: u64) -> Result<Gradients<'_, f32>> {
         let loss = self.names.len();
         Ok(self.resume(loss, number)?.finish()?)
     }
 
-    /// The error of a hook, if there was one.
+    /// Takes the error of a hook, if there was one.
     pub(crate) fn take_error(&mut self) -> Option<Error> {
         self.error.take()
     }
@@ -101,16 +101,16 @@ impl Lane {
 /// A lane that hooks share.
 pub(crate) type SharedLane = Arc<Mutex<Lane>>;
 
-/// Locks a value that several hooks share. A panic while it was locked leaves a step unfinished,
-/// which the next step reports.
+/// Locks a value that several hooks share, even after a panic: a panic under the lock leaves a step
+/// unfinished, and the next step reports that.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The identity; its backward pass pushes the gradient of a parameter.
+/// The identity. Its backward pass pushes the gradient of a parameter.
 ///
-/// candle visits a node when all parts of its gradient have been added up, so the gradient
-/// is whole, however often the parameter was used.
+/// candle visits a node when all parts of its gradient have been added up. So the gradient is
+/// complete, however often the parameter was used.
 pub(crate) struct PushGradient {
     pub(crate) tensor: usize,
     pub(crate) number: u64,
@@ -130,8 +130,8 @@ impl CustomOp1 for PushGradient {
         copy(storage, layout)
     }
 
-    /// Pushes the gradient. The variable behind gets no gradient of its own: it gets that of all
-    /// ranks.
+    /// Pushes the gradient. Returns no gradient for the variable itself: the step gives it the
+    /// gradient of all ranks.
     fn bwd(
         &self,
         _: &Tensor,

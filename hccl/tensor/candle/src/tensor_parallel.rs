@@ -1,4 +1,4 @@
-//! Layers that are divided over the ranks, with the backward pass that candle asks for.
+//! Layers that are divided over the ranks, with a backward pass for candle.
 //!
 //! | function of [`Group`] | forward | backward |
 //! | --- | --- | --- |
@@ -7,8 +7,8 @@
 //! | [`gather_in`](Group::gather_in) | all-gather of the tokens | reduce-scatter |
 //! | [`scatter_out`](Group::scatter_out) | reduce-scatter | all-gather |
 //!
-//! They are those of [`hccl_train::tensor_parallel`]. All ranks of a group build the same graph, so
-//! that their forward and backward passes come to the same operations in the same order.
+//! The functions are those of [`hccl_train::tensor_parallel`]. All ranks of a group must build the
+//! same graph, so that their forward and backward passes run the same operations in the same order.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ use crate::error::to_candle;
 use crate::host::{broadcast, copy, with_floats};
 use crate::lane::lock;
 
-/// The ranks over which layers are divided. Clones are the same group.
+/// The ranks over which layers are divided. A clone is the same group.
 #[derive(Clone)]
 pub struct Group {
     shared: Arc<Mutex<(Communicator, Stream)>>,
@@ -30,7 +30,7 @@ pub struct Group {
     ranks: usize,
 }
 
-/// The way in which elements go between the ranks of a group.
+/// The operation by which elements move between the ranks of a group.
 #[derive(Clone, Copy)]
 enum Way {
     Keep,
@@ -46,23 +46,25 @@ impl Group {
         Self { shared: Arc::new(Mutex::new((comm, stream))), rank, ranks }
     }
 
-    /// The number of this rank in the group.
+    /// Returns the number of this rank in the group.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// The part of a tensor that this rank has when a dimension is divided: a tensor of its own.
+    /// Returns a copy of this rank's part of a tensor that is divided over the ranks along
+    /// `dimension`.
     pub fn part(&self, tensor: &Tensor, dimension: usize) -> Result<Tensor> {
         let each = self.each("elements of the dimension", tensor.dim(dimension)?)?;
         tensor.narrow(dimension, self.rank * each, each)?.force_contiguous()
     }
 
-    /// Gives variables that all ranks have the values of rank 0. Waits for all ranks.
+    /// Sets variables that all ranks have to their values on rank 0. Blocks until all ranks have
+    /// called this.
     pub fn broadcast(&self, vars: &[Var]) -> Result<()> {
         let (comm, stream) = &mut *lock(&self.shared);
         let each = |var| broadcast("to be broadcast", var, comm, stream).map_err(to_candle);
@@ -80,7 +82,7 @@ impl Group {
     }
 
     /// Gathers the tokens (the first dimension) of all ranks, in the order of the ranks. Each rank
-    /// brings the same number.
+    /// gives the same number of tokens.
     pub fn gather_in(&self, own: &Tensor) -> Result<Tensor> {
         self.pair(own, Way::Gather, Way::Share)
     }
@@ -96,7 +98,7 @@ impl Group {
         tensor.contiguous()?.apply_op1(Pair { group, forward, backward })
     }
 
-    /// The part of each rank.
+    /// Returns the number of elements in the part of each rank.
     fn each(&self, what: &'static str, count: usize) -> Result<usize> {
         if !count.is_multiple_of(self.ranks) {
             let ranks = self.ranks;
@@ -105,7 +107,7 @@ impl Group {
         Ok(count / self.ranks)
     }
 
-    /// The shape of the result.
+    /// Returns the shape of the result.
     fn shape(&self, way: Way, shape: &Shape) -> Result<Shape> {
         let mut dims = shape.dims().to_vec();
         match (way, dims.first_mut()) {
@@ -168,8 +170,8 @@ impl CustomOp1 for Pair {
 
 /// A linear layer whose outputs are divided: each rank has some rows of candle's weight.
 ///
-/// It takes whole inputs, which every rank has, and gives this rank's columns of the outputs: those
-/// that [`RowLinear`] takes.
+/// The inputs are whole, and every rank has them. The outputs are this rank's columns, as
+/// [`RowLinear`] takes them.
 #[derive(Clone)]
 pub struct ColumnLinear {
     linear: Linear,
@@ -177,21 +179,21 @@ pub struct ColumnLinear {
 }
 
 impl ColumnLinear {
-    /// Makes the layer of this rank's part of the weight, with a row for each output, and of the
-    /// bias.
+    /// Makes the layer from this rank's part of the weight, which has a row for each output, and
+    /// from its part of the bias.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, bias), group: group.clone() }
     }
 
     /// Takes this rank's part of a layer from a builder, as [`candle_nn::linear`] takes a whole
-    /// one. The outputs are a multiple of the ranks.
+    /// layer. `outputs` is a multiple of the number of ranks.
     pub fn load(inputs: usize, outputs: usize, vb: VarBuilder, group: &Group) -> Result<Self> {
         let own = group.each("outputs", outputs)?;
         let linear = candle_nn::linear(inputs, own, vb)?;
         Ok(Self { linear, group: group.clone() })
     }
 
-    /// This rank's part.
+    /// Returns this rank's part of the layer.
     pub fn linear(&self) -> &Linear {
         &self.linear
     }
@@ -205,8 +207,8 @@ impl Module for ColumnLinear {
 
 /// A linear layer whose inputs are divided: each rank has some columns of candle's weight.
 ///
-/// It takes this rank's columns of the inputs, as [`ColumnLinear`] gives them, and gives whole
-/// outputs on every rank.
+/// The inputs are this rank's columns, as [`ColumnLinear`] gives them. The outputs are whole, and
+/// every rank has them.
 #[derive(Clone)]
 pub struct RowLinear {
     linear: Linear,
@@ -215,17 +217,17 @@ pub struct RowLinear {
 }
 
 impl RowLinear {
-    /// Makes the layer of this rank's part of the weight, with a column for each input, and of the
-    /// bias, which is the same on every rank.
+    /// Makes the layer from this rank's part of the weight, which has a column for each input, and
+    /// from the bias, which is the same on every rank.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, None), bias, group: group.clone() }
     }
 
-    /// Takes this rank's part of a layer from a builder. The inputs are a multiple of the ranks. A
-    /// new bias is zero, so that it is the same on every rank.
+    /// Takes this rank's part of a layer from a builder. `inputs` is a multiple of the number of
+    /// ranks. A new bias is zero, so that it is the same on every rank.
     pub fn load(inputs: usize, outputs: usize, vb: VarBuilder, group: &Group) -> Result<Self> {
         let own = group.each("inputs", inputs)?;
-        // As candle's, for the inputs of the whole layer.
+        // candle's choice for the whole layer: the inputs of all ranks count.
         let stdev = (2.0 / inputs as f64).sqrt();
         let init = Init::Randn { mean: 0.0, stdev };
         let weight = vb.get_with_hints((outputs, own), "weight", init)?;
@@ -233,12 +235,12 @@ impl RowLinear {
         Ok(Self::new(weight, Some(bias), group))
     }
 
-    /// This rank's part of the weight.
+    /// Returns this rank's part of the weight.
     pub fn weight(&self) -> &Tensor {
         self.linear.weight()
     }
 
-    /// The bias.
+    /// Returns the bias.
     pub fn bias(&self) -> Option<&Tensor> {
         self.bias.as_ref()
     }

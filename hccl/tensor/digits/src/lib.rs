@@ -1,5 +1,5 @@
-//! The examples for candle and burn share it: the digits, the order in which they are learned, and
-//! the table that says how it went.
+//! The parts that the examples for candle and burn share: the digits, the order in which they are
+//! learned, and the table of results.
 
 use std::fmt;
 use std::path::Path;
@@ -13,11 +13,11 @@ use data::{CLASSES, DataError, Digits, PIXELS, Split};
 /// The widths of the network: pixels, two hidden layers, classes.
 pub const WIDTHS: [usize; 4] = [PIXELS, 128, 64, CLASSES];
 
-/// The number of times that each row is looked at.
+/// The number of times that each row is learned.
 pub const EPOCHS: usize = 30;
 
-/// The number of rows of a step, over all ranks. It is no multiple of four, and the last step of an
-/// epoch has fewer, so that parts differ in size.
+/// The number of rows of a step, over all ranks. It is not a multiple of four, and the last step of
+/// an epoch has fewer rows. So the parts of ranks differ in size.
 pub const BATCH: usize = 42;
 
 /// The learning rate.
@@ -29,19 +29,20 @@ pub fn split() -> Result<Split, DataError> {
     Ok(Digits::read(Path::new(path))?.split(1))
 }
 
-/// The rows of each step of an epoch: the same on all ranks, which draw the same numbers.
+/// Returns the rows of each step of an epoch. They are the same on all ranks, because all ranks
+/// draw the same random numbers.
 pub fn batches(rows: usize, epoch: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..rows).collect();
     fastrand::Rng::with_seed(epoch as u64).shuffle(&mut order);
     order.chunks(BATCH).map(<[usize]>::to_vec).collect()
 }
 
-/// The part of a batch that a rank has.
+/// Returns the part of a batch that a rank has.
 pub fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
     &batch[batch.len() * rank / ranks..batch.len() * (rank + 1) / ranks]
 }
 
-/// The first weights of a layer, a row for each output: the same in every run.
+/// Returns the first weights of a layer, a row for each output. They are the same in every run.
 pub fn weights(layer: usize) -> Vec<f32> {
     let (inputs, outputs) = (WIDTHS[layer], WIDTHS[layer + 1]);
     let mut random = fastrand::Rng::with_seed(layer as u64);
@@ -49,7 +50,7 @@ pub fn weights(layer: usize) -> Vec<f32> {
     (0..inputs * outputs).map(|_| (2.0 * random.f32() - 1.0) * bound).collect()
 }
 
-/// The course of a training.
+/// The results of a training.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The way in which the model is divided.
@@ -58,13 +59,13 @@ pub struct Curve {
     pub ranks: usize,
     /// The mean loss of each epoch.
     pub losses: Vec<f32>,
-    /// The share of the rows held out that the network recognises.
+    /// The share of the held-out rows that the network recognises, from 0 to 1.
     pub accuracy: f64,
-    /// The duration of the training.
+    /// The duration of the training, in seconds.
     pub seconds: f64,
 }
 
-/// The largest difference between the losses of two curves in one epoch.
+/// Returns the largest difference between the losses of two curves in one epoch.
 pub fn furthest(curves: &[Curve]) -> f32 {
     let apart = |one: &Curve, other: &Curve| {
         let pairs = one.losses.iter().zip(&other.losses);
@@ -74,7 +75,7 @@ pub fn furthest(curves: &[Curve]) -> f32 {
     pairs.fold(0.0, f32::max)
 }
 
-/// The curves as a table for people.
+/// The curves as a table to print.
 pub struct Table<'a>(pub &'a [Curve]);
 
 impl Table<'_> {

@@ -1,4 +1,4 @@
-//! `hccl-compare-runs A B`: the first operation in which two recorded runs differ.
+//! `hccl-compare-runs A B`: finds the first operation in which two recorded runs differ.
 
 mod read;
 mod value;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use read::{Line, Member, RankFile, Record};
 
-/// Names the first operation, and if it can the element, in which two runs differ.
+/// Names the first operation in which two runs differ and, if possible, the element.
 ///
 /// A and B are directories in which runs with the same number of ranks were recorded:
 /// Runtime::record_run of hccl, or `train --record`.
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors.
             let status = if error.use_stderr() { 2 } else { 0 };
-            // Nobody is left to tell when this fails.
+            // If printing fails, there is no other place to report it.
             let _ = error.print();
             return ExitCode::from(status);
         }
@@ -81,7 +81,7 @@ struct Difference<'a> {
     /// The lines of both runs; `None` where a run has no more.
     lines: [Option<&'a Line>; 2],
     files: [&'a RankFile; 2],
-    /// The time when the operation begins on the first of its ranks.
+    /// The smallest place of the operation among the operations of its process, over all ranks.
     begins: u64,
 }
 
@@ -97,13 +97,14 @@ fn compare(a: &Record, b: &Record) -> Result<Outcome, String> {
             if only.is_empty() { "nothing".to_owned() } else { only.join("; ") }
         };
         return Err(format!(
-            "the runs have other communicators or ranks, so their operations are others, too. Only in the first: {}. Only \
+            "the two runs have different communicators or ranks, so they cannot be compared. Only in the first: {}. Only \
              in the second: {}",
             only(a, b),
             only(b, a)
         ));
     }
-    // When an operation begins: on the first of its ranks, in the first run that has it.
+    // The smallest place of each operation among those of its process, over all ranks and both
+    // runs.
     let mut begins: BTreeMap<(&str, usize, &str), u64> = BTreeMap::new();
     for record in [b, a] {
         for (member, file) in &record.files {
@@ -132,7 +133,8 @@ fn compare(a: &Record, b: &Record) -> Result<Outcome, String> {
     }
     let given = given_otherwise(a, b);
     let causes: Vec<_> = differences.iter().filter(|it| !follows(it, [a, b], &given)).collect();
-    // Only records that do not fit together leave no cause.
+    // Every difference has a cause unless the records do not fit together. Then all count as
+    // causes.
     let causes = if causes.is_empty() { differences.iter().collect() } else { causes };
     let Some(first) = causes.iter().min_by_key(|it| (it.begins, it.part, it.member.rank)) else {
         let operations = a.files.values().map(|file| file.lines.len()).sum();
@@ -143,10 +145,10 @@ fn compare(a: &Record, b: &Record) -> Result<Outcome, String> {
     Ok(Outcome::Differ(describe(first, &ranks)))
 }
 
-/// An operation of a communicator: its title and number, and the title of the operation.
+/// The name of an operation: the title and the number of its communicator, and its own title.
 type Named<'a> = (&'a str, usize, &'a str);
 
-/// The operations to which some rank gives something else.
+/// Returns the operations for which some rank has different input in the two runs.
 fn given_otherwise<'a>(a: &'a Record, b: &Record) -> BTreeSet<Named<'a>> {
     let mut given = BTreeSet::new();
     for (member, file) in &a.files {
@@ -160,16 +162,18 @@ fn given_otherwise<'a>(a: &'a Record, b: &Record) -> BTreeSet<Named<'a>> {
     given
 }
 
-/// Whether a result differs because another rank has given something else.
+/// Returns whether a result differs only because another rank has given different input.
 ///
-/// The numbers of lines cannot tell: a rank may begin to receive before the sender begins to send.
+/// The order of the lines does not show this: a rank may begin to receive before the sender begins
+/// to send.
 fn follows(it: &Difference<'_>, records: [&Record; 2], given: &BTreeSet<Named<'_>>) -> bool {
     let Some(line) = it.lines[0].filter(|_| it.part == Part::Got) else { return false };
     let Member { title, count, rank, .. } = it.member;
     let Some(("recv from", sender)) = message(title, line) else {
         return given.contains(&(&**title, *count, &*line.operation));
     };
-    // The k-th message of a pair of ranks on the one side is the k-th on the other.
+    // The k-th message that a rank receives from a peer is the k-th that the peer sends to the
+    // rank.
     let earlier = it.files[0].lines[..it.place].iter();
     let k = earlier.filter(|line| message(title, line) == Some(("recv from", sender))).count();
     let senders = records[0].files.keys().filter(|it| it.title == *title && it.count == *count);
@@ -184,7 +188,8 @@ fn follows(it: &Difference<'_>, records: [&Record; 2], given: &BTreeSet<Named<'_
     })
 }
 
-/// The direction and the peer of a message, alone or in a batch, of a communicator of this title.
+/// Returns the direction and the peer of a message on the communicator with this title. The message
+/// is a single one or a part of a batch.
 fn message<'a>(title: &str, line: &'a Line) -> Option<(&'a str, u32)> {
     let operation = line.operation.strip_prefix(title)?.strip_prefix(' ')?;
     let message = operation.strip_prefix("batch ").unwrap_or(operation);
@@ -220,13 +225,13 @@ fn describe(difference: &Difference<'_>, ranks: &[u32]) -> String {
         );
     }
     let (what, name, given) = match part {
-        Part::Given => ("in what goes into it", "given", [&a.given, &b.given]),
-        _ => ("in what comes out of it, and what went in is the same", "got", [&a.got, &b.got]),
+        Part::Given => ("in its input", "given", [&a.given, &b.given]),
+        _ => ("in its result, although its input is the same", "got", [&a.got, &b.got]),
     };
     let mut text = format!("the first difference: `{}`, {what}, on rank {rank}", a.operation);
     if let [_, _, ..] = ranks {
         let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-        text += &format!(" (and so on ranks {})", ranks.join(", "));
+        text += &format!(" (and on ranks {})", ranks.join(", "));
     }
     if member.count > 1 {
         text += &format!("\nof {member}");

@@ -1,4 +1,4 @@
-//! Reading a record: the files of a directory, one for each rank of a communicator.
+//! Reads a record: the files of a directory, one for each rank of a communicator.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(crate) struct Member {
     pub(crate) count: usize,
     pub(crate) rank: u32,
     ranks: u32,
-    /// The device, which tells apart parts of one title.
+    /// The device, which distinguishes members of several parts that have the same title.
     device: String,
 }
 
@@ -45,17 +45,17 @@ pub(crate) struct RankFile {
 /// One operation of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Its place among all operations of its process.
+    /// The place of the operation among all operations of its process.
     pub(crate) at: u64,
     /// The communicator, the name and the number of the operation.
     pub(crate) operation: String,
     pub(crate) dtype: String,
-    /// A length and a checksum, `-` for nothing, or `failed`.
+    /// The input: a length and a checksum, `-` for nothing, or `failed`.
     pub(crate) given: String,
     pub(crate) got: String,
 }
 
-/// A file that is longer was not written by `hccl`.
+/// The limit for the length of a file. `hccl` writes no longer ones.
 const LONGEST: u64 = 4 << 30;
 
 impl Record {

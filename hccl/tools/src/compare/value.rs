@@ -1,4 +1,4 @@
-//! The element in which two operations differ that were recorded whole.
+//! Finds the element in which two operations differ. Both must have been recorded whole.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use hccl::{bf16, f16};
 
 use crate::read::RankFile;
 
-/// Finds the first element that differs: its index, both values, and how many differ. `None` where
-/// a run has no bytes of it.
+/// Describes the first element that differs: its index, both values, and the number of elements
+/// that differ. Returns `None` if a run has not recorded the bytes of the operation.
 pub(crate) fn first_difference(
     files: &[&RankFile; 2],
     operation: &str,
@@ -28,7 +28,7 @@ pub(crate) fn first_difference(
     }
     let differs = |at: &usize| a[at * size..(at + 1) * size] != b[at * size..(at + 1) * size];
     let Some(at) = (0..elements).find(differs) else {
-        return Err("the bytes are the same, so they are of other runs than the checksums".into());
+        return Err("the bytes are the same, so they are not those of the checksums".into());
     };
     let count = (0..elements).filter(differs).count();
     let [a, b] = [&a, &b].map(|bytes| text(dtype, &bytes[at * size..(at + 1) * size]));
@@ -37,7 +37,8 @@ pub(crate) fn first_difference(
     )))
 }
 
-/// Returns the path of the file with the bytes, beside that of the lines, if there is one.
+/// Returns the path of the file with the bytes of an operation, if there is one. It is in the
+/// directory of the file with the lines.
 fn whole_of(file: &RankFile, operation: &str, what: &str) -> Option<PathBuf> {
     let stem = file.path.file_stem()?.to_str()?;
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
@@ -56,7 +57,7 @@ fn size_of_type(dtype: &str) -> Option<usize> {
     })
 }
 
-/// Writes a value, and its bits.
+/// Returns a value and its bits as text.
 fn text(dtype: &str, bytes: &[u8]) -> String {
     let bits = bytes.iter().rev().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
     let unused = 64 - 8 * bytes.len() as u32;

@@ -8,7 +8,7 @@ use hccl::Runtime;
 
 use crate::fact::Teller;
 
-/// The packages whose version CANN tells by name, as far as they are known.
+/// The known names of packages for which CANN reports a version.
 const PACKAGES: [&str; 3] = ["runtime", "hcomm", "hccl"];
 
 /// Runs the child. Facts: `step WHAT` before each step that may end the process; `sources FILE..`,
@@ -119,7 +119,7 @@ fn start_cann(api: Api, teller: &Teller) {
         Ok(()) => teller.tell(&["copy"]),
         Err(error) => teller.tell(&["no-copy", &error]),
     }
-    // After a device is set, as its documentation has it.
+    // The documentation of aclrtGetSocName asks for a device that is set.
     if let Ok(api) = Api::load()
         && let Some(soc_name) = api.aclrtGetSocName
     {
@@ -150,7 +150,7 @@ fn describe(runtime: &Runtime, number: usize) -> String {
     format!("{memory}, {cube}, {}", cores("vector", device.vector_cores()))
 }
 
-/// Copies to a device and back: the least that every program does.
+/// Copies data to device 0 and back, as every program does.
 fn copy(runtime: &Runtime) -> Result<(), String> {
     let there_and_back = || -> hccl::Result<bool> {
         let device = runtime.device(0)?;
@@ -161,7 +161,7 @@ fn copy(runtime: &Runtime) -> Result<(), String> {
     };
     match there_and_back() {
         Ok(true) => Ok(()),
-        Ok(false) => Err("what came back differs from what was sent".into()),
+        Ok(false) => Err("the data that came back differs from the data that was sent".into()),
         Err(error) => Err(error.to_string()),
     }
 }

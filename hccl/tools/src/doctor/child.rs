@@ -1,4 +1,4 @@
-//! Child processes: a broken library can only harm a child.
+//! Runs parts of the work in child processes, so that a broken library can only harm a child.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use crate::fact::Fact;
 /// The way in which a child has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The child has said all that it had to say.
+    /// The child has reported all its facts.
     Done,
     Status(i32),
     Signal(i32),
@@ -51,19 +51,19 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// The facts that a child has told, and the way in which it has ended.
+/// The facts that a child has reported, and the way in which it has ended.
 pub(crate) struct Told {
     pub(crate) facts: Vec<Fact>,
     pub(crate) end: End,
-    /// The last that it has printed to standard error.
+    /// The last lines of its output on standard error.
     pub(crate) last_words: String,
 }
 
-/// The fact that a child sends last, when it has nothing left to say.
+/// The kind of the fact that a child sends last.
 pub(crate) const DONE: &str = "done";
 
-/// Runs this program as a child with these arguments, for at most this time. Each fact is handed on
-/// when it comes.
+/// Runs this program as a child with these arguments, for at most this time. Calls `heard` with
+/// each fact as soon as it arrives.
 pub(crate) fn run(arguments: &[String], limit: Duration, mut heard: impl FnMut(&Fact)) -> Told {
     let mut told = Told { facts: Vec::new(), end: End::Done, last_words: String::new() };
     let child = std::env::current_exe().and_then(|program| {
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &[String], limit: Duration, mut heard: impl FnMut(&
     told
 }
 
-/// Waits for a child, and ends it when the time is over.
+/// Waits until a child ends, and kills it when the time is over.
 fn end(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + grace;
     loop {
@@ -144,10 +144,10 @@ fn end(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
         }
         thread::sleep(Duration::from_millis(2));
     }
-    // It may just have ended by itself.
+    // The child may just have ended by itself, and then this fails.
     let _ = child.kill();
     let until = Instant::now() + Duration::from_secs(5);
-    // One that hangs in the driver cannot even be killed.
+    // A process that hangs in the driver cannot be killed.
     while Instant::now() < until {
         if let Ok(Some(status)) = child.try_wait() {
             return Some(status);

@@ -1,5 +1,5 @@
-//! Examines a file that should be a shared library, without loading it. The loader does not tell
-//! that a library is for another processor, and ends the process if the file is cut off.
+//! Examines a file that should be a shared library, without loading it. The loader does not report
+//! that a library is for another processor, and it ends the process if the file is cut off.
 
 use std::fmt;
 use std::fs::File;
@@ -37,7 +37,7 @@ impl fmt::Display for FileState {
             FileState::Truncated { has, needs } => {
                 write!(f, "it is cut off: {has} of {needs} bytes are there; install it again")
             }
-            FileState::NoLibrary(what) => write!(f, "it is no shared library but {what}"),
+            FileState::NoLibrary(what) => write!(f, "it is not a shared library: it is {what}"),
             FileState::Unreadable(problem) => write!(f, "it cannot be read: {problem}"),
         }
     }
@@ -78,10 +78,10 @@ fn read(path: &Path, length: u64) -> io::Result<FileState> {
     let number = |at: usize, bytes: usize| {
         header[at..at + bytes].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
     };
-    // Only processors of 64 bits that have the small end first are of interest.
+    // Only little-endian processors of 64 bits are of interest.
     if (header[4], header[5]) != (2, 1) {
         return Ok(FileState::OtherMachine(
-            "a processor of 32 bits, or with the big end first".into(),
+            "a processor of 32 bits, or one with big-endian byte order".into(),
         ));
     }
     let own = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
@@ -107,7 +107,7 @@ fn read(path: &Path, length: u64) -> io::Result<FileState> {
             let number = |at: usize| {
                 segment[at..at + 8].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
             };
-            // Where it begins in the file, and its bytes there.
+            // The offset of the segment in the file, and its length there.
             needs = needs.max(end(number(8), number(32)));
         }
     }
@@ -121,7 +121,7 @@ fn read(path: &Path, length: u64) -> io::Result<FileState> {
 mod tests {
     use super::*;
 
-    /// The program of the test, with some bytes changed, or fewer of them.
+    /// Returns the state of a copy of the test program, to whose bytes `change` was applied.
     fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> FileState {
         let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         change(&mut bytes);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_library_is_told_from_what_is_none() {
-        // A program of today is of the same kind as a library.
+        // A position-independent program has the same ELF type as a library.
         assert_eq!(changed("whole", |_| ()), FileState::Library);
         assert_eq!(changed("empty", Vec::clear), FileState::NoLibrary("an empty file"));
         let text = changed("text", |bytes| *bytes = b"GROUP ( libacl_rt.so.1 )\n".to_vec());
@@ -164,7 +164,7 @@ mod tests {
             let state = changed("cut", |bytes| bytes.truncate(kept));
             assert!(matches!(state, FileState::Truncated { .. }), "{kept}: {state}");
         }
-        // Numbers of which a sum does not fit.
+        // The sum of these numbers overflows.
         let state = changed("beyond", |bytes| bytes[32..40].fill(0xff));
         assert!(matches!(state, FileState::Truncated { .. }), "{state}");
     }

@@ -6,7 +6,7 @@ use hccl::job::{JobEnv, variables};
 
 use crate::page::{Mark, Section};
 
-/// The part of a value that may leave the machine.
+/// The part of a variable's value that is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Whole,
@@ -23,7 +23,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ),
     (
         "LD_LIBRARY_PATH",
-        "the system's loader looks there for what is found nowhere else, and for what libraries need",
+        "the system's loader searches there for libraries that are found nowhere else or that others need",
     ),
     (
         "ASCEND_RT_VISIBLE_DEVICES",
@@ -47,13 +47,13 @@ const VARIABLES: &[(&str, &str)] = &[
     ("ASCEND_EMULATOR_MEMORY", "bytes of memory of each device of the emulator's libraries"),
     ("ASCEND_EMULATOR_CHECK", "the emulator's libraries look for races"),
     ("ASCEND_EMULATOR_FAULTS", "the emulator's libraries fail on purpose"),
-    ("ASCEND_EMULATOR_KERNELS", "what the emulator asks of a kernel"),
+    ("ASCEND_EMULATOR_KERNELS", "the rules that the emulator checks kernels for"),
     ("ASCEND_EMULATOR_KERNEL_SEED", "the order in which units of the emulator go on"),
-    ("ASCEND_EMULATOR_KERNEL_LATE", "who is late in kernels of the emulator"),
+    ("ASCEND_EMULATOR_KERNEL_LATE", "the part that is late in kernels of the emulator"),
     ("ASCEND_EMULATOR_TIMELINE", "the emulator writes a timeline there"),
 ];
 
-/// Lists the variables in order, and says who set the place of this process in a job.
+/// Lists the variables in order, and the launcher that gave this process its place in a job.
 pub(crate) fn section(for_report: bool) -> Section {
     let mut section = Section::new("Environment");
     for (name, what) in VARIABLES {
@@ -70,9 +70,9 @@ pub(crate) fn section(for_report: bool) -> Section {
     }
     for (name, value) in others() {
         let text = match shown(&name, for_report) {
-            Shown::Whole => format!("{value}\nnot read by hccl; CANN may know it"),
+            Shown::Whole => format!("{value}\nnot read by hccl; CANN may read it"),
             Shown::Never if is_of_a_job(&name) => "set; the ranks of a job read it".to_owned(),
-            Shown::Never => "set; not read by hccl; CANN may know it".to_owned(),
+            Shown::Never => "set; not read by hccl; CANN may read it".to_owned(),
         };
         section.row(Mark::Plain, name, text);
     }
@@ -102,7 +102,7 @@ pub(crate) fn section(for_report: bool) -> Section {
     section
 }
 
-/// Others whose names begin like CANN's.
+/// Returns the variables that are not listed and whose names begin like CANN's.
 fn others() -> Vec<(String, String)> {
     let mut others: Vec<(String, String)> = std::env::vars_os()
         .map(|(name, value)| {
@@ -118,8 +118,8 @@ fn others() -> Vec<(String, String)> {
     others
 }
 
-/// Decides how much of a variable is shown. A variable that is not listed may hold anything, and
-/// the text of a job is private.
+/// Decides how much of an unlisted variable is shown. Its value may be private, so a report leaves
+/// it out. The values of a job's variables are never shown.
 fn shown(name: &str, for_report: bool) -> Shown {
     match for_report || is_of_a_job(name) {
         true => Shown::Never,

@@ -27,10 +27,10 @@ pub(crate) struct Found {
 
 /// The time limit for loading, which reads a few hundred MB at most.
 const LOADING: Duration = Duration::from_secs(120);
-/// The first start of a device may take a minute.
+/// The time limit for the backend. The first start of a device may take a minute.
 const STARTING: Duration = Duration::from_secs(300);
 
-/// Looks at everything. Sections are shown when they are there.
+/// Examines everything. Calls `show` with each section as soon as it is complete.
 pub(crate) fn examine(show: &mut dyn FnMut(&Section)) -> Found {
     let mut sections = Vec::new();
     let mut add = |section: Section| {
@@ -78,7 +78,7 @@ impl Opened {
     }
 }
 
-/// Opens all libraries: in one child, or in another one behind a place that ends it.
+/// Opens all libraries in a child. If a place ends the child, another child continues after it.
 fn open() -> Opened {
     let places = libraries::places();
     let mut tried = BTreeMap::new();
@@ -140,7 +140,7 @@ fn of_libraries(opened: &Opened) -> Section {
                     };
                     lines.push(format!("{path}: {end} while it was loaded{state}"));
                 }
-                // Another one was found before.
+                // The library was found at an earlier place.
                 None if is_loaded => {}
                 None => lines.push(format!("{path}: no such file")),
             }
@@ -189,7 +189,8 @@ fn loaded(place: &Place, file: &PathBuf, is_emulator: bool) -> String {
 
 const NOT_ON_PATH: &str = "not on the loader's path (LD_LIBRARY_PATH, ldconfig)";
 
-/// Why a library could not be loaded, and whether there is one.
+/// Returns the reason why a library could not be loaded, and whether this is a fault. A library
+/// that is not on the loader's path is no fault.
 fn failed(place: &Place, problem: &str) -> (String, bool) {
     let path = place.path.display();
     if !place.is_bare() {
@@ -213,7 +214,7 @@ fn failed(place: &Place, problem: &str) -> (String, bool) {
     }
 }
 
-/// Lists the facts that the loaded libraries tell of themselves.
+/// Lists the facts that the child has reported about the loaded libraries and the devices.
 fn of_cann(told: &Told, missing: &[[String; 3]]) -> Section {
     let mut section = Section::new("CANN");
     let facts = &told.facts;
@@ -267,7 +268,7 @@ fn of_cann(told: &Told, missing: &[[String; 3]]) -> Section {
     section
 }
 
-/// Says which backend a program gets.
+/// Describes which backend a program gets. Returns also whether `Runtime::cann()` would run.
 fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section, bool) {
     let mut section = Section::new("What a program gets");
     let facts = &told.facts;
@@ -279,7 +280,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
     let ended = (told.end != End::Done).then(|| {
         let step = facts.iter().rev().find(|fact| fact.kind() == "step");
         let step = step.map_or("it began", |step| step.word(1));
-        // Its last lines: text on standard output may come behind messages of errors.
+        // The last three lines: text for standard output may come after the error messages.
         let lines: Vec<&str> = told.last_words.lines().rev().take(3).collect();
         let words = match lines.is_empty() {
             true => String::new(),
@@ -287,7 +288,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
                 format!("\nlast words: {}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
             }
         };
-        format!("{} while {step}; so would a program{words}", told.end)
+        format!("{} while {step}; a program would end so, too{words}", told.end)
     });
     let base = lacks(BASE.functions);
     let cann =
@@ -301,7 +302,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
             }
             (Some(ended), ..) => Err(ended.clone()),
             (_, _, _, Some(cann), _) => Ok(cann.word(1).to_owned()),
-            _ => Err("nothing was found out".to_owned()),
+            _ => Err("the child has reported nothing".to_owned()),
         };
     let mut reason = None;
     let runs = match cann {
@@ -312,7 +313,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
             true
         }
         Err(why) => {
-            // A machine without CANN is no broken one.
+            // The absence of CANN is no fault.
             let is_bad = first("absent").is_none() || first("auto").is_none();
             let mark = if is_bad { Mark::Bad } else { Mark::Plain };
             section.row(mark, "Runtime::cann()", &*why);
@@ -342,7 +343,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
             let is_same = reason.is_some_and(|reason| why.word(1).contains(&reason));
             let why = match is_same {
                 true => {
-                    "the same error: it does not run on the emulator where something of CANN is there or is named. \
+                    "the same error: it does not choose the emulator if a part of CANN is installed or a variable names it. \
                      Runtime::emulator(n) does"
                 }
                 false => why.word(1),
@@ -350,7 +351,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
             section.row(Mark::Bad, "Runtime::auto()", why);
         }
         (None, None) => {
-            let why = ended.unwrap_or_else(|| "nothing was found out".into());
+            let why = ended.unwrap_or_else(|| "the child has reported nothing".into());
             section.row(Mark::Bad, "Runtime::auto()", why);
         }
     }

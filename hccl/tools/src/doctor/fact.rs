@@ -1,4 +1,4 @@
-//! The findings of a child process: a line for each fact, whose words are separated by tabs.
+//! The findings of a child process. Each fact is a line of words, separated by tabs.
 //!
 //! Libraries may print to standard output while they are examined. So a child redirects standard
 //! output and keeps the pipe to its parent for itself.
@@ -17,7 +17,7 @@ impl Fact {
         self.word(0)
     }
 
-    /// A word behind the kind, which is word 0; empty when there is none.
+    /// Returns a word of the fact, or an empty text if there is none. Word 0 is the kind.
     pub(crate) fn word(&self, index: usize) -> &str {
         self.0.get(index).map_or("", String::as_str)
     }
@@ -55,12 +55,12 @@ fn escape(word: &str) -> String {
     escapes.iter().fold(word.to_owned(), |word, (from, to)| word.replace(from, to))
 }
 
-/// The output for facts.
+/// The sender of facts to the parent process.
 pub(crate) struct Teller(Mutex<File>);
 
 impl Teller {
-    /// Takes standard output for the facts. Text that is printed there from now on goes to standard
-    /// error.
+    /// Uses the pipe at standard output for facts. Text that is printed to standard output from now
+    /// on goes to standard error.
     pub(crate) fn of_standard_output() -> std::io::Result<Teller> {
         // SAFETY: the numbers are those of the standard streams, and the calls take numbers only.
         let (own, moved) = unsafe {
@@ -70,15 +70,15 @@ impl Teller {
         if own < 0 || moved < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was made above, and nobody else has it.
+        // SAFETY: the descriptor was made above, and nothing else owns it.
         Ok(Teller(Mutex::new(unsafe { File::from_raw_fd(own) })))
     }
 
-    /// Hands a fact to the parent at once.
+    /// Sends a fact to the parent at once.
     pub(crate) fn tell(&self, words: &[&str]) {
         let words: Vec<String> = words.iter().map(|word| escape(word)).collect();
         let line = words.join("\t") + "\n";
-        // When the parent is gone, so is the reason to find anything out.
+        // Without the parent, further facts have no reader.
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()).is_err()
         {
             std::process::exit(1);

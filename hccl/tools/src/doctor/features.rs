@@ -1,5 +1,5 @@
-//! The features that a missing function takes away: the functions of CANN that each part of `hccl`
-//! calls.
+//! The functions of CANN that each feature of `hccl` calls. A feature does not work if one of its
+//! functions is missing.
 
 /// A feature of `hccl`, and the functions that it needs.
 pub(crate) struct Feature {
@@ -41,7 +41,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         functions: &["HcclGetRootInfo", "HcclCommInitRootInfoConfig", "HcclCommDestroy"],
     },
     Feature {
-        what: "communicators by init_all and of others (from_raw)",
+        what: "communicators by init_all and from handles (from_raw)",
         functions: &["HcclCommInitAll", "HcclGetRankId", "HcclGetRankSize", "HcclGetCommName"],
     },
     Feature {
@@ -84,7 +84,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         ],
     },
     Feature {
-        what: "operators of one's own (Communicator::run)",
+        what: "custom operators (Communicator::run)",
         functions: &[
             "HcclGetHcclBuffer",
             "HcclThreadAcquire",
@@ -132,14 +132,15 @@ pub(crate) const FEATURES: &[Feature] = &[
     Feature { what: "CANN's own texts of errors", functions: &["aclGetRecentErrMsg"] },
 ];
 
-/// The optional entries, of which CANN has none, and the consequences for a program without them.
+/// The optional entries, and the consequences for a program if they are missing. CANN has none of
+/// them.
 pub(crate) const OPTIONAL: &[Feature] = &[
     Feature {
-        what: "whether work is complete is learnt by events, and a failed synchronise counts for all that is not known complete",
+        what: "events show whether work is complete, and a failed synchronise counts as a failure of all work that is not known to be complete",
         functions: &["ascendExtStreamProgress", "ascendExtStreamFailure", "ascendExtAwaitTask"],
     },
     Feature {
-        what: "errors name no ranks but in CANN's text",
+        what: "errors name ranks only in CANN's text",
         functions: &["ascendExtTaskPeers", "ascendExtCommFailure", "ascendExtCommRank"],
     },
     Feature {
@@ -152,7 +153,7 @@ pub(crate) const OPTIONAL: &[Feature] = &[
         functions: &["ascendExtFindings", "ascendExtTimelineRecord"],
     },
     Feature {
-        what: "an operation of no elements meets nobody",
+        what: "an operation of no elements does not wait for other ranks",
         functions: &["ascendExtCommNumbersZeros"],
     },
 ];
@@ -176,7 +177,7 @@ mod tests {
         }
     }
 
-    /// The names behind `call!(table, ` in the sources of a directory.
+    /// Collects the names in `call!(table, NAME, ..)` from the sources of a directory.
     fn called(directory: &Path, names: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! Opening CANN's libraries one by one, in a child process: a library that is broken may end it.
+//! Opens CANN's libraries one by one, in a child process, because a broken library may end it.
 
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -8,20 +8,20 @@ use ascend_sys::{Api, Library};
 
 use crate::fact::Teller;
 
-/// A place where a library is looked for, and its number.
+/// A library, and a path at which programs search for it.
 pub(crate) struct Place {
     pub(crate) library: Library,
     pub(crate) path: PathBuf,
 }
 
 impl Place {
-    /// Whether the search is left to the system's loader.
+    /// Returns whether the path is a bare file name, which the system's loader searches for.
     pub(crate) fn is_bare(&self) -> bool {
         self.path.components().count() == 1
     }
 }
 
-/// All places, in the order in which programs look at them.
+/// Returns all places, in the order in which programs search them.
 pub(crate) fn places() -> Vec<Place> {
     let of = |(library, paths): (Library, Vec<PathBuf>)| {
         paths.into_iter().map(move |path| Place { library, path })
@@ -29,7 +29,7 @@ pub(crate) fn places() -> Vec<Place> {
     Api::places().into_iter().flat_map(of).collect()
 }
 
-/// The function that each library of the emulator reaches, and nothing of CANN's.
+/// A function that each library of the emulator reaches and no library of CANN.
 const OF_THE_EMULATOR: &CStr = c"ascend_emulator_table";
 
 /// Runs the child: opens the libraries that a program would open, from the `first` place on. Facts:
@@ -55,11 +55,11 @@ pub(crate) fn open_all(first: usize, teller: &Teller) {
     }
 }
 
-/// Loads a library as a program does. Gives its file, and whether it is one of the emulator's.
+/// Loads a library as a program does. Returns its file, and whether it is one of the emulator's.
 fn open(path: &Path) -> Result<(PathBuf, bool), String> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: the name is live and ends with a zero. Loading runs the initialisers of the library;
-    // the child is a process of its own to find out what they do.
+    // SAFETY: the name is live and ends with a zero. Loading runs the initialisers of the library,
+    // which may do anything; this child process exists to find that out.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(loader_words());
@@ -88,7 +88,7 @@ struct LinkMap {
     name: *const libc::c_char,
 }
 
-/// The file that was loaded.
+/// Returns the file from which a library was loaded.
 fn file_of(handle: *mut c_void) -> Option<PathBuf> {
     let mut map: *const LinkMap = std::ptr::null();
     // SAFETY: the handle is that of a library; the request writes one pointer, to a live local.
@@ -101,7 +101,7 @@ fn file_of(handle: *mut c_void) -> Option<PathBuf> {
     if name.is_null() {
         return None;
     }
-    // SAFETY: a text of the description, which ends with a zero.
+    // SAFETY: the name is a text of the description and ends with a zero.
     let name = unsafe { CStr::from_ptr(name) };
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
     (!path.as_os_str().is_empty()).then_some(path)

@@ -57,7 +57,7 @@ fn may_open(path: &Path) -> bool {
     unsafe { libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0 }
 }
 
-/// Returns the files beside the libraries that say a version, each with its lines about it.
+/// Returns the files beside the libraries that give a version, each with the lines that give it.
 pub(crate) fn version_files(homes: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for home in homes {
@@ -88,7 +88,7 @@ fn says_a_version(path: &Path) -> bool {
         && path.is_file()
 }
 
-/// The first lines with the word, when it is a short text.
+/// Returns the first lines with the word "version", if the file is a short text.
 fn version_in(path: &Path) -> Option<String> {
     if std::fs::metadata(path).ok()?.len() > 64 << 10 {
         return None;

@@ -1,7 +1,9 @@
-//! `hccl-doctor`: says what it finds of CANN on a machine, and what a program would get.
+//! `hccl-doctor`: reports what it finds of CANN on a machine, and which backend a program would
+//! get.
 //!
-//! This process loads no library of CANN. Children do, each with a time limit, and report each
-//! finding before they go on. So a library that ends its process costs only a line.
+//! This process loads no library of CANN. Child processes load them, each with a time limit, and
+//! report each finding before they continue. So a library that ends its process costs only one line
+//! of the output.
 
 mod backend;
 mod child;
@@ -30,11 +32,11 @@ use examine::Found;
 use fact::Teller;
 use page::Section;
 
-/// Says what it finds of CANN on this machine, and what a program of hccl would get.
+/// Reports the state of CANN on this machine, and what a program of hccl would get.
 ///
-/// It looks for CANN's libraries where programs look, loads them, asks for versions, functions and
-/// devices, and starts Runtime::cann and Runtime::auto as a program does. Whatever is broken is a
-/// line: libraries are loaded in processes of their own.
+/// It searches for CANN's libraries where programs search, loads them, queries versions, functions
+/// and devices, and starts Runtime::cann and Runtime::auto as a program does. Libraries are loaded
+/// in child processes, so a broken one only adds a line to the output.
 #[derive(Debug, Parser)]
 #[command(
     name = "hccl-doctor",
@@ -47,7 +49,7 @@ and type with some sizes. It writes a text that you can read, and that you can s
 this page, the versions, the functions that are missing, and for each operation whether the result
 was right, the first element that was not, or the error, and how long it took; and answers of CANN to
 questions that its documents leave open. The names of the machine and of the user, their directories,
-addresses, and values of variables that are not listed are left out. Have a look before you send it.
+addresses, and values of variables that are not listed are left out. Read it before you send it.
 
 Examples:
   hccl-doctor
@@ -61,8 +63,8 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// The time that the sample may take. It ends with the cases that are done by then, and says
-    /// so.
+    /// The time that the sample may take. Cases that do not start by then are not tried, and the
+    /// report says so.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
@@ -70,15 +72,15 @@ struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Whether there are colours.
+    /// When the output has colours.
     #[arg(long, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
 
-    /// A part of the work, in a process of its own.
+    /// Does this part of the work, as a child process.
     #[arg(long, hide = true)]
     child: Option<Part>,
 
-    /// The number with which the part begins.
+    /// The number of the place or of the case with which the part begins.
     #[arg(long, hide = true, default_value_t = 0)]
     first: usize,
 }
@@ -101,7 +103,7 @@ enum Part {
 }
 
 impl Part {
-    /// The arguments of a child.
+    /// Returns the arguments of a child.
     fn arguments(self, first: usize, seconds: u64) -> Vec<String> {
         let name = self.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default();
         let (first, seconds) = (first.to_string(), seconds.max(1).to_string());
@@ -118,7 +120,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors.
             let status = if error.use_stderr() { OWN_FAILURE } else { 0 };
-            // Nobody is left to tell when this fails.
+            // If printing fails, there is no other place to report it.
             let _ = error.print();
             return ExitCode::from(status);
         }
@@ -139,7 +141,7 @@ fn do_part(part: Part, options: &Options) -> ExitCode {
     }
     teller.tell(&[child::DONE]);
     // Skips the destructors of libraries: a broken one could still fail there.
-    // SAFETY: it takes a number; everything has been told.
+    // SAFETY: the call takes a number only, and all facts have been sent.
     unsafe { libc::_exit(0) }
 }
 
@@ -152,7 +154,7 @@ fn examine(options: &Options) -> ExitCode {
     };
     let say = |text: &str| {
         let mut out = std::io::stdout().lock();
-        // If the reader closes the pipe, it still gets the status.
+        // If the reader closes the pipe, the user still gets the exit status.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
     let show = |section: &Section, end: &str| {
@@ -183,7 +185,7 @@ fn examine(options: &Options) -> ExitCode {
     ExitCode::from(u8::from(!found.runs))
 }
 
-/// The object that `--json` prints.
+/// Returns the object that `--json` prints.
 fn to_json(found: &Found) -> Value {
     let Found { sections, runs, is_emulator, missing } = found;
     let missing = missing

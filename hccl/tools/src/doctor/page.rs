@@ -33,7 +33,7 @@ impl Mark {
         }
     }
 
-    /// Legible on dark and on light terminals.
+    /// Returns a colour that is legible on dark and on light terminals.
     fn colour(self) -> Option<u8> {
         match self {
             Mark::Good => Some(32),
@@ -78,7 +78,7 @@ impl Section {
         json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }
 
-    /// Prints the section, as text that ends with a line break.
+    /// Returns the section as text that ends with a line break.
     pub(crate) fn print(&self, has_colours: bool) -> String {
         let widths = self.rows.iter().map(|row| row.topic.chars().count());
         let width = widths.filter(|width| *width <= WIDEST_TOPIC).max().unwrap_or(0);
@@ -101,12 +101,12 @@ impl Section {
                 let _ = writeln!(page, "{:indent$}{line}", "");
             }
         }
-        // A topic without a text leaves spaces behind it.
+        // This removes the spaces that follow a topic without a text.
         page.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 }
 
-/// Breaks lines between words.
+/// Breaks a text into lines of at most `width` characters, between words.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split('\n') {

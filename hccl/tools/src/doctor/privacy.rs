@@ -31,7 +31,7 @@ impl Secrets {
     }
 
     fn of(mut secrets: Vec<(String, &'static str)>) -> Secrets {
-        // A directory at the root says nothing, and neither does one letter; root is everywhere.
+        // The path / and single letters are not private, and "root" and "localhost" are everywhere.
         secrets.retain(|(word, _)| word.len() > 1 && word != "root" && word != "localhost");
         secrets.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
         Secrets(secrets)
@@ -47,7 +47,7 @@ impl Secrets {
     }
 }
 
-/// Replaces a word where it is one, and not a part of a longer one.
+/// Replaces a word wherever it is not a part of a longer word.
 fn replace_word(text: &str, word: &str, instead: &str) -> String {
     let is_part = |character: Option<char>| character.is_some_and(char::is_alphanumeric);
     let mut result = String::with_capacity(text.len());
@@ -88,10 +88,10 @@ fn without_addresses(text: &str) -> String {
         let length = rest[at..].find(|character| !belongs(character)).unwrap_or(rest.len() - at);
         let word = &rest[at..at + length];
         let bare = word.trim_end_matches(['.', ':']);
-        // With a port behind it, too.
+        // The address may have a port after it.
         let host = bare.split(':').next().unwrap_or_default();
         let is_address = bare.parse::<Ipv6Addr>().is_ok() || host.parse::<Ipv4Addr>().is_ok();
-        // `::` stands in paths of functions.
+        // `::` also occurs in paths of functions.
         let is_address = is_address && bare.chars().any(|it| it.is_ascii_digit());
         result.push_str(if is_address { "<address>" } else { word });
         rest = &rest[at + length..];
@@ -125,12 +125,12 @@ fn of_user(field: impl Fn(&libc::passwd) -> *mut libc::c_char) -> String {
     if code != 0 || found.is_null() {
         return String::new();
     }
-    // SAFETY: it was found, so it is written.
+    // SAFETY: the entry was found, so it is initialised.
     let text = field(unsafe { entry.assume_init_ref() });
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: a text of the entry, which lies in `texts` and ends with a zero.
+    // SAFETY: the text belongs to the entry, is inside `texts`, and ends with a zero.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

@@ -1,7 +1,7 @@
 //! Questions about CANN that its documents leave open, and that a harmless call answers.
 //!
-//! Nothing here names a device or a machine for good: numbers of chips, boards and pods are not
-//! asked for.
+//! No question identifies a device or a machine: none asks for the numbers of chips, boards and
+//! pods.
 
 use std::ffi::c_void;
 
@@ -23,7 +23,7 @@ pub(crate) fn ask_all(teller: &Teller) {
         (Err(error), _) => return teller.tell(&["no-cann", &error.to_string()]),
     };
     if let Some(set_device) = api.aclrtSetDevice {
-        // SAFETY: it takes a number. Device 0 is there, or it is an error.
+        // SAFETY: the call takes a number only, and returns an error if there is no device 0.
         let _ = unsafe { set_device(0) };
     }
     let ask = |id: &str, what: &str, answer: &dyn Fn() -> Option<String>| {
@@ -39,7 +39,7 @@ pub(crate) fn ask_all(teller: &Teller) {
 
 type Ask<'a> = dyn Fn(&str, &str, &dyn Fn() -> Option<String>) + 'a;
 
-/// A number, or the code that came instead.
+/// Returns the value as text, or the code if it is an error.
 fn or_code<T: std::fmt::Display>(code: i32, value: T) -> String {
     if code == 0 { value.to_string() } else { format!("code {code}") }
 }
@@ -116,7 +116,7 @@ fn of_numbers(api: &Api, ask: &Ask<'_>) {
     });
 }
 
-/// The attributes of a device that are asked for. Those that name a chip, a board or a pod are left
+/// The attributes of a device that are queried. Those that name a chip, a board or a pod are left
 /// out.
 const ATTRIBUTES: [(&str, aclrtDevAttr); 21] = [
     ("AICPU_CORE_NUM", aclrtDevAttr::ACL_DEV_ATTR_AICPU_CORE_NUM),
@@ -293,7 +293,7 @@ fn of_memory(api: &Api, ask: &Ask<'_>) {
     );
 }
 
-/// Questions about sums, which all devices answer together.
+/// Asks questions about sums, to which all devices contribute.
 fn of_sums(runtime: &Runtime, ask: &Ask<'_>) {
     runtime.set_deadline(std::time::Duration::from_secs(60));
     let sums = |id: &str, what: &str, body: &(dyn Fn(&Rank) -> hccl::Result<String> + Sync)| {
@@ -374,11 +374,11 @@ fn of_sums(runtime: &Runtime, ask: &Ask<'_>) {
     );
 }
 
-/// A sum over all ranks, twice.
+/// Computes the same sum over all ranks twice.
 fn twice<T: Reduce<Sum>>(rank: &Rank, own: T) -> hccl::Result<[T; 2]> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
-    // Long enough for an algorithm that divides the data.
+    // The data is long enough for an algorithm that divides it.
     let x = rank.device().upload(&[own; 4096], &stream)?;
     let mut sums = [own; 2];
     for sum in &mut sums {

@@ -1,7 +1,7 @@
 //! The report: one text with all that was found, to be read by a person and by a program.
 //!
-//! Lines of the sample begin with the outcome and are made of words at fixed places. The file is
-//! written while the sample runs, so that something is there when the machine gives up.
+//! Each line of the sample begins with the outcome, and its words are at fixed places. The file is
+//! written while the sample runs, so that the results so far remain if the machine fails.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,14 +16,14 @@ use crate::privacy::Secrets;
 use crate::sample::HANGS;
 use crate::{Part, environment};
 
-/// A child that is late gets this much more: the longest case and the end of its communicator.
+/// The additional time for a child that is late: the longest case and the end of its communicator.
 const GRACE: Duration = Duration::from_secs(60);
 /// The time limit for the questions, which are a few calls each.
 const QUESTIONS: Duration = Duration::from_secs(300);
 /// The number of children of the sample that may die.
 const MOST_CHILDREN: usize = 5;
 
-/// A report file. It leaves out all that must not be in it.
+/// A report file. It replaces private words in the text that it writes.
 struct ReportFile<'a> {
     file: File,
     path: &'a Path,
@@ -88,7 +88,7 @@ fn head(file: &mut ReportFile<'_>, found: &Found) -> Result<(), String> {
     file.line(&format!("runs: {}\n", if found.runs { "yes" } else { "no" }))?;
     for section in &found.sections {
         let section = match section.title {
-            // Values that nobody knows stay on the machine.
+            // Values of unlisted variables must not leave the machine.
             "Environment" => &environment::section(true),
             _ => section,
         };
@@ -101,7 +101,7 @@ fn head(file: &mut ReportFile<'_>, found: &Found) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the cases, in as many children as it takes.
+/// Runs the cases. If a child dies, another child continues with the next case.
 fn sample(file: &mut ReportFile<'_>, seconds: u64) -> Result<Counts, String> {
     file.line("\n== sample: outcome, number, operation, reduction, type, elements, ranks, and")?;
     file.line("   for ok: microseconds of the first call to its end, and of the second")?;
@@ -124,7 +124,7 @@ fn sample(file: &mut ReportFile<'_>, seconds: u64) -> Result<Counts, String> {
         if told.end == End::Done {
             return Ok(counts);
         }
-        // A child that left a rank hanging has told about the case itself.
+        // A child with a hanging rank has reported the case itself before it ended.
         if told.end != End::Status(HANGS) {
             let words = told.last_words.lines().last().unwrap_or_default();
             let text = format!("{} {words}", told.end);
@@ -153,7 +153,7 @@ fn sample(file: &mut ReportFile<'_>, seconds: u64) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// One fact of the sample.
+/// Counts one fact of the sample, and writes its line.
 fn one(
     file: &mut ReportFile<'_>,
     fact: &Fact,

@@ -1,4 +1,4 @@
-//! Each kind of operation that is not a single collective leaves its lines.
+//! Tests that each kind of operation other than a single collective is recorded.
 
 use hccl::f16;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
@@ -76,10 +76,10 @@ fn messages_of_a_batch_groups_operators_and_kernels_leave_lines() {
         (Kind::Operator, "world gather 2"),
         (Kind::Kernel, "world kernel reduce_scatter_custom x 1"),
     ] {
-        let said = format!("`{operation}`, in what goes into it, on rank 1");
+        let said = format!("`{operation}`, in its input, on rank 1");
         says(compare(&plain, &recorded_kinds(Some(kind))), 1, &[&said]);
     }
-    // The lines hold the results, too.
+    // The recorded lines hold the results, too.
     let text = std::fs::read_dir(&plain).unwrap().map(|entry| entry.unwrap().path());
     let text: String = text.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     for (operation, parts) in [

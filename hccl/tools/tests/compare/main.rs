@@ -1,4 +1,4 @@
-//! Recorded runs, and `hccl-compare-runs`, which says where two of them part.
+//! Tests recorded runs, and `hccl-compare-runs`, which finds their first difference.
 
 mod kinds;
 
@@ -12,17 +12,17 @@ use hccl::record::RunRecord;
 
 const RANKS: u32 = 3;
 
-/// The changes of a run.
+/// The differences between a run and the plain one.
 #[derive(Clone, Copy, Default)]
 struct Change {
-    /// This element of this rank's input to the second all-reduce has another last bit.
+    /// A rank, and the element of its input to the second all-reduce whose last bit is changed.
     bit: Option<(u32, usize)>,
-    /// The value of elements that no operation reads: the rest of a buffer before it is gathered in
+    /// The value of elements that no operation reads: the rest of a buffer before an all-gather in
     /// place, and elements that a broadcast overwrites.
     unread: i32,
 }
 
-/// A directory of the test's own, which is not there yet.
+/// Returns the path of a new directory for one test, which does not exist yet.
 fn directory(name: &str) -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Some operations of each kind, one of them changed.
+/// Runs some operations of each kind, with this change.
 fn run(rank: &Rank, change: Change) -> hccl::Result<()> {
     let device = rank.device();
     let stream = device.stream()?;
@@ -65,7 +65,7 @@ fn run(rank: &Rank, change: Change) -> hccl::Result<()> {
     if let Some(mut part) = comm.split(Some(0), 0).wait()? {
         part.barrier(&stream)?;
     }
-    // Left out.
+    // The following operation is not recorded.
     comm.set_recorded(false);
     let mut unread = device.upload(&[change.unread; 3], &stream)?;
     comm.all_reduce_in_place(&mut unread, Sum, &stream)?;
@@ -85,7 +85,7 @@ fn recorded(name: &str, change: Change, whole: Option<&str>) -> PathBuf {
     directory
 }
 
-/// The status and the output.
+/// Runs `hccl-compare-runs`. Returns its status and output.
 fn compare(a: &Path, b: &Path) -> (i32, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_hccl-compare-runs")).args([a, b]).output().unwrap();
@@ -105,8 +105,8 @@ fn says(said: (i32, String), status: i32, pieces: &[&str]) {
 fn two_runs_of_one_program_are_the_same_whatever_nobody_reads() {
     let a = recorded("same", Change::default(), None);
     let b = recorded("same", Change { unread: -5, ..Change::default() }, None);
-    // Of each rank five collectives, one by which `split` agrees, and a barrier of the part; and
-    // two messages.
+    // Each of the three ranks has five collectives, one with which `split` agrees on its parts, and
+    // a barrier of its part. Two messages are added.
     says(compare(&a, &b), 0, &["the same: 23 operations of 6 ranks of communicators"]);
 }
 
@@ -114,20 +114,20 @@ fn two_runs_of_one_program_are_the_same_whatever_nobody_reads() {
 fn the_operation_the_rank_and_the_element_of_a_disturbance_are_named() {
     let changed = Change { bit: Some((2, 617)), ..Change::default() };
     let (a, b) = (recorded("plain", Change::default(), None), recorded("disturbed", changed, None));
-    let first = "the first difference: `world all_reduce 4`, in what goes into it, on rank 2\n";
+    let first = "the first difference: `world all_reduce 4`, in its input, on rank 2\n";
     says(compare(&a, &b), 1, &[first, "to see the element", "whole", ": world all_reduce 4"]);
     let whole = Some("world all_reduce 4");
     let (a, b) = (recorded("whole", Change::default(), whole), recorded("whole", changed, whole));
     let element = "element 617: 1851 (0x0000073b) in the first run, 1850 (0x0000073a) in the second; 1 of 900 \
                    elements differ (i32)";
     says(compare(&a, &b), 1, &[first, element]);
-    // The other way round, too.
+    // The order of the two runs does not matter.
     says(compare(&b, &a), 1, &["on rank 2", "element 617: 1850 (0x0000073a) in the first run"]);
     let only = "record both runs again";
     says(compare(&a, &recorded("half", changed, None)), 1, &[first, only]);
 }
 
-/// A copy of a record in which the lines of a file are changed.
+/// Makes a copy of a record in which `change` has edited the lines of a file.
 fn edited(record: &Path, rank: u32, change: impl Fn(String) -> String) -> PathBuf {
     let copy = directory("edited");
     std::fs::create_dir_all(&copy).unwrap();
@@ -152,8 +152,7 @@ fn an_operation_that_computes_something_else_is_told_from_what_went_in() {
         };
         text.lines().map(line).collect()
     };
-    let said =
-        "`world all_reduce 1`, in what comes out of it, and what went in is the same, on rank 1";
+    let said = "`world all_reduce 1`, in its result, although its input is the same, on rank 1";
     says(compare(&a, &edited(&a, 1, wrong)), 1, &[said]);
     let failed = |text: String| {
         let line = |line: &str| match line.contains("broadcast") {
@@ -169,7 +168,7 @@ fn an_operation_that_computes_something_else_is_told_from_what_went_in() {
     );
 }
 
-/// A record of three ranks of `world`, written by hand.
+/// Writes a record of three ranks of `world` by hand.
 fn written(ranks: [&str; 3]) -> PathBuf {
     let directory = directory("written");
     std::fs::create_dir_all(&directory).unwrap();
@@ -186,7 +185,8 @@ fn written(ranks: [&str; 3]) -> PathBuf {
 #[test]
 fn a_rank_that_receives_before_the_sender_sends_is_not_the_first() {
     let record = |sent: &str, got: &str, sum: &str| {
-        // Rank 1 sends the second of its messages to rank 2 alone and receives in a batch.
+        // Rank 2 receives its first message as a single one and the second one from a batch of rank
+        // 1.
         let zero = format!("0, world all_reduce 1, f32, 4:a, 4:{sum}");
         let one = format!(
             "5, world send to 2 1, f32, 4:a, -
@@ -202,14 +202,13 @@ fn a_rank_that_receives_before_the_sender_sends_is_not_the_first() {
         written([&zero, &one, &two])
     };
     let plain = record("c", "c", "d");
-    let sent = "`world batch send to 2 1`, in what goes into it, on rank 1\n";
+    let sent = "`world batch send to 2 1`, in its input, on rank 1\n";
     says(compare(&plain, &record("x", "x", "y")), 1, &[sent]);
-    // The message itself came out different, and its sender has given the same.
-    let got =
-        "`world recv from 1 2`, in what comes out of it, and what went in is the same, on rank 2\n";
+    // The received message differs, although its sender gave the same data.
+    let got = "`world recv from 1 2`, in its result, although its input is the same, on rank 2\n";
     says(compare(&plain, &record("c", "x", "y")), 1, &[got]);
-    // The sum is wrong on all ranks that gave the same.
-    let sum = "`world all_reduce 1`, in what comes out of it, and what went in is the same, on rank 0 (and so on \
+    // The sum differs on all ranks, although they gave the same data.
+    let sum = "`world all_reduce 1`, in its result, although its input is the same, on rank 0 (and on \
                ranks 0, 1, 2)";
     says(compare(&plain, &record("c", "c", "y")), 1, &[sum]);
 }

@@ -1,4 +1,4 @@
-//! Broken installations: an honest line each, and never a crash.
+//! Broken installations: the doctor prints a correct line about each, and never crashes.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use crate::{Said, directory, doctor_of, run};
 
 const LIBRARIES: [&str; 3] = ["libacl_rt.so", "libhcomm.so", "libhccl.so"];
 
-/// An installation that has the emulator's libraries but for one, whose place is given.
+/// Makes an installation that lacks one of the emulator's libraries. Returns its directory, and the
+/// path of the missing library.
 fn without(name: &str, library: &str) -> (PathBuf, PathBuf) {
     let home = directory(name);
     let lib64 = home.join("lib64");
@@ -19,8 +20,8 @@ fn without(name: &str, library: &str) -> (PathBuf, PathBuf) {
     (home, lib64.join(library))
 }
 
-/// Links to all libraries of the emulator but one: they look for each other where they are called
-/// from.
+/// Links to all libraries of the emulator except one. A library searches for the others in the
+/// directory from which it is loaded.
 pub(crate) fn link_others(lib64: &Path, library: &str) {
     for entry in std::fs::read_dir(cann_home().join("lib64")).unwrap() {
         let entry = entry.unwrap();
@@ -30,7 +31,7 @@ pub(crate) fn link_others(lib64: &Path, library: &str) {
     }
 }
 
-/// The doctor's words about an installation in which `make` makes one library.
+/// Returns the output of the doctor for an installation in which `make` makes one library.
 fn said_of(name: &str, library: &str, make: impl FnOnce(&Path)) -> Said {
     let (home, place) = without(name, library);
     make(&place);
@@ -78,7 +79,7 @@ fn a_library_for_another_processor_is_said_to_be() {
     let said = said_of("processor", "libhcomm.so", |place| std::fs::write(place, &bytes).unwrap());
     said.ends_with(1)
         .says(&[&format!("it is for {name}, and this machine is"), "! Runtime::cann()"]);
-    // On the loader's path, where the loader passes over it in silence.
+    // The file is on the loader's path, where the loader skips it silently.
     let (home, place) = without("processor-path", "libacl_rt.so");
     std::fs::write(&place, &bytes).unwrap();
     let mut command = doctor_of(&home, &[]);
@@ -90,9 +91,9 @@ fn a_library_for_another_processor_is_said_to_be() {
 fn what_is_no_library_is_said_to_be_none() {
     let said =
         said_of("text", "libacl_rt.so", |place| std::fs::write(place, "INPUT(x)\n").unwrap());
-    said.ends_with(1).says(&["it is no shared library but a text"]);
+    said.ends_with(1).says(&["it is not a shared library: it is a text"]);
     let said = said_of("folder", "libhccl.so", |place| std::fs::create_dir(place).unwrap());
-    said.ends_with(1).says(&["it is no shared library but a directory"]);
+    said.ends_with(1).says(&["it is not a shared library: it is a directory"]);
 }
 
 #[test]
@@ -102,13 +103,13 @@ fn a_library_that_ends_the_process_ends_only_a_child() {
     said.ends_with(1).says(&[
         "! communication (hcomm)",
         "while it was loaded",
-        // The others are looked at all the same; one of them needs it.
+        // The other libraries are still examined. One of them needs the broken library.
         "! collectives (hccl)",
         "+ profiling",
         "! Runtime::cann() the process has ended by",
-        "while the libraries are loaded; so would a program",
+        "while the libraries are loaded; a program would end so, too",
     ]);
-    // One that says something and ends the process in order.
+    // This library prints something and ends the process with `exit`.
     let leave = "#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void start(void) \
                  { puts(\"no driver\"); fputs(\"wrong firmware\\n\", stderr); exit(7); }\n";
     let said = said_of("leave", "libacl_rt.so", |place| compile(place, leave, &[]));
@@ -117,7 +118,7 @@ fn a_library_that_ends_the_process_ends_only_a_child() {
 
 #[test]
 fn a_function_that_is_missing_is_named_with_what_does_not_work() {
-    // Only the functions that count devices.
+    // This library has only the functions that count devices.
     let few = "int aclInit(const char *config) { return config != 0; }\n\
                int aclrtGetDeviceCount(unsigned *count) { *count = 1; return 0; }\n";
     let home = directory("few");

@@ -1,17 +1,17 @@
-//! `--json`: what the page says, for programs.
+//! Tests `--json`, which prints the content of the page for programs.
 
 use serde_json::Value;
 
 use super::*;
 
-/// The object, and the status.
+/// Returns the object that the command prints, and its status.
 pub(super) fn object(command: &mut Command) -> (Value, i32) {
     let output = command.output().expect("it starts");
     let object = serde_json::from_slice(&output.stdout).expect("standard output is one JSON value");
     (object, output.status.code().expect("it ends by itself"))
 }
 
-/// The page without its colours, its signs and its columns.
+/// Returns the words of a text, with one space between them.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

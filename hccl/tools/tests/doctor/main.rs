@@ -1,5 +1,5 @@
-//! `hccl-doctor` on machines with and without CANN. The emulator's libraries stand in for it, whole
-//! and broken in many ways.
+//! Tests `hccl-doctor` on machines with and without CANN. The emulator's libraries take the place
+//! of CANN, whole or broken in many ways.
 
 mod broken;
 mod json;
@@ -21,7 +21,7 @@ impl Said {
     #[track_caller]
     fn says(&self, pieces: &[&str]) -> &Said {
         for piece in pieces {
-            // Lines are broken between words.
+            // The doctor breaks lines between words.
             let text = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.contains(piece), "\"{piece}\" is not in\n{}", self.text);
         }
@@ -35,7 +35,7 @@ impl Said {
     }
 }
 
-/// The doctor in an environment that has nothing of CANN.
+/// Makes a command that runs the doctor in an environment without CANN.
 fn doctor(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hccl-doctor"));
     command.args(arguments).env("LD_LIBRARY_PATH", "/there is no CANN here");
@@ -58,14 +58,14 @@ fn run(command: &mut Command) -> Said {
     Said { status: output.status.code().expect("it ends by itself"), text }
 }
 
-/// The doctor with a CANN at this place.
+/// Makes a command that runs the doctor with a CANN at this place.
 fn doctor_of(home: &Path, arguments: &[&str]) -> Command {
     let mut command = doctor(arguments);
     command.env("ASCEND_HOME_PATH", home).env("ASCEND_EMULATOR_DEVICES", "2");
     command
 }
 
-/// A directory of the test's own.
+/// Makes an empty directory for one test.
 fn directory(name: &str) -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -109,11 +109,11 @@ fn the_libraries_of_the_emulator_are_said_to_be_its_own_and_run() {
         "Atlas A3",
         "device 1",
         "24 cube cores",
-        "not there, as in every CANN: whether work is complete is learnt by events",
+        "not there, as in every CANN: events show whether work is complete",
         "deadlocks end at time limits",
         "version, hccl 9.2.0",
     ]);
-    // With the entries that CANN has not, and another product.
+    // These libraries have the entries that CANN lacks, and another product.
     let mut command = doctor_of(emulator_home(), &[]);
     run(command.env("ASCEND_EMULATOR_PRODUCT", "A2")).ends_with(0).says(&[
         "optional entries there: all of hccl works",

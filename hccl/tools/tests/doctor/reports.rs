@@ -1,4 +1,4 @@
-//! `--report`: the sample over libraries that are loaded as CANN's are, right and wrong.
+//! Tests `--report`: the sample with right and with wrong libraries, which are loaded like CANN's.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use hccl_tests::cann_home;
 use crate::broken::{compile, link_others};
 use crate::{Said, directory, doctor_of, run};
 
-/// The doctor's words, and the report.
+/// Runs the doctor with `--report`. Returns its output and the report.
 fn report(home: &Path, variables: &[(&str, &str)], seconds: &str) -> (Said, String) {
     let file = directory("report").join("report.txt");
     let arguments = ["--report", file.to_str().unwrap(), "--seconds", seconds];
@@ -17,7 +17,7 @@ fn report(home: &Path, variables: &[(&str, &str)], seconds: &str) -> (Said, Stri
     (said, text)
 }
 
-/// The lines of the sample that begin with this outcome.
+/// Returns the lines of the sample that begin with this outcome.
 fn lines<'a>(report: &'a str, outcome: &str) -> Vec<&'a str> {
     let sample = report.split("== sample").nth(1).and_then(|it| it.split("== questions").next());
     let sample = sample.expect("there is a sample");
@@ -89,7 +89,7 @@ fn a_report_names_nobody() {
     assert!(host.trim() == "localhost" || !text.contains(host.trim()), "{text}");
 }
 
-/// An installation whose collectives are the emulator's, except for the functions in `text`.
+/// Makes an installation whose collectives are the emulator's, except for the functions in `text`.
 fn with(name: &str, text: &str) -> PathBuf {
     let home = directory(name);
     let lib64 = home.join("lib64");
@@ -106,7 +106,7 @@ fn with(name: &str, text: &str) -> PathBuf {
 
 #[test]
 fn a_wrong_result_is_a_difference_with_its_first_element() {
-    // It succeeds and moves nothing.
+    // This broadcast succeeds and moves nothing.
     let home = with("wrong", "int HcclBroadcast(void) { return 0; }\n");
     let (said, text) = report(&home, &[], "600");
     said.ends_with(0).says(&["! sample", "0 with an error"]);
@@ -158,7 +158,7 @@ fn an_operation_that_ends_the_process_is_an_error_and_the_others_go_on() {
 
 #[test]
 fn when_the_time_is_over_the_report_says_what_was_not_tried() {
-    // The fifth operation takes longer than the sample may.
+    // The fifth operation takes longer than the time limit of the sample.
     let (said, text) =
         report(cann_home(), &[("ASCEND_EMULATOR_FAULTS", "delay 0 by 1200 at 5")], "1");
     said.ends_with(0).says(&["the time was over before case", "--seconds gives more"]);

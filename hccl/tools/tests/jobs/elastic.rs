@@ -1,8 +1,8 @@
-//! Jobs that go on when ranks are gone.
+//! Jobs that continue when ranks are gone.
 
 use super::{Job, hcclrun};
 
-/// Runs four ranks, of which some are killed, and returns the output of those that came to the end.
+/// Runs four ranks, kills some of them, and returns the output of those that reached the end.
 fn run(options: &[&str], victims: &str, at_end: u32) -> Vec<String> {
     let mut all = vec!["-n", "4", "--elastic", "--no-label"];
     all.extend(options);

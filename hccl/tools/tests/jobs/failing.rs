@@ -10,7 +10,7 @@ fn with_victim(part: &str, victim: u32) -> Job {
 
 fn others_are_told(job: &Job, victim: u32) {
     for other in (0..3).filter(|rank| *rank != victim) {
-        // Another that has seen it before may have left, too.
+        // Another rank may have noticed the failure earlier and have left, too.
         let told = format!("[{other}] rank {other}: RankGone [");
         let line = job.out.lines().find(|line| line.contains(&told));
         let line = line.unwrap_or_else(|| panic!("{told}\n{}\n{}", job.out, job.err));
@@ -108,7 +108,7 @@ fn the_status_is_that_of_the_first() {
         "the last line",
         "ranks 0, 2: killed by signal 15 (SIGTERM)",
     ]);
-    // One that does not listen to SIGTERM gets SIGKILL. Rank 2 fails when the others do not listen.
+    // A rank that ignores SIGTERM gets SIGKILL. Rank 2 fails when the other ranks ignore it.
     let dir = std::env::temp_dir().join(format!("hcclrun-traps-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
     let script = format!(

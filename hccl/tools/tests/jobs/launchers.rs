@@ -29,7 +29,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A word that no other job has.
+/// Returns a word that no other job has.
 fn unique() -> String {
     format!("{}-{:?}", std::process::id(), std::thread::current().id())
 }
@@ -50,10 +50,10 @@ fn variables_that_somebody_has_set() {
 
 #[test]
 fn torchrun_whose_agent_has_the_port() {
-    // The agent listens there, and says nothing that we know.
+    // The agent listens at this port and never sends anything.
     let agent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = agent.local_addr().unwrap().port();
-    // Somebody else has the next one.
+    // Another program has the next port.
     let _taken = TcpListener::bind(("127.0.0.1", port + 1));
     let job = unique();
     let variables = |rank: u32| {
@@ -95,7 +95,8 @@ fn mpich() {
             ("PMI_SIZE", "2".into()),
             ("MPI_LOCALRANKID", rank.to_string()),
             ("MPI_LOCALNRANKS", "2".into()),
-            // All tests of this program are one parent.
+            // All ranks of all tests have this process as their parent, so its id does not
+            // distinguish jobs.
             ("HCCL_JOB_ID", job.clone()),
         ]
     };
@@ -118,8 +119,8 @@ fn slurm() {
     all_sum(run(3, "sum", variables), "Slurm");
 }
 
-/// A rank table with `ranks` ranks on one server, which no other job has. The test removes the
-/// file.
+/// Writes a rank table with `ranks` ranks on one server. No other job has this server, and the test
+/// removes the file.
 fn table(name: &str, ranks: u32) -> PathBuf {
     let device = |rank| format!(r#"{{"device_id": "{rank}", "rank_id": "{rank}"}}"#);
     let devices = (0..ranks).map(device).collect::<Vec<_>>().join(", ");
@@ -132,7 +133,7 @@ fn table(name: &str, ranks: u32) -> PathBuf {
     path
 }
 
-/// The variables that a person sets to start one of three ranks of a table.
+/// Returns the variables that a person sets to start one of three ranks of a table.
 fn by_hand(table: &Path, rank: u32) -> Vec<(&'static str, String)> {
     vec![
         ("RANK_TABLE_FILE", table.to_str().unwrap().into()),
@@ -214,10 +215,10 @@ fn two_jobs_at_one_port_are_told_apart() {
     let stranger = start(process("sum", &other(1)));
     let stranger = all_end(vec![stranger]).into_iter().next().unwrap();
     assert_eq!(stranger.status, Some(1));
-    stranger.says(&["has refused rank 1: it does not know the secret of this job"]);
+    stranger.says(&["has refused rank 1: its secret is not that of this job"]);
     let rank_1 = start(process("sum", &own(1)));
     let jobs = all_end(vec![rank_0, rank_1]);
-    assert!(jobs[0].err.contains("was sent away: it does not know the secret"), "{}", jobs[0].err);
+    assert!(jobs[0].err.contains("was refused: its secret is not that of"), "{}", jobs[0].err);
     all_sum(jobs, "RANK and WORLD_SIZE");
 }
 
@@ -273,7 +274,7 @@ fn env(rank: u32, server: &StoreServer, secret: &str) -> JobEnv {
     JobEnv::from_variables(variable).unwrap().unwrap()
 }
 
-/// Bytes of strangers: none, garbage, a greeting and garbage, lengths that lie.
+/// Strangers send no bytes, garbage, a greeting and then garbage, and wrong lengths.
 #[test]
 fn a_store_lives_through_strangers() {
     let server = StoreServer::start(2, "secret").unwrap();
@@ -290,7 +291,7 @@ fn a_store_lives_through_strangers() {
             4 => [&greeting[..], &5_u32.to_le_bytes(), &[0xff; 5]].concat(),
             _ => [&greeting[..], &60_u32.to_le_bytes(), &[7; 3]].concat(),
         };
-        // It may have been hung up on.
+        // The store may have closed the connection.
         let _ = stranger.write_all(&bytes);
         if number % 3 == 0 {
             open.push(stranger);
@@ -299,7 +300,7 @@ fn a_store_lives_through_strangers() {
     store.set("key", b"value").unwrap();
     assert_eq!(store.get("key", Duration::from_secs(30)).unwrap(), b"value");
     drop(open);
-    // A stranger is hung up on, and reads nothing but the greeting.
+    // The store closes the connection of a stranger without sending anything.
     let mut stranger = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     stranger.write_all(b"garbage garbage garbage").unwrap();
     stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -307,7 +308,7 @@ fn a_store_lives_through_strangers() {
     let _ = stranger.read_to_end(&mut read);
     assert_eq!(read, b"");
     let wrong = Store::join(&env(1, &server, "guess"), Duration::from_secs(30)).err().unwrap();
-    assert!(wrong.to_string().contains("does not know the secret"), "{wrong}");
+    assert!(wrong.to_string().contains("its secret is not that of this job"), "{wrong}");
     let twice = Store::join(&env(0, &server, "secret"), Duration::from_secs(30)).err().unwrap();
     assert!(twice.to_string().contains("is rank 0 of this job already"), "{twice}");
     Store::join(&env(1, &server, "secret"), Duration::from_secs(30)).unwrap();

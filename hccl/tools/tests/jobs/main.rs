@@ -1,6 +1,6 @@
 //! Jobs that `hcclrun` starts, and jobs whose processes have the variables of other launchers.
 //!
-//! The ranks are this program, started again: a test says which function they call.
+//! The ranks are processes of this program. A test chooses the function that they call.
 
 mod elastic;
 mod failing;
@@ -13,7 +13,7 @@ use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Says to a process of a job which function it calls.
+/// The variable by which a test chooses the function of a process.
 const PART: &str = "HCCL_TEST_PART";
 
 /// The entry point in the processes of a job.
@@ -24,7 +24,7 @@ fn part() {
     }
 }
 
-/// A command that calls a part, once for each rank.
+/// Makes a command that runs hcclrun, in which each rank calls a part.
 fn hcclrun(options: &[&str], name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
     command.args(options).arg(std::env::current_exe().unwrap());
@@ -32,7 +32,7 @@ fn hcclrun(options: &[&str], name: &str) -> Command {
     command
 }
 
-/// A process of a job that another launcher starts.
+/// Makes a command for a process of a job that another launcher starts.
 fn process(name: &str, variables: &[(&str, String)]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     of_part(&mut command, name);
@@ -54,7 +54,7 @@ fn of_part(command: &mut Command, name: &str) {
     }
 }
 
-/// The end of a job.
+/// The status and the output of a job that has ended.
 struct Job {
     status: Option<i32>,
     out: String,
@@ -84,7 +84,7 @@ impl Job {
     }
 }
 
-/// Processes that nobody waits for together.
+/// Waits until all processes have ended, and returns their ends.
 fn all_end(mut children: Vec<Child>) -> Vec<Job> {
     let limit = Instant::now() + Duration::from_secs(180);
     while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {

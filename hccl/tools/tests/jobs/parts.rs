@@ -65,7 +65,7 @@ fn sevens(_k: Kernel, y: Output<u64>) {
     y.clean(0);
 }
 
-/// A kernel on a device of this process, of any rank.
+/// Runs a kernel on a device of this process, independently of the other ranks.
 fn alone() -> Result<()> {
     let runtime = Runtime::emulator(1)?;
     let device = runtime.device(0)?;
@@ -76,7 +76,7 @@ fn alone() -> Result<()> {
     Ok(())
 }
 
-/// An operator of the first rank and the last one.
+/// Runs an operator between the first rank and the last one.
 fn hands_over() -> Result<()> {
     Runtime::emulator(8)?.run_job(3, |rank| -> hccl::Result<()> {
         let last = rank.world_size() - 1;
@@ -127,7 +127,7 @@ fn two_communicators() -> Result<()> {
     Ok(())
 }
 
-/// The rank of `HCCL_TEST_VICTIM` fails while the others wait for it.
+/// Makes the rank of `HCCL_TEST_VICTIM` fail while the other ranks wait for it.
 fn fails(how: &str) -> Result<()> {
     let victim: u32 = std::env::var("HCCL_TEST_VICTIM")?.parse()?;
     runtime()?.run_job(3, |rank| -> Result<()> {
@@ -147,7 +147,7 @@ fn fails(how: &str) -> Result<()> {
     Ok(())
 }
 
-/// The rank of `HCCL_TEST_VICTIM` panics, and `run_job` is not there to see it.
+/// Makes the rank of `HCCL_TEST_VICTIM` panic outside of `run_job`.
 fn panics_by_itself() -> Result<()> {
     let victim: u32 = std::env::var("HCCL_TEST_VICTIM")?.parse()?;
     let rank = Rank::from_env(&runtime()?)?;
@@ -166,12 +166,12 @@ fn kill_this_process() -> ! {
     std::process::exit(3)
 }
 
-/// Those of `HCCL_TEST_ABSENT` end before they meet the others.
+/// Ends the ranks of `HCCL_TEST_ABSENT` before they meet the other ranks.
 fn only_some() -> Result<()> {
     let env = JobEnv::from_env()?.ok_or("no launcher")?;
     let absent = std::env::var("HCCL_TEST_ABSENT")?;
     if absent.split(',').any(|rank| rank == env.rank.to_string()) {
-        // As long as the others wait.
+        // Stays for as long as the other ranks wait.
         std::thread::sleep(Duration::from_millis(std::env::var("HCCL_TEST_STAYS")?.parse()?));
         return Ok(());
     }
@@ -180,7 +180,8 @@ fn only_some() -> Result<()> {
     Err(error.into())
 }
 
-/// Steps over generations. The ranks of `HCCL_TEST_VICTIMS` (`rank@step`) are killed, once each.
+/// Runs steps over several generations. Each rank of `HCCL_TEST_VICTIMS` (`rank@step`) is killed
+/// once.
 fn elastic() -> Result<()> {
     let runtime = runtime()?;
     let env = JobEnv::from_env()?.ok_or("no launcher")?;
@@ -192,7 +193,7 @@ fn elastic() -> Result<()> {
     let mut step = 0;
     loop {
         let mut comm = rank.communicator()?;
-        // The newest step that all have; a newcomer has none.
+        // All ranks take the step of rank 0, because a newcomer has none.
         let own = if rank.index() == 0 { step } else { 0 };
         step = added(&rank, &mut comm, own as i32)? as u32;
         let ended = loop {
@@ -202,7 +203,7 @@ fn elastic() -> Result<()> {
             if !is_new && is_victim(step) {
                 kill_this_process();
             }
-            // One rank asks, and all learn the answer.
+            // Rank 0 queries the newcomers, and the sum gives all ranks its answer.
             let newcomers = if rank.index() == 0 { rank.newcomers()? } else { 0 };
             match added(&rank, &mut comm, 1 + 1000 * newcomers as i32) {
                 Ok(sum) if sum < 1000 => {
@@ -233,7 +234,7 @@ fn elastic() -> Result<()> {
     Ok(())
 }
 
-/// Values and counters of the store, without a communicator.
+/// Uses values and counters of the store, without a communicator.
 fn values() -> Result<()> {
     let env = JobEnv::from_env()?.ok_or("no launcher")?;
     let limit = Duration::from_secs(20);
@@ -244,7 +245,7 @@ fn values() -> Result<()> {
         assert_eq!(value, [rank as u8; 1000]);
     }
     store.add("done", 1)?;
-    // The last one knows that it is the last, and nobody leaves before.
+    // No rank leaves before all ranks are done.
     while store.add("done", 0)? < i64::from(env.world_size) {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -98,10 +98,10 @@ fn a_signal_reaches_all_ranks_and_what_they_have_started() {
     }
 }
 
-/// Sends a signal when the processes of a job have had the time to install their handlers.
+/// Sends a signal when the processes of a job have had time to install their handlers.
 fn signal_when_ready(process: u32, signal: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
-    // Each shell has started its `sleep`.
+    // The loop waits until each shell has started its `sleep`.
     while children_of(process).iter().filter(|rank| !children_of(**rank).is_empty()).count() < 2 {
         assert!(Instant::now() < limit, "the ranks do not start");
         std::thread::sleep(Duration::from_millis(5));
@@ -114,7 +114,7 @@ fn send(process: u32, signal: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// The processes that this one has started, as far as they are still there.
+/// Returns the processes that this one has started and that still run.
 fn children_of(process: u32) -> Vec<u32> {
     let is_child = |entry: fs::DirEntry| {
         let number = entry.file_name().to_str()?.parse::<u32>().ok()?;

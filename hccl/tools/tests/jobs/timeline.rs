@@ -1,4 +1,4 @@
-//! `hcclrun --timeline`.
+//! Tests `hcclrun --timeline`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Job, hcclrun};
 
-/// A file that nobody else has.
+/// Returns the path of a file that no other process uses.
 fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("hcclrun-{}-{name}", std::process::id()))
 }
@@ -36,7 +36,7 @@ fn the_ranks_of_all_processes_are_in_one_timeline() {
     assert_eq!(across.count(), 4);
 }
 
-/// A job with a timeline whose ranks run a script.
+/// Runs a job with a timeline whose ranks run a script.
 fn shell(picture: &Path, script: &str) -> Job {
     let option = ["-n", "2", "--timeline", picture.to_str().unwrap(), "--grace", "60"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
@@ -64,7 +64,7 @@ fn a_damaged_or_killed_rank_takes_nothing_from_the_others() {
     let own = std::env::current_exe().unwrap();
     let run = format!("{} --exact part --nocapture --quiet", own.display());
     for (broken, status, said) in [
-        ("echo { > $ASCEND_EMULATOR_TIMELINE; exit 3", 3, "this is no recorded timeline"),
+        ("echo { > $ASCEND_EMULATOR_TIMELINE; exit 3", 3, "this is not a recorded timeline"),
         ("kill -9 $$", 137, "it was killed"),
     ] {
         let picture = file("some.svg");
@@ -84,7 +84,7 @@ fn a_damaged_or_killed_rank_takes_nothing_from_the_others() {
     }
 }
 
-/// Without the option, the variable of the user means the same.
+/// Without the option, the variable in the user's environment has the same effect.
 #[test]
 fn the_variable_of_one_process_is_the_timeline_of_a_job() {
     let trace = file("variable.json");

@@ -1,8 +1,8 @@
 //! The declarations and layouts that C and C++ compilers see in the headers.
 //!
-//! The compilers are those that `CC` and `CXX` name, or else `cc` and `c++`. The one for C links
-//! every Rust program, so it is there. A machine without one for C++ leaves out the tests that need
-//! it, and says so.
+//! The compilers are those that `CC` and `CXX` name, or else `cc` and `c++`. The C compiler links
+//! every Rust program, so it exists. A machine without a C++ compiler leaves out the tests that
+//! need it, and prints a note.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// The compiler with options that make it strict.
+    /// Returns a command for the compiler with options that make it strict.
     fn compiler(self) -> Command {
         let (mut command, options) = match self {
             Language::C => (named("CC", "cc"), ["-xc", "-std=c11"]),
@@ -74,7 +74,7 @@ impl Language {
     }
 }
 
-/// A program that compiles only if the headers match the data.
+/// Returns a program that compiles only if the headers match the data.
 fn assertions(abi: &Abi, language: Language) -> String {
     let mut program = Program { language, text: "#include \"ascend_sys.h\"\n".to_owned() };
     for it in &abi.enums {
@@ -91,7 +91,7 @@ fn assertions(abi: &Abi, language: Language) -> String {
         program.assert(&format!("{} == {}", it.name, it.value));
         program.assert(&format!("sizeof({}) == sizeof({})", it.name, it.ty));
     }
-    // In C these are objects, which no static assertion can read, or macros.
+    // In C these are objects or macros, and a static assertion cannot read an object.
     for it in &abi.constants {
         program.assert(&format!("sizeof({}) == sizeof({})", it.name, it.ty));
         if language == Language::Cpp {
@@ -142,7 +142,7 @@ impl Program {
         writeln!(self.text, "{keyword}({condition}, \"{condition}\");").expect("a string grows");
     }
 
-    /// Two types are the same if one initialises the other without a warning.
+    /// Adds a check that two types are the same: one initialises the other without a warning.
     fn same(&mut self, declaration: &str, value: &str) {
         writeln!(self.text, "static {declaration} __attribute__((unused)) = {value};")
             .expect("a string grows");
@@ -190,7 +190,7 @@ fn compile_headers(abi: &Abi, language: Language) {
     headers.sort_unstable();
     headers.dedup();
     for header in headers {
-        // Twice, for its guard.
+        // Each header is included twice, to test its guard.
         let name = format!("header-{}.{}", header.replace('/', "-"), language.extension());
         let path = temporary(&name);
         let text = format!("#include <{header}>\n#include \"{header}\"\n");

@@ -1,5 +1,5 @@
-//! The installed libraries hold every function where CANN's do, and those that the emulator does
-//! not do say so.
+//! The installed libraries have every function where CANN's libraries have it. A function that the
+//! emulator does not support reports that.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
@@ -25,7 +25,7 @@ impl Opened {
         Opened(handle)
     }
 
-    /// The address of a function, and the file that holds it.
+    /// Returns the address of a function, and the file that contains it.
     fn find(&self, name: &str) -> Option<(*mut c_void, String)> {
         let symbol = CString::new(name).expect("a name has no NUL");
         // SAFETY: the handle is that of a library that stays open.
@@ -33,11 +33,11 @@ impl Opened {
         if address.is_null() {
             return None;
         }
-        // SAFETY: of this structure all zeros is a value.
+        // SAFETY: all zeros are a valid value of this structure.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: `dladdr` accepts any address and writes only to the structure.
         assert_ne!(unsafe { libc::dladdr(address, &mut info) }, 0);
-        // SAFETY: a terminated string that lives as long as the library.
+        // SAFETY: this is a terminated string that lives as long as the library.
         let file = unsafe { CStr::from_ptr(info.dli_fname) };
         // The first opener may have used a link.
         let file = Path::new(OsStr::from_bytes(file.to_bytes())).canonicalize().expect("a file");
@@ -46,7 +46,8 @@ impl Opened {
     }
 }
 
-/// Each function of `symbols.csv` that a library of CANN exports, with the name of the library.
+/// Returns each function of `symbols.csv` that a library of CANN exports, with the name of the
+/// library.
 fn exported() -> Vec<(String, &'static str)> {
     let table = repository().join("ascend-sys/include/symbols.csv");
     let table = std::fs::read_to_string(table).expect("the table is there");
@@ -75,7 +76,7 @@ fn each_function_is_in_the_library_that_the_table_names() {
         let (_, file) = opened.find(name).unwrap_or_else(|| panic!("{library} has no {name}"));
         assert_eq!(&file, library, "{name}");
     }
-    // The runtime also has its name of CANN 8.
+    // The runtime also has its CANN 8 name.
     let old = Opened::new("libascendcl.so");
     for (name, _) in exported.iter().filter(|(_, library)| *library == "libacl_rt.so") {
         assert_eq!(old.find(name).expect(name).1, "libascendcl.so", "{name}");
@@ -87,7 +88,7 @@ fn older_names_of_libraries_load() {
     // A link to a library is that library.
     let (framework, hcomm) = (Opened::new("libhccl_fwk.so"), Opened::new("libhcomm.so"));
     assert_eq!(framework.0, hcomm.0);
-    // It stands in for nothing, since nothing lacks.
+    // This library is empty, because no function is missing for which it would be a replacement.
     let compat = Opened::new("libhccl_compat.so");
     assert!(compat.find("HcclGetRankId").is_none());
 }
@@ -104,9 +105,9 @@ fn what_is_not_supported_says_so_by_code_and_name() {
     for function in UNSUPPORTED {
         let name = function.name;
         let (address, _) = Opened::new(libraries[name]).find(name).expect(name);
-        // SAFETY: the function reads no argument, so none is passed. Each result is returned in the
-        // same register, as a whole or in its lower half; where there is none, the register is
-        // free.
+        // SAFETY: the function reads no argument, so none is passed. Each result is in the same
+        // register, as a whole or in its lower half. If there is no result, the register may be
+        // overwritten.
         let call: extern "C" fn() -> u64 = unsafe { std::mem::transmute(address) };
         let answer = call();
         let expected = match results[name] {
@@ -123,7 +124,7 @@ fn what_is_not_supported_says_so_by_code_and_name() {
         assert!(expected.is_none_or(|code| code == answer as u32), "{name} returns {answer}");
         let text = message();
         assert!(!text.is_null(), "{name} says nothing");
-        // SAFETY: not NULL, so a text that lives until the next call.
+        // SAFETY: the pointer is not NULL, so it is a text that lives until the next call.
         let text = unsafe { CStr::from_ptr(text) }.to_str().expect("the emulator writes UTF-8");
         let said = format!("{name}: the emulator does not support this function");
         assert!(text.contains(&said) && text.contains(function.reason), "{name}: {text}");

@@ -1,4 +1,4 @@
-//! The page of the book says which functions work on the emulator.
+//! The page of the book lists which functions work on the emulator.
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all abi::page::` writes it anew.
 
@@ -19,7 +19,7 @@ const PARTS: [(&str, &[Library]); 3] = [
     ("Communication: `libhccl.so`, `libhcomm.so`", &[Library::Hccl, Library::Hcomm]),
 ];
 
-/// The result of a call on the emulator: the title of a row.
+/// Returns the result of a call on the emulator, which is the title of a row.
 fn answer(symbol: &Symbol) -> &'static str {
     let name = symbol.name.to_str().expect("names are ASCII");
     if symbol.library == Library::None {
@@ -31,7 +31,7 @@ fn answer(symbol: &Symbol) -> &'static str {
     }
 }
 
-/// A table for each area, in the order of the headers.
+/// Returns a table for each area, in the order of the headers.
 fn tables() -> String {
     let mut text = String::new();
     for (part, libraries) in PARTS {

@@ -1,7 +1,7 @@
 //! The declarations in `bindings.rs` and `functions.rs`, with types as text without spaces.
 //!
-//! `bindings.rs` itself asserts that its layouts are those of the compiled types; otherwise it does
-//! not compile. So the layouts that are read from there can be compared with the data.
+//! `bindings.rs` itself asserts that its layouts are those of the compiled types, and does not
+//! compile otherwise. So the layouts that are read from it can be compared with the data.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Source {
     /// The fields of the table in `functions.rs`.
     pub fields: BTreeMap<String, Signature>,
     pub enums: BTreeMap<String, Enum>,
-    /// Types and values.
+    /// The type and the value of each constant.
     pub constants: BTreeMap<String, (String, i128)>,
     pub aliases: BTreeMap<String, String>,
     pub records: BTreeMap<String, Record>,
@@ -27,7 +27,7 @@ pub struct Source {
 
 pub struct Signature {
     pub params: Vec<(String, String)>,
-    /// Empty for none.
+    /// The output type, or an empty text.
     pub output: String,
     pub variadic: bool,
 }
@@ -40,7 +40,7 @@ pub struct Enum {
 
 pub struct Record {
     pub kind: &'static str,
-    /// Names and types.
+    /// The name and the type of each field.
     pub fields: Vec<(String, String)>,
 }
 
@@ -61,7 +61,7 @@ impl Source {
         source
     }
 
-    /// The name of the structure behind a typedef.
+    /// Returns the name of the structure behind a typedef.
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, String::as_str)
     }
@@ -127,7 +127,8 @@ impl Source {
         self.records.insert(text(name), Record { kind, fields });
     }
 
-    /// `impl HcclResult { pub const HCCL_SUCCESS: HcclResult = HcclResult(0); }`
+    /// Reads values such as `impl HcclResult { pub const HCCL_SUCCESS: HcclResult = HcclResult(0);
+    /// }`.
     fn values(&mut self, item: &ItemImpl) {
         for item_const in &item.items {
             let syn::ImplItem::Const(constant) = item_const else { continue };
@@ -138,7 +139,8 @@ impl Source {
         }
     }
 
-    /// `["Size of HcclRootInfoDef"][size_of::<HcclRootInfoDef>() - 4108usize];`
+    /// Reads a size or offset: `["Size of HcclRootInfoDef"][size_of::<HcclRootInfoDef>() -
+    /// 4108usize];`
     fn assertion(&mut self, statement: &Stmt) {
         let Stmt::Expr(Expr::Index(index), _) = statement else { return };
         let (Expr::Array(array), Expr::Binary(difference)) = (&*index.expr, &*index.index) else {
@@ -151,7 +153,7 @@ impl Source {
     }
 }
 
-/// The signature inside `Option<unsafe extern "C" fn(...)>`.
+/// Returns the signature inside `Option<unsafe extern "C" fn(...)>`.
 fn pointer(ty: &Type) -> Signature {
     let Type::Path(option) = ty else { panic!("{} is no option", text(ty)) };
     let last = option.path.segments.last().expect("a path has segments");
@@ -183,20 +185,20 @@ fn number(value: &Expr) -> i128 {
     }
 }
 
-/// Source text without spaces, the path of C's types and the commas that rustfmt adds at the end
-/// of a list, and with one name for `c_uint`.
+/// Returns source text without spaces, without the path of C's types and without the commas that
+/// rustfmt adds at the end of a list, and with one name for `c_uint`.
 fn text(tokens: &impl ToTokens) -> String {
     let text: String = tokens.to_token_stream().to_string().split_whitespace().collect();
     text.replace("::core::ffi::", "").replace("c_uint", "u32").replace(",)", ")").replace(",>", ">")
 }
 
-/// The name that bindgen gives to a field or parameter of C.
+/// Returns the name that bindgen gives to a field or parameter of C.
 pub fn rust_name(c: &str) -> String {
     let keyword = matches!(c, "type" | "fn");
     if keyword { format!("{c}_") } else { c.to_owned() }
 }
 
-/// The Rust type for a type of C, in the form of [`text`]; empty for `void`.
+/// Returns the Rust type for a type of C, in the form of [`text`]; empty for `void`.
 pub fn rust_type(c: &str) -> String {
     if let Some((element, length)) = c.strip_suffix(']').and_then(|c| c.split_once('[')) {
         return format!("[{};{length}usize]", rust_type(element));

@@ -7,7 +7,7 @@ use ascend_sys::*;
 use crate::abi::c::{self, Language};
 use crate::abi::data::{Abi, Field};
 
-/// The bytes of the fields, leaving out the padding between them, which nobody sets.
+/// Collects the bytes of the fields, without the padding between them, which no function sets.
 fn bytes<T>(value: &T, fields: &[Field], bytes: &mut [Option<u8>]) {
     for field in fields {
         if let Some(inner) = &field.fields {
@@ -58,7 +58,8 @@ fn unset_is_what_initialisers_of_c_make() {
             | "CommLink" => ", 1",
             _ => "",
         };
-        // In static memory, since the one for communicators leaves most of each string as it is.
+        // The value is in static memory, because the initialiser of communicators leaves most bytes
+        // of each string as they are.
         writeln!(
             program,
             "    static {name} value_{name};\n    {name}Init(&value_{name}{more});\n    \

@@ -5,7 +5,7 @@ use hccl::operator::algorithms::*;
 use hccl::operator::{MainThread, Operator, Recorder};
 use hccl::prelude::*;
 
-/// A number as it should be.
+/// A bound for a number that a test compares.
 #[derive(Clone, Copy, Debug)]
 pub enum Should {
     Be(u64),
@@ -26,18 +26,18 @@ impl Should {
 pub struct Case {
     pub algorithm: &'static str,
     pub collective: &'static str,
-    /// How the ranks are divided, where they are: "2+2".
+    /// The division of the ranks, such as "2+2", or an empty text.
     pub division: String,
     pub operator: Operator,
-    /// How many messages must follow one another.
+    /// The number of messages that must follow one another.
     pub steps: Should,
-    /// Elements that the rank sends that sends most, of n elements: of the whole vector, in the
-    /// field's way of counting.
+    /// The number of elements that a rank sends at most. It is for a whole vector of n elements, as
+    /// [`whole`] counts them.
     pub sent: Should,
 }
 
-/// The whole vector: all that is gathered, or reduced, or scattered, of an operator of `count`
-/// elements.
+/// Returns the length of the whole vector of an operator of `count` elements: all elements that are
+/// gathered, reduced or scattered.
 pub fn whole(collective: &str, ranks: u32, count: u64) -> u64 {
     match collective {
         "all-reduce" | "broadcast" | "reduce" => count,
@@ -45,7 +45,7 @@ pub fn whole(collective: &str, ranks: u32, count: u64) -> u64 {
     }
 }
 
-/// A count of elements that all algorithms can share evenly among `ranks` ranks.
+/// Returns a count of elements that all algorithms can share evenly among `ranks` ranks.
 pub fn even(ranks: u32) -> usize {
     let (p, places) = (ranks as usize, 1 << ranks.ilog2());
     4 * p * p * places
@@ -72,12 +72,12 @@ fn operator(
     }
 }
 
-/// All cases for `ranks` ranks, with a root where one is needed, for `count` elements, which must
-/// be [even].
+/// Returns all cases for `ranks` ranks and `count` elements, with a root where one is needed.
+/// `count` must be [even].
 pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     let p = u64::from(ranks);
     let all = |name| whole(name, ranks, count as u64);
-    // Steps of a logarithm, and the power of two below.
+    // The steps of a logarithm, and the largest power of two that is not above the number of ranks.
     let log = u64::from(ranks.next_power_of_two().ilog2());
     let (k, q) = (u64::from(ranks.ilog2()), 1u64 << ranks.ilog2());
     let some = u64::from(ranks > 1);
@@ -89,7 +89,7 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
             let division = String::new();
             cases.push(Case { algorithm, collective, division, operator, steps, sent });
         };
-    // The bytes that a rank does not have itself.
+    // The elements that a rank does not have itself.
     let rest = |n: u64| Be(n / p * (p - 1));
     let twice = |n: u64| Be(2 * (n / p * (p - 1)));
     let everything = |n: u64| Be(some * n);
@@ -117,7 +117,7 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     add("star", "scatter", star::scatter, Be(some), &rest);
     add("star", "gather", star::gather, Be(some), &|n| Be(some * n / p));
 
-    // Ranks that fold into a neighbour send everything; that neighbour tells the result.
+    // Ranks that fold into a neighbour send everything. That neighbour sends the result back.
     let folds = u64::from(p != q);
     let halves = move |n: u64| n / q * (q - 1);
     let blocks = move |n: u64| (1..=k).map(|i| p.div_ceil(1 << i) * (n / p)).sum::<u64>();
@@ -187,7 +187,7 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         let (count, division) = (groups.iter().count() as u64, sizes(&groups));
         let log = |n: u64| u64::from(n.next_power_of_two().ilog2());
         let (within, between) = (log(most), log(count));
-        // Exact where all groups have the same size.
+        // The formula is exact if all groups have the same size.
         let should = if least == most { Be } else { NotExceed };
         let mut add = |collective, function: Grouped, steps, sent: &dyn Fn(u64) -> Should| {
             let groups = groups.clone();
@@ -204,7 +204,7 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         add("all-reduce", hierarchical::all_reduce, 2 * (within + between), &|n| {
             should(2 * inner(n) + 2 * (count - 1) * n / (count * least))
         });
-        // A rank of a small group has to do with several of a large one.
+        // A rank of a small group exchanges messages with several ranks of a large one.
         let several = most.div_ceil(least);
         let (steps, blocks) = (within + (count - 1) * several, (p - 1) * several);
         let sent = |n: u64| should(blocks * n / p);
@@ -226,13 +226,13 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     cases
 }
 
-/// A matrix in which some send nothing.
+/// Returns a matrix in which some pairs send nothing.
 fn matrix(ranks: u32) -> CountMatrix {
     let counts = (0..ranks * ranks).map(|at| u64::from((at * 7 + at / ranks) % 5));
     CountMatrix::new(ranks, counts.collect::<Vec<_>>()).unwrap()
 }
 
-/// Those whose blocks may have different lengths.
+/// Returns the operators whose blocks may have different lengths.
 pub fn with_a_matrix(ranks: u32) -> Vec<(String, Operator)> {
     let counts = matrix(ranks);
     let mut operators = vec![
@@ -249,13 +249,13 @@ pub fn with_a_matrix(ranks: u32) -> Vec<(String, Operator)> {
     operators
 }
 
-/// "2+2+1"
+/// Returns the sizes of the groups as text, such as "2+2+1".
 fn sizes(groups: &Groups) -> String {
     groups.iter().map(|group| group.len().to_string()).collect::<Vec<_>>().join("+")
 }
 
-/// Divisions of the ranks into groups: servers of one size, with a smaller one at the end, and
-/// groups of 1, 2, 3, ... ranks, dealt out in turn.
+/// Returns divisions of the ranks into groups: servers of one size, with a smaller one at the end,
+/// and groups of 1, 2, 3, ... ranks, dealt out in turn.
 fn divisions(ranks: u32) -> Vec<Groups> {
     let mut divisions: Vec<_> =
         [1, 2, 3, 4, 8, ranks].into_iter().map(|size| Groups::of_size(ranks, size)).collect();
@@ -264,7 +264,7 @@ fn divisions(ranks: u32) -> Vec<Groups> {
         if next >= ranks {
             break;
         }
-        // From both ends, so that neighbours are in different groups.
+        // The ranks are taken from both ends, so that neighbours are in different groups.
         let end = ranks.min(next + size);
         let deal = |i: u32| if i.is_multiple_of(2) { i / 2 } else { ranks - 1 - i / 2 };
         dealt.push((next..end).map(deal).collect());

@@ -13,7 +13,8 @@ const PAGE: &str = "docs/src/reference/algorithms.md";
 const BEGIN: &str = "<!-- from here on written by a test -->\n";
 const END: &str = "<!-- until here -->\n";
 
-/// A line for each algorithm and collective, with numbers of four ranks, and steps of some others.
+/// Returns a table with a line for each algorithm and collective: numbers of four ranks, and the
+/// steps of some other numbers of ranks.
 fn table() -> String {
     let mut table = String::from(
         "| algorithm | collective | steps of 4, 5 and 8 ranks | sent by a rank | threads | thread notifies | channels | channel notifies |\n\

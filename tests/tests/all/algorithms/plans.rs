@@ -4,7 +4,7 @@ use hccl::operator::{Engine, Plan};
 
 use crate::algorithms::catalogue::{Case, catalogue, even};
 
-/// Plans of all ranks, of all algorithms of this name.
+/// Returns the plans of all ranks, for all algorithms whose name begins so.
 fn plans_of(algorithm: &str, ranks: u32) -> Vec<(Case, Vec<Plan>)> {
     let cases = catalogue(ranks, 0, even(ranks)).into_iter();
     let cases = cases.filter(|case| case.algorithm.starts_with(algorithm));
@@ -17,7 +17,7 @@ fn plans_of(algorithm: &str, ranks: u32) -> Vec<(Case, Vec<Plan>)> {
 
 const SYMMETRIC: [&str; 4] = ["all-reduce", "reduce-scatter", "all-gather", "all-to-all"];
 
-/// The table of CANN's documentation, whose "Notify" is two for each channel.
+/// The values are those of a table in CANN's documentation, whose "Notify" is two for each channel.
 #[test]
 fn a_ring_and_a_mesh_of_four_take_what_the_documentation_says() {
     for (algorithm, expected) in [("ring", (2, 4, 2)), ("mesh", (3, 6, 3))] {
@@ -40,7 +40,7 @@ fn a_ring_takes_a_thread_and_a_channel_for_each_neighbour() {
                 assert_eq!(plan.channel_notifies(), 2 * u64::from(neighbours));
                 if SYMMETRIC.contains(&case.collective) {
                     assert_eq!(plan.threads, neighbours.max(1));
-                    // One starts the other thread, one ends it.
+                    // One notify starts the other thread, and one ends it.
                     assert_eq!(plan.thread_notifies(), 2 * u64::from(plan.threads - 1));
                 }
                 assert!(plan.threads <= neighbours.max(1));
@@ -55,7 +55,7 @@ fn a_mesh_takes_a_thread_and_a_channel_for_each_peer() {
         let peers = ranks - 1;
         for (case, plans) in plans_of("mesh", ranks) {
             let all = SYMMETRIC.contains(&case.collective);
-            // Of the others the root has most.
+            // If the ranks are not equal, the root has the most.
             for plan in plans.iter().take(if all { plans.len() } else { 1 }) {
                 assert_eq!(plan.threads, peers.max(1), "{}", case.collective);
                 assert_eq!(plan.channels.len() as u32, peers);
@@ -115,7 +115,7 @@ fn nhr_and_nb_take_one_thread_and_channels_to_those_at_powers_of_two() {
 fn halving_and_doubling_and_pairwise_exchange_take_one_thread() {
     for ranks in 1..=17_u32 {
         for (_, plans) in plans_of("halving-doubling", ranks) {
-            // A peer in each step, and the one that folds into it.
+            // The channels lead to a peer in each step, and to the rank that folds into this one.
             let most = ranks.ilog2().max(ranks.next_power_of_two().ilog2()) as usize + 1;
             assert!(plans.iter().all(|plan| plan.threads == 1 && plan.channels.len() <= 2 * most));
         }

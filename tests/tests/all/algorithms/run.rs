@@ -8,16 +8,16 @@ use hccl_tests::{full, own_devices, runtime_with};
 
 use crate::algorithms::catalogue::{catalogue, even, with_a_matrix};
 
-/// Numbers so small that sums of 17 of them are exact in every type.
+/// Numbers that are so small that sums of 17 of them are exact in every type.
 trait Number: Element + From<i8> + Add<Output = Self> {}
 impl<E: Element + From<i8> + Add<Output = E>> Number for E {}
 
-/// Element `at` of the input of a rank.
+/// Returns element `at` of the input of a rank.
 fn element<E: Number>(rank: u32, at: u64) -> E {
     E::from(((7 * u64::from(rank) + 5 * at + at / 13) % 13) as i8 - 6)
 }
 
-/// Element `at` of the output of a rank.
+/// Returns element `at` of the output of a rank.
 fn expected<E: Number>(goal: &Goal, ranks: u32, rank: u32, n: u64, at: u64) -> E {
     let sum = |at| (0..ranks).map(|rank| element(rank, at)).reduce(|a: E, b| a + b).unwrap();
     match goal {
@@ -39,7 +39,7 @@ fn expected<E: Number>(goal: &Goal, ranks: u32, rank: u32, n: u64, at: u64) -> E
     }
 }
 
-/// Runs operators one after the other on one communicator, and compares.
+/// Runs operators one after the other on one communicator, and compares their results.
 fn run<E: Number>(
     runtime: &Runtime,
     ranks: u32,
@@ -96,7 +96,7 @@ fn run<E: Number>(
     assert!(findings.is_empty(), "{ranks} ranks: {}", findings.join("\n"));
 }
 
-/// All operators for `ranks` ranks, with the last rank as the root.
+/// Returns all operators for `ranks` ranks, with the last rank as the root.
 fn all(ranks: u32) -> Vec<(String, Operator)> {
     let cases = catalogue(ranks, ranks - 1, even(ranks)).into_iter();
     let named = |case: crate::algorithms::Case| {
@@ -135,7 +135,7 @@ fn nothing_is_found_when_they_run_in_checked_mode() {
 #[test]
 fn more_than_the_communication_buffer_holds_is_right_too() {
     let runtime = runtime_with(3);
-    // The buffer has 2 MiB, these are nearly three.
+    // The buffer has 2 MiB, but the data has nearly three.
     run::<i16>(&runtime, 3, &all(3), &[1_400_001], false);
 }
 
@@ -150,7 +150,7 @@ fn in_place_they_give_the_same() {
     }
 }
 
-/// Every rank, in every run, with numbers whose sums depend on the order.
+/// The numbers are such that their sums depend on the order.
 #[test]
 fn an_all_reduce_gives_the_same_bits_everywhere_and_always() {
     let runtime = runtime_with(6);

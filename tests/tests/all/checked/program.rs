@@ -1,8 +1,8 @@
-//! Programs made at random.
+//! Random programs.
 
 use std::ops::Range;
 
-/// Elements of a buffer: 2, 3 and 4 ranks can share them.
+/// The number of elements of a buffer, which 2, 3 and 4 ranks can share.
 pub const LENGTH: usize = 240;
 pub const BUFFERS: usize = 5;
 pub const HOSTS: usize = 2;
@@ -10,14 +10,14 @@ pub const STREAMS: usize = 3;
 /// The number of graphs that can be captured at the same time, and kept.
 pub const GRAPHS: usize = 2;
 
-/// How a step handles its `Work`.
+/// The way in which a step handles its `Work`.
 #[derive(Clone, Copy, Debug)]
 pub enum After {
     Drop,
     Forget,
     Wait,
     Await,
-    /// This stream waits for it.
+    /// This stream waits for the work.
     Order(usize),
 }
 
@@ -37,12 +37,12 @@ pub enum Local {
         range: Range<usize>,
         value: i32,
     },
-    /// Drops the buffer, or forgets it, even while it is in use, and makes another.
+    /// Drops or forgets the buffer, even while it is in use, and makes another one.
     Zeros {
         to: usize,
         forget: bool,
     },
-    /// The same, without a value before the copy.
+    /// Replaces the buffer by a copy of another one. The new memory has no value before the copy.
     Clone {
         from: usize,
         to: usize,
@@ -76,7 +76,7 @@ pub enum Local {
     Synchronize,
     HostFunction,
     NewStream,
-    /// A graph without collectives, so the other ranks need not replay it.
+    /// Replays a graph without collectives, so the other ranks need not replay it.
     Replay {
         graph: usize,
     },
@@ -116,7 +116,7 @@ pub enum Together {
         from: usize,
         to: usize,
     },
-    /// Each sends to the next.
+    /// Each rank sends to the next one.
     Ring {
         from: usize,
         to: usize,
@@ -170,7 +170,7 @@ pub enum Step {
         streams: Vec<usize>,
         after: After,
     },
-    /// Drops the communicator, even while it is in use, and makes another.
+    /// Drops the communicator, even while it is in use, and makes another one.
     Renew,
     /// Drops or forgets the graph, or the capture.
     Abandon {
@@ -204,11 +204,11 @@ impl Random {
 
     fn range(&mut self) -> Range<usize> {
         let (a, b) = (self.below(LENGTH + 1), self.below(LENGTH + 1));
-        // Sometimes all of it.
+        // Sometimes the range is the whole buffer.
         if self.below(4) == 0 { 0..LENGTH } else { a.min(b)..a.max(b) }
     }
 
-    /// Two buffers that are not the same.
+    /// Returns two different buffers.
     fn pair(&mut self) -> (usize, usize) {
         let from = self.below(BUFFERS);
         (from, (from + 1 + self.below(BUFFERS - 1)) % BUFFERS)
@@ -278,7 +278,7 @@ impl Random {
         (0..ranks).map(|_| self.below(STREAMS)).collect()
     }
 
-    /// A step of the life of a graph.
+    /// Returns a step in the life of a graph.
     fn graph(&mut self, ranks: usize, slots: &mut [Slot; GRAPHS]) -> Step {
         let graph = self.below(GRAPHS);
         let (last, forget) = (self.below(6) == 0, self.below(4) == 0);
@@ -318,7 +318,7 @@ impl Random {
 }
 
 impl Program {
-    /// The same program for the same seed; a shorter one is the beginning of a longer one.
+    /// Makes the program of a seed. A program with fewer steps is the beginning of one with more.
     pub fn new(seed: u64, steps: usize) -> Program {
         let mut random = Random(seed << 20);
         let ranks = 1 + random.below(4);
@@ -343,7 +343,7 @@ impl Program {
     }
 }
 
-/// The values that are uploaded: different in every element.
+/// Returns the values that are uploaded, different in every element.
 pub fn values(value: i32, length: usize) -> Vec<i32> {
     (0..length as i32).map(|at| value.wrapping_add(at * 7)).collect()
 }

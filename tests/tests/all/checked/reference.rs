@@ -11,7 +11,7 @@ pub struct State {
     pub hosts: Vec<Vec<i32>>,
 }
 
-/// Which memory each buffer has. A new buffer has new memory; a graph keeps the memory that it has
+/// The memory of each buffer. A new buffer has new memory. A graph keeps the memory that it has
 /// captured.
 type Names = [usize; BUFFERS];
 
@@ -24,7 +24,7 @@ struct Side {
 /// An operation of a graph, and the buffers of each rank at its capture.
 type Captured = (Operation, Vec<Names>);
 
-/// The values of each rank after some steps.
+/// Returns the values of each rank after some steps.
 pub fn reference(program: &Program, steps: usize) -> Vec<State> {
     let mut sides: Vec<Side> = (0..program.ranks).map(|_| Side::new()).collect();
     let mut graphs: [Vec<Captured>; GRAPHS] = Default::default();
@@ -47,7 +47,7 @@ pub fn reference(program: &Program, steps: usize) -> Vec<State> {
     sides.into_iter().map(Side::into_state).collect()
 }
 
-/// All operations of a graph, or those of one rank.
+/// Runs all operations of a graph, or only those of one rank.
 fn replay(sides: &mut [Side], graph: &[Captured], only: Option<usize>) {
     for (what, names) in graph {
         let now: Vec<Names> = sides.iter().map(|side| side.names).collect();

@@ -1,4 +1,4 @@
-//! The same programs through `hccl`.
+//! Runs the same programs through `hccl`.
 
 use super::program::{
     After, BUFFERS, GRAPHS, HOSTS, LENGTH, Local, Move, Operation, Program, STREAMS, Step,
@@ -10,7 +10,7 @@ use hccl::device::StreamState;
 use hccl::prelude::*;
 use hccl::{Communicator, Result};
 
-/// Runs the first steps of a program. The values of each rank.
+/// Runs the first steps of a program, and returns the values of each rank.
 pub fn run(runtime: &Runtime, program: &Program, steps: usize) -> Result<Vec<State>> {
     runtime.run_ranks(program.ranks as u32, |rank| {
         let mut side = Side::new(&rank)?;
@@ -46,10 +46,10 @@ struct Side {
 /// The buffers and communicators of operations that can be captured.
 struct Data {
     buffers: Vec<DeviceBuffer<i32>>,
-    /// All ranks of the world, made anew now and then.
+    /// A communicator of all ranks, which is replaced now and then.
     comm: Communicator,
     world: Communicator,
-    /// How many there have been.
+    /// The number of communicators so far.
     communicators: u32,
     ranks: usize,
     rank: usize,
@@ -79,7 +79,7 @@ impl Slot {
     }
 }
 
-/// Two buffers at once: one to read and one to write.
+/// Borrows two buffers at once: one to read and one to write.
 fn two(
     buffers: &mut [DeviceBuffer<i32>],
     from: usize,
@@ -260,7 +260,7 @@ impl Side {
 }
 
 impl Data {
-    /// A capture takes operations whose links are made.
+    /// Makes the links, because a capture accepts only operations that have links.
     fn connect(&mut self) -> Result<()> {
         self.comm.connect().wait()?;
         let peers = (0..self.ranks).filter(|peer| *peer != self.rank).map(|peer| peer as u32);
@@ -278,7 +278,7 @@ impl Data {
         }
     }
 
-    /// `None` for a rank that has no part in it.
+    /// Issues an operation. Returns `None` on a rank that has no part in it.
     fn together<S: StreamState>(
         &mut self,
         what: &Together,

@@ -23,21 +23,23 @@ impl Random {
     }
 }
 
-/// An element with a reference for everything that is done to it.
+/// An element with a reference for every operation on it.
 pub trait Reference: Element {
-    /// The element made of the low bits of `random`: any bits at all, for data that is only moved.
+    /// Makes an element of the low bits of `random`. It may have any bits, for data that is only
+    /// moved.
     fn from_random(random: u64) -> Self;
 
-    /// An input for a reduction: any integer; a float of moderate size, near one for a product.
+    /// Returns an input for a reduction: any integer, or a float of moderate size, near one for a
+    /// product.
     fn number(kind: ReduceKind, random: u64) -> Self;
 
-    /// The reduction of one element of each rank.
+    /// Returns the reduction of one element of each rank.
     fn reduce(kind: ReduceKind, inputs: impl Iterator<Item = Self>) -> Self;
 
-    /// The bits, as [`from_random`](Self::from_random) takes them.
+    /// Returns the bits, as [`from_random`](Self::from_random) takes them.
     fn into_bits(self) -> u64;
 
-    /// Equality of bits, which a NaN passes too.
+    /// Returns whether all bits are equal, so that a NaN equals itself.
     fn same_bits(a: &[Self], b: &[Self]) -> bool {
         a.iter().map(|x| x.into_bits()).eq(b.iter().map(|x| x.into_bits()))
     }
@@ -72,7 +74,7 @@ macro_rules! integers {
                 combined.unwrap_or_default()
             }
             fn into_bits(self) -> u64 {
-                // A sign is not spread over the upper bits.
+                // The sign is not extended into the upper bits.
                 self as u64 & (u64::MAX >> (64 - <$t>::BITS))
             }
         }
@@ -104,7 +106,7 @@ macro_rules! floats {
                     return first;
                 }
                 let is_less = |a: $wide, b: $wide| match a == b {
-                    // The zeros: one has a sign.
+                    // Of the two zeros, the one with a sign is smaller.
                     true => a.is_sign_negative() && !b.is_sign_negative(),
                     false => a < b,
                 };

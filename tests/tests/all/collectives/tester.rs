@@ -1,4 +1,4 @@
-//! One rank of a test, and every operation against its reference.
+//! One rank of a test, which compares every operation with its reference.
 
 use hccl::dtype::ReduceOp;
 use hccl::prelude::*;
@@ -6,8 +6,8 @@ use hccl_tests::full;
 
 use super::reference::{Random, Reference};
 
-/// Around the sizes at which something changes: a vector register, a slot of a small message, a
-/// cache line, a chunk.
+/// Lengths around the sizes at which the code changes its way: a vector register, a slot of a small
+/// message, a cache line, a chunk.
 const LENGTHS: &[usize] =
     &[0, 1, 2, 3, 7, 16, 31, 64, 127, 255, 256, 257, 511, 513, 1000, 4099, 16384, 65537, 300_001];
 
@@ -16,7 +16,7 @@ pub struct Tester {
     pub device: Device,
     pub comm: Communicator,
     pub stream: Stream,
-    /// Advances by one for each case, alike on all ranks.
+    /// A number that advances by one for each case, in the same way on all ranks.
     case: usize,
 }
 
@@ -26,7 +26,7 @@ impl Tester {
         Ok(Tester { stream: device.stream()?, device, comm, case: 0 })
     }
 
-    /// Returns the rank and the number of ranks, as numbers to count with.
+    /// Returns the rank and the number of ranks, as `usize`.
     pub fn place(&self) -> (usize, usize) {
         (self.comm.rank() as usize, self.comm.world_size() as usize)
     }
@@ -36,9 +36,9 @@ impl Tester {
         (self.case + n) % self.place().1
     }
 
-    /// Returns the lengths for the next case: all in a full run, else one, which changes with each
-    /// case. Each rank has `parts` times the length, and no length makes the total over all ranks
-    /// too large.
+    /// Returns the lengths for the next case: all lengths in a full run, else one, which changes
+    /// with each case. Each rank has `parts` times the length, and no length makes the total over
+    /// all ranks too large.
     pub fn lengths(&mut self, parts: usize) -> Vec<usize> {
         self.case += 1;
         let (_, ranks) = self.place();
@@ -50,7 +50,7 @@ impl Tester {
         vec![fitting[(self.case * 5 + ranks) % fitting.len()]]
     }
 
-    /// The same numbers on all ranks.
+    /// Returns a generator that gives the same numbers on all ranks.
     pub fn random(&self, n: usize) -> Random {
         Random::new(self.case * 1000 + n)
     }
@@ -59,7 +59,7 @@ impl Tester {
         self.device.upload(data, &self.stream)
     }
 
-    /// The contents are the expected ones, bit by bit.
+    /// Asserts that the contents are the expected ones, bit by bit.
     pub fn check<T: Reference>(
         &self,
         found: &DeviceBuffer<T>,
@@ -83,18 +83,18 @@ impl Tester {
     }
 }
 
-/// The input of each rank to a reduction.
+/// Returns the input of each rank to a reduction.
 fn inputs<T: Reference>(kind: hccl::dtype::ReduceKind, ranks: usize, n: usize) -> Vec<Vec<T>> {
     (0..ranks).map(|rank| T::numbers(kind, n * 64 + rank, n)).collect()
 }
 
-/// The reduction of all inputs.
+/// Returns the reduction of all inputs.
 fn reduced<T: Reference>(kind: hccl::dtype::ReduceKind, inputs: &[Vec<T>]) -> Vec<T> {
     let n = inputs.first().map_or(0, Vec::len);
     (0..n).map(|i| T::reduce(kind, inputs.iter().map(|input| input[i]))).collect()
 }
 
-/// Parts of these lengths in any order, with gaps; and the length of the whole.
+/// Returns parts of these lengths in any order, with gaps, and the length of the whole.
 fn scattered(random: &mut Random, counts: &[usize]) -> (Partition, usize) {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     for at in (1..order.len()).rev() {
@@ -110,7 +110,7 @@ fn scattered(random: &mut Random, counts: &[usize]) -> (Partition, usize) {
     (Partition::with_displacements(counts, displacements).unwrap(), next)
 }
 
-/// Reductions.
+/// The reductions.
 impl Tester {
     pub fn all_reduce<T: Reference + Reduce<Op>, Op: ReduceOp>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
@@ -166,7 +166,7 @@ impl Tester {
             let expected = &reduced(Op::KIND, &inputs)[own.clone()];
             let what = format!("reduce_scatter ({}) of {n}", Op::KIND);
             let mut send = self.upload(&inputs[index])?;
-            // Into the middle of something else.
+            // The result goes into the middle of a larger buffer.
             let frame = T::bits(7, n + 2);
             let mut recv = self.upload(&frame)?;
             let middle = recv.slice_mut(1..=n)?;
@@ -203,7 +203,7 @@ impl Tester {
     }
 }
 
-/// Movement.
+/// The movements.
 impl Tester {
     pub fn broadcast<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, _) = self.place();
@@ -291,7 +291,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Tests an all-to-all with counts of each pair that all ranks know, packed and scattered.
+    /// Tests an all-to-all with counts for each pair, which all ranks have. The parts are packed,
+    /// and then scattered.
     pub fn all_to_all_v<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
         for most in self.lengths(ranks) {
@@ -311,7 +312,7 @@ impl Tester {
 
             let sends: Vec<usize> = (0..ranks).map(|to| count(index, to)).collect();
             let receives: Vec<usize> = (0..ranks).map(|from| count(from, index)).collect();
-            // Each rank has its own order.
+            // Each rank has its own order of the parts.
             let mut random = self.random(most + index);
             let (from, length) = scattered(&mut random, &sends);
             let mut sent = T::bits(98, length);
@@ -329,8 +330,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Once around, each rank to the next; everybody in the same order, so that nobody waits for
-    /// himself.
+    /// Sends messages once around, each rank to the next one. The order of calls is such that no
+    /// rank waits for itself.
     pub fn messages<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
         for n in self.lengths(1) {
@@ -349,11 +350,12 @@ impl Tester {
         Ok(())
     }
 
-    /// Everyone sends something to some of the ranks, also to itself.
+    /// Sends messages from each rank to some ranks, also to itself, in one batch.
     pub fn batch<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
         for most in self.lengths(1) {
-            // The same table on every rank: how many elements go from one to another, if any.
+            // Every rank has the same table: the number of elements from one rank to another, if
+            // any.
             let mut random = self.random(most);
             let mut table = vec![vec![None; ranks]; ranks];
             for count in table.iter_mut().flatten() {

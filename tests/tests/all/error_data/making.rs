@@ -1,4 +1,4 @@
-//! Communicators that are not made.
+//! Errors of communicators that cannot be made.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use hccl_tests::{own_devices, runtime_with};
 
 use super::said;
 
-/// The results of ranks that join at about the same time, each with its own number of ranks and
-/// settings.
+/// Returns the results of ranks that join at about the same time, each with its own number of ranks
+/// and settings.
 fn joins<const N: usize>(
     limit: Duration,
     ranks: [(u32, u32, CommConfig); N],
@@ -77,7 +77,7 @@ fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
         let config = CommConfig::builder().buffer_mib(1 + rank.index()).build();
         let members = if rank.index() == 0 { [2, 0] } else { [0, 2] };
         let mut part = || world.subset_with(&members, 5, config.clone()).wait();
-        // Rank 0 is the first.
+        // Rank 0 comes first.
         let part = match rank.index() {
             0 => {
                 let part = part();
@@ -98,7 +98,7 @@ fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
         let _part = own(&mut world)?;
         let taken = own(&mut world).unwrap_err();
         assert_eq!((taken.kind(), taken.claims()), (ErrorKind::Misuse, Vec::new()), "{taken}");
-        // The whole still serves.
+        // The whole communicator still works.
         world.barrier(&stream)?.wait()?;
         Ok(outcome)
     });
@@ -107,7 +107,7 @@ fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
         [(first, "ranks 2, 0, buffers of 1 MB"), (second, "ranks 0, 2, buffers of 3 MB")]
             .map(|(rank, said)| (vec![rank], said.to_owned()))
     };
-    // As ranks of the whole where that is asked, and of the part.
+    // The ranks in the error are those of the part or, for the error of making it, of the whole.
     for (outcome, mut expected) in [(two, sides(0, 2)), (zero, sides(1, 0))] {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
@@ -156,7 +156,7 @@ fn a_communicator_that_nobody_is_left_to_join_is_told_at_once_as_a_deadlock() {
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
 }
 
-/// Each issues an operation of another name.
+/// Each of these issues an operation under another name.
 #[test]
 fn links_and_splits_that_fail_are_named_as_the_program_called_them() {
     let builder = own_devices().devices(2);
@@ -171,7 +171,7 @@ fn links_and_splits_that_fail_are_named_as_the_program_called_them() {
     for (name, begin) in cases {
         let mut comms = Communicator::init_all(&devices).wait().unwrap();
         for _ in 0..2 {
-            // Rank 1 does not come, and then the communicator has failed.
+            // Rank 1 does not take part, so the communicator fails.
             let error = begin(&mut comms[0]).unwrap_err();
             let context = error.context().unwrap();
             assert_eq!((context.operation, context.rank), (name, Some(0)), "{error}");

@@ -1,4 +1,4 @@
-//! Operators of the program's own, whose peers do not take part.
+//! Errors of custom operators whose peers do not take part.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ fn a_wait_for_an_operator_has_the_ranks_that_do_not_take_part() {
     }
 }
 
-/// How the first run of an operator ends for rank 0 when rank 2 does not take part, and then a
-/// barrier of all.
+/// Returns the error of rank 0 for the first run of an operator in which rank 2 does not take part,
+/// and then the result of a barrier of all ranks.
 fn first_run(limit: Duration, leaves: bool) -> (Error, Result<()>) {
     let runtime = own_devices().devices(3).connect_timeout(limit).build().unwrap();
     let together = Barrier::new(3);

@@ -1,5 +1,4 @@
-//! What `{:?}` prints of errors, which is what `unwrap` shows: the type, and the text that
-//! `Display` has.
+//! `{:?}` of an error prints its type and the text of `Display`. `unwrap` shows this form.
 
 use std::fmt::{Debug, Display};
 

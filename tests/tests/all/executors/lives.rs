@@ -7,7 +7,7 @@ use hccl_tests::from_the_left;
 
 use super::{RANKS, both, making, root};
 
-/// A life: everything that meets other ranks, for the first time.
+/// Runs everything that involves other ranks for the first time.
 async fn life(runtime: Runtime, rank: u32, root: RootInfo) -> hccl::Result<Vec<i64>> {
     let mut world = making(&runtime, rank, RANKS, &root).await?;
     let device = world.device().clone();
@@ -68,7 +68,7 @@ fn eight_ranks_live_on_two_workers_of_tokio_and_on_one() {
     });
 }
 
-/// Threads that poll tasks and do nothing else, of no library with a pool of its own.
+/// The threads only poll tasks, and belong to no library with a pool of its own.
 #[test]
 fn eight_ranks_live_on_two_plain_threads() {
     both(|runtime| {
@@ -79,12 +79,12 @@ fn eight_ranks_live_on_two_plain_threads() {
             (0..RANKS).map(|rank| executor.spawn(life(runtime.clone(), rank, root.clone())));
         let tasks: Vec<_> = ranks.collect();
         std::thread::scope(|scope| {
-            // Until the sender is dropped.
+            // Each worker runs until the sender is dropped.
             let worker = || smol::block_on(executor.run(ended.recv()));
             let workers = [scope.spawn(worker), scope.spawn(worker)];
             check_lives(futures::executor::block_on(join_all(tasks)));
             drop(running);
-            // Somebody has dropped the sender: there was nothing to receive.
+            // The sender was dropped, so there was nothing to receive.
             let _ = workers.map(|worker| worker.join().unwrap().unwrap_err());
         });
     });

@@ -1,11 +1,11 @@
-//! Checked mode looks into kernels. If the check before the launch had to leave out something, it
-//! checks once more when the kernel has ended, with the values that its cores have read.
+//! Checked mode also checks kernels. If the check before the launch had to leave something out, the
+//! check runs again when the kernel has ended, with the values that its cores have read.
 
 use hccl::kernel::*;
 use hccl_tests::own_devices;
 
-/// Doubles as many numbers as `counts` says, if it says any, with no wait between the copies and
-/// the product.
+/// If `counts` is not 0, doubles that many numbers, without a wait between the copies and the
+/// product.
 #[kernel(mix = "aiv_only")]
 fn doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -17,7 +17,7 @@ fn doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     });
 }
 
-/// The repaired twin.
+/// The same kernel with the wait that was missing.
 #[kernel(mix = "aiv_only")]
 fn waits_and_doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -63,7 +63,7 @@ fn what_the_check_before_the_launch_left_out_is_checked_when_it_has_ended() -> h
     assert!(text.contains("kernel doubles_some, task ") && text.contains("rule units, "), "{text}");
     assert!(text.contains("again.rs:15:") && text.contains("witness: "), "{text}");
     assert!(text.contains("help: call `k.wait_for(Pipe::Vector, Pipe::In)` in between"), "{text}");
-    // It was not done.
+    // No finding: nothing was doubled, the device has no checks, or the kernel waits.
     assert_eq!(findings(&kernel, 0, true)?, Vec::<String>::new());
     assert_eq!(findings(&kernel, 5, false)?, Vec::<String>::new());
     assert_eq!(findings(&waits_and_doubles_some::record()?, 5, true)?, Vec::<String>::new());

@@ -26,8 +26,7 @@ __aicore__ inline void SyncUnits(TPipe& pipe)
     WaitFlag<event>(id);
 }
 
-// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
-// down the next.
+// Divides a product among the cube cores. They take the pieces of `c = a * b` in turn, down each column of pieces.
 __aicore__ inline void AllGatherMatmulShareProduct(const AllGatherMatmulTiling& tilingData, MatmulOp& localProduct,
     GlobalTensor<half>& xGm, GlobalTensor<half>& bGm, GlobalTensor<half>& yGm, const uint32_t rank,
     const uint64_t rankRows, const uint64_t width, TPipe& pipe)
@@ -56,8 +55,7 @@ __aicore__ inline void AllGatherMatmulShareProduct(const AllGatherMatmulTiling& 
     }
 }
 
-// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
-// down the next.
+// Divides a product among the cube cores. They take the pieces of `c = a * b` in turn, down each column of pieces.
 __aicore__ inline void AllGatherMatmulShareProduct2(const AllGatherMatmulTiling& tilingData, MatmulOp& tileProduct,
     const uint64_t width, const uint64_t depth, GlobalTensor<half>& gatheredGm, const uint64_t row,
     GlobalTensor<half>& bGm, GlobalTensor<half>& yGm, TPipe& pipe)
@@ -83,8 +81,7 @@ __aicore__ inline void AllGatherMatmulShareProduct2(const AllGatherMatmulTiling&
     }
 }
 
-// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
-// down the next.
+// Divides a product among the cube cores. They take the pieces of `c = a * b` in turn, down each column of pieces.
 __aicore__ inline void AllGatherMatmulShareProduct3(const AllGatherMatmulTiling& tilingData, MatmulOp& tailProduct,
     GlobalTensor<half>& gatheredGm, const uint64_t row, const uint64_t depth, GlobalTensor<half>& bGm,
     GlobalTensor<half>& yGm, const uint64_t width, TPipe& pipe)
@@ -112,7 +109,7 @@ __aicore__ inline void AllGatherMatmulShareProduct3(const AllGatherMatmulTiling&
     }
 }
 
-// `y = gathered * b`, with `gathered` the `x` of all ranks, one below the other: `m` by `k` elements a rank.
+// `y = gathered * b`. `gathered` has the `x` of all ranks, one below the other: `m` by `k` elements of each rank.
 extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM_ADDR y, GM_ADDR gathered,
     GM_ADDR workspace, GM_ADDR tiling)
 {
@@ -154,7 +151,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
             return;
         }
 
-        // What this rank has needs no waiting.
+        // The rank does not wait for its own rows.
         const uint32_t rank = hccl.GetRankId();
         MatmulOp localProduct;
         localProduct.SetSubBlockIdx(0);

@@ -24,7 +24,7 @@ extern "C" __global__ __aicore__ void all_to_all_custom(GM_ADDR x, GM_ADDR y, GM
         }
         hccl.Wait(task);
 
-        // Core 0 clears what the others look at while they wait, so nobody may still wait when it finalises.
+        // Core 0 clears the counters on which the other cores wait, so all waits must end before it finalises.
         SyncAll<true>();
         hccl.Finalize();
     }

@@ -5,7 +5,7 @@
 
 using namespace AscendC;
 
-// The same as `all_to_all_custom()`, tile by tile: the second task does what is left over by the first.
+// The same as `all_to_all_custom()`, tile by tile. The first task has the long tiles, the second the short ones.
 extern "C" __global__ __aicore__ void all_to_all_rounds(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);

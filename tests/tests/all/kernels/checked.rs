@@ -1,4 +1,4 @@
-//! The examples pass the checker as the documents have it, with the figures of the API pages.
+//! The kernels of the examples pass the checker with the sizes of the API pages.
 
 use ascend_program::check::{Product, Setting, check};
 use ascend_program::flow::Launch;
@@ -25,7 +25,7 @@ fn filled<T: Tiling>(mut tiling: T, operation: CmdType, product: hccl::Product) 
     tiling.as_bytes().to_vec()
 }
 
-/// The checker finds nothing, for any rank, on each of these products.
+/// Asserts that the checker finds nothing, for any rank, on each of these products.
 fn passes<T: Tiling + Copy>(
     recorded: &Recorded<T>,
     tiling: T,
@@ -97,7 +97,8 @@ fn reduce_scatter_passes_with_the_figures_of_its_page() {
     passes(&recorded, tiling, CmdType::ReduceScatter, 8, &[1200, 300], ALL);
 }
 
-/// A matrix product in up to six pieces, which no product has too little memory for.
+/// Returns the tiling of a matrix product in up to six pieces, which fit the memory of every
+/// product.
 pub(crate) fn cube(m: usize, n: usize, k: usize) -> TCubeTiling {
     TCubeTiling::for_shape::<f16, f16, f16>(hccl::Product::A3, m, n, k).cores(6).build().unwrap()
 }
@@ -131,7 +132,7 @@ fn all_gather_matmul_passes() {
     passes(&recorded, tiling, CmdType::AllGather, 3, &elements, ALL);
 }
 
-/// The uneven blocks of four ranks from the documents. The A2 has no AlltoAllV.
+/// The uneven blocks of four ranks are those of the documents. The A2 has no AlltoAllV.
 #[test]
 fn all_to_all_v_passes() {
     const SEND: [[u64; 4]; 4] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];

@@ -12,7 +12,7 @@ struct Sizes {
     more: f32,
 }
 
-/// Buffers of a core.
+/// The buffers of a core.
 struct Work {
     input: Queue<f32>,
     output: Queue<f32>,
@@ -38,7 +38,7 @@ fn scale(k: Kernel<Sizes>, work: &Work, x: Input<f32>, y: Output<f32>, factor: V
     });
 }
 
-/// The first of a core.
+/// Returns the number of the first piece of a core.
 #[kernel(inline)]
 fn first(k: Kernel<Sizes>) -> Value<u64> {
     let each = k.tiling().count.div_ceil(k.block_count().cast::<u64>());
@@ -46,7 +46,7 @@ fn first(k: Kernel<Sizes>) -> Value<u64> {
     first
 }
 
-/// Gives back two values, which no function of C++ does.
+/// Returns two values, which no function of C++ does.
 #[kernel(inline)]
 fn share(k: Kernel<Sizes>) -> (Value<u64>, Value<u64>) {
     let start = first(k);
@@ -101,7 +101,7 @@ fn a_function_that_is_called_twice_stands_in_the_source_once() {
     assert!(said.is_empty(), "{said}");
 }
 
-/// Forgets to wait.
+/// Computes without a wait for the copy into `a`.
 #[kernel(inline)]
 fn halve(k: Kernel, a: &LocalTensor<f32>, b: &LocalTensor<f32>) {
     k.muls(b, a, 0.5, 64);
@@ -121,7 +121,7 @@ fn without_a_wait(k: Kernel, x: Input<f32>, y: Output<f32>) {
     halve_all(k, x, y);
 }
 
-/// The line of this file on which something stands.
+/// Returns the line of this file that has this text.
 fn line_of(text: &str) -> usize {
     let lines: Vec<_> = include_str!("functions.rs").lines().collect();
     1 + lines.iter().position(|line| line.trim() == text).unwrap()
@@ -145,7 +145,7 @@ fn a_finding_says_by_which_calls_the_kernel_came_there() {
     );
 }
 
-/// Has a mistake.
+/// Contains a mistake.
 #[kernel(inline)]
 fn divide_bytes(k: Kernel) {
     let a = k.scratch::<u8>(64).get();
@@ -169,11 +169,11 @@ fn a_mistake_in_a_function_says_where_it_is_called() {
     assert!(error.contains("in `divide_bytes`, called at") && error.contains(&called), "{error}");
 }
 
-/// Counts where it is called.
+/// A counter of calls.
 struct Counter(u64);
 
 impl Counter {
-    /// A method, with a result of which only the trait is known, and that returns early.
+    /// A method that returns early, with a result type of which only the trait is known.
     #[kernel(inline)]
     fn next<'k>(&'k mut self, k: Kernel, early: bool) -> impl Iterator<Item = Value<u64>> + use<> {
         self.0 += 1;

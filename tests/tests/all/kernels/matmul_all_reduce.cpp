@@ -26,8 +26,7 @@ __aicore__ inline void SyncUnits(TPipe& pipe)
     WaitFlag<event>(id);
 }
 
-// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
-// down the next.
+// Divides a product among the cube cores. They take the pieces of `c = a * b` in turn, down each column of pieces.
 __aicore__ inline void MatmulAllReduceShareProduct(const MatmulAllReduceTiling& tilingData, MatmulOp& tileProduct,
     const uint64_t width, const uint64_t depth, GlobalTensor<half>& aGm, const uint64_t row, GlobalTensor<half>& bGm,
     GlobalTensor<half>& yGm, TPipe& pipe)
@@ -53,8 +52,7 @@ __aicore__ inline void MatmulAllReduceShareProduct(const MatmulAllReduceTiling& 
     }
 }
 
-// The cube cores share a product: they take the pieces of `c = a * b` in turn, down the first column of pieces, then
-// down the next.
+// Divides a product among the cube cores. They take the pieces of `c = a * b` in turn, down each column of pieces.
 __aicore__ inline void MatmulAllReduceShareProduct2(const MatmulAllReduceTiling& tilingData, MatmulOp& tailProduct,
     GlobalTensor<half>& aGm, const uint64_t tailRow, const uint64_t depth, GlobalTensor<half>& bGm,
     GlobalTensor<half>& yGm, const uint64_t width, TPipe& pipe)
@@ -84,7 +82,7 @@ __aicore__ inline void MatmulAllReduceShareProduct2(const MatmulAllReduceTiling&
 
 // `y = sum of a * b over the ranks`, with `a` of `m` by `k` and `b` of `k` by `n` elements.
 //
-// Each tile of `y` is computed in place, committed, and reduced in place while the cores go on.
+// Each tile of `y` is computed in place, committed, and reduced in place while the cores compute the next one.
 extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM_ADDR y, GM_ADDR workspace,
     GM_ADDR tiling)
 {

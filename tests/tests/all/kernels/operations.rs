@@ -1,4 +1,4 @@
-//! Every operation, and the record of it.
+//! The records of every operation.
 
 use hccl::kernel::*;
 use hccl::{bf16, f16};

@@ -1,6 +1,6 @@
 //! The kernels of the examples as Ascend C: their text, their compilation, and their requests to
-//! the server when they run on the host. All of them see a compiler with `HCCL_TEST_FULL=1`, else
-//! some.
+//! the server when they run on the host. With `HCCL_TEST_FULL=1` all of them are compiled, else
+//! some of them.
 
 use std::path::Path;
 use std::{env, fs};
@@ -45,7 +45,7 @@ fn the_kernels_of_the_examples_are_printed_as_a_person_would_write_them() {
     }
 }
 
-/// The sums of pairs, by way of two parts of the workspace.
+/// Computes the sums of pairs, by way of two parts of the workspace.
 #[kernel(mix = "aiv_1_0")]
 fn by_way_of_the_workspace(k: Kernel, x: Input<f32>, y: Output<f32>) {
     let sums = k.workspace::<f32>(0);
@@ -110,11 +110,11 @@ fn doc_comments_are_carried_over() {
     let header = kernel.program().tiling.as_ref().unwrap().header();
     for documented in [
         "\n// Sizes of `weighted_sum()`, and the weight of this rank.\nstruct WeightedSumTiling {\n",
-        "\n    // Elements of a tile.\n    uint64_t tileLen;",
+        "\n    // The number of elements of a tile.\n    uint64_t tileLen;",
     ] {
         assert!(header.contains(documented), "{header}");
     }
-    // Text, whatever is in it.
+    // A comment may contain any text.
     let mut program = kernel.program().clone();
     program.doc = format!("First \\\n\n{} */ last \\ ", "word ".repeat(40));
     let source = ascend_c::kernel(&program).unwrap();
@@ -135,7 +135,7 @@ fn a_recorded_kernel_comes_with_its_operator_project() {
     assert!(file("op_host/reduce_scatter_rounds.cpp").is_some(), "{files:?}");
     bytes.pop();
     let error = kernel.project(&Project::new(bytes)).unwrap_err().to_string();
-    assert!(error.contains("the tiling has 607 bytes, its struct has 608"), "{error}");
+    assert!(error.contains("the tiling has 607 bytes, but its struct has 608"), "{error}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn the_kernels_of_the_examples_compile_as_ascend_c() {
     }
 }
 
-/// Four ranks and two blocks: the calls on each rank, and its output.
+/// Runs a program on four ranks with two blocks. Returns the calls on each rank, and its output.
 fn on_four_ranks(
     program: &Program,
     operation: u32,
@@ -178,7 +178,7 @@ fn on_four_ranks(
     Some(outcome.outputs[0].iter().map(|bytes| numbers(bytes)).collect())
 }
 
-/// The initial value of an element of rank `rank`.
+/// Returns the initial value of an element of rank `rank`.
 fn element(rank: usize, at: usize) -> f32 {
     ((rank * 7 + at * 3) % 61) as f32
 }
@@ -199,7 +199,7 @@ fn summed(output: Option<Vec<Vec<f32>>>, each: usize) {
     }
 }
 
-/// The listings of the pages of AlltoAll and ReduceScatter, with their figures.
+/// The listings are those of the pages of AlltoAll and ReduceScatter, with their sizes.
 #[test]
 fn kernels_in_rounds_make_the_calls_of_their_pages() {
     let program = all_to_all::all_to_all_rounds::record().unwrap().program().clone();
@@ -225,7 +225,7 @@ fn kernels_in_rounds_make_the_calls_of_their_pages() {
     summed(on_four_ranks(&program, 7, &fields, [4 * 300, 300], &calls), 300);
 }
 
-/// A task of no turns is none: its handle is invalid.
+/// A task without turns does not exist: its handle is invalid.
 #[test]
 fn a_kernel_whose_task_is_refused_leaves_on_all_cores_before_it_waits() {
     let program = reduce_scatter::reduce_scatter_rounds::record().unwrap().program().clone();
@@ -249,7 +249,8 @@ fn a_kernel_whose_task_is_refused_leaves_on_all_cores_before_it_waits() {
     for calls in outcome.calls {
         assert_eq!(calls, ["InitV2 group=0", "SetCcTilingV2 offset=64"]);
     }
-    // The second one is refused: the first has been prepared, and nobody waits for it.
+    // The second task is refused after the first one has been prepared, and no core waits for the
+    // first one.
     for calls in run([2, 0]).unwrap().calls {
         assert!(calls.len() == 3 && calls[2].starts_with("ReduceScatter commit=1"), "{calls:?}");
     }

@@ -12,7 +12,7 @@ struct Sizes {
 #[kernel(mix = "aiv_only")]
 fn names(k: Kernel<Sizes>, y: Output<u64>) {
     let t = k.tiling();
-    let plain = 5u64; // Rust's own
+    let plain = 5u64; // a plain Rust variable
     let (left, right) = (t.length + plain, t.length * 2);
     let [only]: [Value<u64>; 1] = [left - right];
     let text = "not a value";
@@ -41,7 +41,7 @@ fn what_let_binds_keeps_its_name() {
     assert!(!text.contains("hidden") && !text.contains("same"), "{text}");
 }
 
-/// A name in a branch means nothing behind it: there the value is put together again.
+/// A name from a branch is invalid after the branch, so the value is computed again there.
 #[kernel(mix = "aiv_only")]
 fn leaves_a_branch(k: Kernel<Sizes>, y: Output<u64>) {
     let t = k.tiling();
@@ -72,8 +72,8 @@ fn doubles(k: Kernel<Sizes>, y: Output<u64>) {
     y.set(0, value);
 }
 
-/// Values are computed anew at each use, so that this would take 2^64 additions if it were kept as
-/// one.
+/// Values are computed anew at each use. As a single expression this value would take 2^64
+/// additions.
 #[test]
 fn a_value_made_of_itself_many_times_is_cut_into_variables() {
     let recorded = doubles::record().unwrap();
@@ -136,8 +136,8 @@ fn a_kernel_has_the_parameters_of_its_function() {
     assert_eq!(recorded.program().blocks[0].len(), 3 + 4, "{text}");
 }
 
-/// The table of the struct travels with the program, so that bytes cannot be launched with another
-/// one.
+/// The layout of the struct belongs to the program, so that the bytes of another struct cannot be
+/// launched.
 #[test]
 fn the_layout_of_the_tiling_struct_is_in_the_program() {
     let recorded = names::record().unwrap();

@@ -25,7 +25,7 @@ extern "C" __global__ __aicore__ void reduce_scatter_custom(GM_ADDR x, GM_ADDR y
         }
         hccl.Wait(task);
 
-        // Core 0 clears what the others look at while they wait, so nobody may still wait when it finalises.
+        // Core 0 clears the counters on which the other cores wait, so all waits must end before it finalises.
         SyncAll<true>();
         hccl.Finalize();
     }

@@ -34,7 +34,7 @@ fn rules(report: &Report) -> Vec<&'static str> {
     report.findings().map(|finding| finding.rule).collect()
 }
 
-/// The commonest mistake: nothing makes one unit wait for another.
+/// The most common mistake: no unit waits for another one.
 #[kernel(mix = "aiv_only")]
 fn without_a_queue(k: Kernel, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -77,7 +77,7 @@ fn the_missing_waits_are_named() {
     );
 }
 
-/// A branch that depends on data, and a mistake behind it.
+/// Has a branch that depends on data, and a mistake after it.
 #[kernel(mix = "aiv_1_0")]
 fn behind_a_branch(k: Kernel<ReportTiling>, x: Input<f32>, y: Output<f32>) {
     let t = k.tiling();
@@ -124,7 +124,8 @@ fn a_workspace_that_nobody_wrote_is_not_sent() {
     assert_eq!(rules(&report), ["unwritten"], "{report}");
 }
 
-/// Two cores exchange blocks through the workspace; a flag of this unit says that they are there.
+/// Two cores exchange blocks through the workspace. A flag of the unit `pipe` signals that the
+/// blocks are there.
 fn exchange_blocks(k: Kernel, y: Output<f32>, pipe: Pipe) {
     let w = k.workspace::<f32>(0);
     let out = k.queue::<f32>(Position::VecOut, 1, 32);
@@ -161,7 +162,7 @@ fn with_a_flag_of_copies(k: Kernel, y: Output<f32>) {
     exchange_blocks(k, y, Pipe::Out);
 }
 
-/// A flag behind the vector unit says nothing of the copy out, which is another unit's.
+/// A flag after the vector unit does not cover the copy out, which another unit does.
 #[test]
 fn a_flag_is_of_one_unit() {
     let check = |kernel: Recorded<()>| kernel.check(&(), 2, 1, Product::A3, &[256, 4096]);
@@ -179,7 +180,7 @@ fn a_report_says_for_what_a_kernel_was_proved_good() {
     assert!(text.ends_with(proved), "{text}");
 }
 
-/// A core that does not get to the barrier, because it waits for a tensor for ever.
+/// A core does not reach the barrier, because it waits for a tensor for ever.
 #[kernel(mix = "aiv_1_0")]
 fn hangs_for_a_reason(k: Kernel, y: Output<f32>) {
     k.when(k.block_index().lt(1), || k.sync_all_aiv());
@@ -198,7 +199,7 @@ fn hangs_for_a_reason(k: Kernel, y: Output<f32>) {
 fn causes_come_before_what_they_may_have_caused() {
     let report = hangs_for_a_reason::record().unwrap().check(&(), 2, 1, Product::A2, &[256]);
     let rules = rules(&report);
-    // The barrier stands before the queue in the source.
+    // The barrier comes before the queue in the source.
     let (queue, hang) = (
         rules.iter().position(|rule| *rule == "queue"),
         rules.iter().position(|rule| *rule == "hang"),
@@ -211,10 +212,10 @@ fn sizes_that_are_not_given_are_told() {
     let report = with_waits::record().unwrap().check(&(), 1, 1, Product::A2, &[256]);
     assert!(report.is_good(false) && !report.is_complete());
     let text = report.to_string();
-    assert!(text.ends_with("\n   = bounds of y were not: no size was given"), "{text}");
+    assert!(text.ends_with("\n   = bounds of y were not checked: no size was given"), "{text}");
 }
 
-/// Copies as many elements as `x` begins with.
+/// Copies as many elements as the first element of `x` says.
 #[kernel(mix = "aiv_only")]
 fn as_many_as_x_says(k: Kernel, x: Input<u32>, y: Output<u32>) {
     let a = k.scratch::<u32>(64).get();
@@ -232,8 +233,8 @@ fn all_of_x(k: Kernel, x: Input<u32>, y: Output<u32>) {
     k.copy_out(y, &a, 64);
 }
 
-/// Ten launches of each: the work has the notes of its own launch, and a strict launch is one that
-/// was checked.
+/// There are ten launches of each kernel. The work has the notes of its own launch, and a strict
+/// launch succeeds only if it was checked.
 #[test]
 fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
     let runtime = runtime_with(1);
@@ -255,9 +256,9 @@ fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
     let refused = some.launch(1).input(&x).output(&mut y).strict().submit(&stream).unwrap_err();
     assert_eq!(refused.kind(), hccl::ErrorKind::Misuse);
     let text = refused.to_string();
-    assert!(text.contains("the kernel `as_many_as_x_says` was not checked in all its parts"));
+    assert!(text.contains("parts of the kernel `as_many_as_x_says` cannot be checked"));
     assert!(text.contains("note[data]") && text.contains("reports.rs"), "{text}");
-    // Nothing of it has run.
+    // No part of the refused launch has run.
     y = device.zeros::<u32>(64, &stream)?;
     assert!(some.launch(1).input(&x).output(&mut y).strict().submit(&stream).is_err());
     assert_eq!(y.to_vec(&stream).wait()?, [0; 64]);

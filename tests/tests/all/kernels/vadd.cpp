@@ -10,7 +10,7 @@ __aicore__ inline T Smaller(T a, T b)
     return b < a ? b : a;
 }
 
-// `z = x + y`. The cores take tiles in turn; two buffers a queue, so that the next tile is copied while one is added.
+// `z = x + y`. The cores take tiles in turn. A queue has two buffers, so that a tile is copied while another is added.
 extern "C" __global__ __aicore__ void vadd(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);

@@ -1,5 +1,5 @@
-//! Windows: some rank must have written the memory that a rank reads there. That is tested in the
-//! check of all ranks, at a launch, and in the run.
+//! Windows: some rank must have written the memory that a rank reads from a window. This is tested
+//! in the check of all ranks, at a launch, and in the run.
 
 use hccl::Rank;
 use hccl::dtype::ReduceKind;
@@ -16,8 +16,8 @@ struct Windows {
     count: u64,
 }
 
-/// Each rank writes `count` numbers to the window of the next one; when all have, it reads 64 of
-/// its own.
+/// Each rank writes `count` numbers to the window of the next rank. When all ranks have written,
+/// each reads 64 numbers of its own window.
 #[kernel(mix = "aiv_1_0")]
 fn through_windows(k: Kernel<Windows>, x: Input<f32>, y: Output<f32>, z: Output<f32>) {
     let t = k.tiling();
@@ -29,7 +29,7 @@ fn through_windows(k: Kernel<Windows>, x: Input<f32>, y: Output<f32>, z: Output<
         k.wait_for(Pipe::Out, Pipe::In);
         k.copy_out(hccl.window_in::<f32>(next), &a, t.count);
         k.wait_for(Pipe::Scalar, Pipe::Out);
-        // When it is over, all ranks have written.
+        // When this collective is complete, all ranks have written.
         let written = hccl.all_reduce(x, z, 64, Sum).commit_all();
         hccl.wait(&written);
         k.sync_all_aiv();
@@ -51,7 +51,8 @@ fn tiling(group: &str, count: u64) -> hccl::Result<Windows> {
     Ok(tiling)
 }
 
-/// A launch, and a strict one. Returns the rules of the first one's notes, and the rank's result.
+/// Launches a kernel, and launches it again strictly. Returns the rules of the first launch's
+/// notes, and the rank's result.
 fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
@@ -72,7 +73,8 @@ fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     Ok((noted, y.to_vec(&stream).wait()?[0]))
 }
 
-/// All ranks together show the contents of a window. The launch of one rank cannot, and says so.
+/// The check of all ranks together sees the contents of a window. The launch of one rank cannot,
+/// and reports that.
 #[test]
 fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     let kernel = through_windows::record()?;
@@ -94,7 +96,7 @@ fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     Ok(())
 }
 
-/// In checked mode all is known when it runs.
+/// In checked mode everything is known when the kernel runs.
 #[test]
 fn what_is_read_of_a_window_was_written() -> hccl::Result<()> {
     let checked = |count| {

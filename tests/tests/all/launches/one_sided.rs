@@ -38,7 +38,7 @@ mod kernels {
         });
     }
 
-    /// Blocks into the windows of all ranks.
+    /// Writes blocks into the windows of all ranks.
     #[kernel(mix = "aiv_1_0")]
     pub fn blocks(k: Kernel<Blocks>, x: Input<u8>, offsets: Input<u64>, sizes: Input<u64>) {
         let t = k.tiling();
@@ -52,7 +52,7 @@ mod kernels {
         });
     }
 
-    /// Every core writes a batch into each of its queues.
+    /// Writes a batch into each queue of every core.
     #[kernel(mix = "aiv_1_0")]
     pub fn batches(k: Kernel<Blocks>, items: Input<u8>) {
         let t = k.tiling();
@@ -96,13 +96,13 @@ fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
         outcome.map(drop)
     };
     run(64).unwrap();
-    // The size reaches beyond the end of the sent data; the server sees that when it reads the
+    // The size goes beyond the end of the sent data, which the server detects when it reads the
     // sizes.
     let error = run(1 << 20).unwrap_err().to_string();
     assert!(error.contains("beyond the end") || error.contains("has failed"), "{error}");
 }
 
-/// Two queues for each of three cores, which end on their own.
+/// Each of three cores has two queues, and every queue ends on its own.
 #[test]
 fn queues_are_set_by_the_host_and_launched() {
     let runtime = runtime_with(2);
@@ -115,14 +115,14 @@ fn queues_are_set_by_the_host_and_launched() {
         let mut tiling = kernels::Blocks { local: 2, ..Tiling::zeroed() };
         let init = Mc2InitTilingConfig::builder().product(Product::A3);
         init.queue_num(2).comm_block_num(3).build().fill(&mut tiling, &[config])?;
-        // Items of no bytes.
+        // All items have no bytes.
         let items = rank.device().upload(&[0_u8; 128], &stream)?;
         let mut kernel = recorded.load(rank.device())?;
         for _ in 0..3 {
             let launch = kernel.launch(3).tiling(&tiling).group(&mut comm).input(&items);
             launch.submit(&stream)?.wait()?;
         }
-        // With a core too many, which has no queues.
+        // This launch has one core too many, which has no queues.
         let launch = kernel.launch(4).tiling(&tiling).group(&mut comm).input(&items);
         Ok::<_, hccl::Error>(launch.submit(&stream)?.wait().unwrap_err().to_string())
     });
@@ -131,8 +131,8 @@ fn queues_are_set_by_the_host_and_launched() {
     }
 }
 
-/// When a kernel begins, the windows of all ranks are known, however late the others come to
-/// theirs.
+/// When a kernel begins, the windows of all ranks are known, however late the other ranks come to
+/// their own kernels.
 #[test]
 fn the_window_of_another_rank_may_be_used_at_once() {
     let recorded = kernels::at_once::record().unwrap();

@@ -21,7 +21,7 @@ fn a_kernel_computes_in_slices() {
     let x = device.upload(&halves(0..100), &stream).unwrap();
     let mut z = device.upload(&halves([7; 100]), &stream).unwrap();
     let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
-    // Nothing begins at a multiple of 32 bytes.
+    // No part begins at a multiple of 32 bytes.
     for (count, x0, y0, z0) in [(50, 3, 49, 5), (1, 99, 98, 99), (33, 0, 67, 1)] {
         let tiling = vadd::VaddTiling { total: count, tile: 16 };
         let at = |start: usize| start..start + count as usize;
@@ -96,7 +96,7 @@ fn launches_wait_for_their_part_only() {
     let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
     let tiling = vadd::VaddTiling { total: 32, tile: 16 };
     let (mut first, mut second) = z.slice_mut(..).unwrap().split_at_mut(32).unwrap();
-    // The other stream is held up, and then clears the first half.
+    // The other stream is blocked, and clears the first half after that.
     let (release, held) = mpsc::channel::<()>();
     let wait = move || held.recv_timeout(Duration::from_secs(60)).unwrap_or_default();
     other.host_fn(wait).unwrap();
@@ -113,7 +113,7 @@ fn launches_wait_for_their_part_only() {
     nothing_found(&runtime);
 }
 
-/// The server moves within slices too.
+/// The server moves data within slices, too.
 #[test]
 fn a_kernel_communicates_in_slices() {
     let runtime = a3();

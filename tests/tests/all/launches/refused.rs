@@ -1,4 +1,4 @@
-//! Launches and kernels that are refused, and how that is told.
+//! Launches and kernels that are refused, and the errors for them.
 
 use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::ranks::slow;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::{RANKS, filled, halves, small};
 
-/// Arguments that are not the kernel's are refused, and nothing is launched.
+/// Arguments that do not match those of the kernel are refused, and nothing is launched.
 #[test]
 fn arguments_are_checked_before_a_launch() {
     let runtime = runtime_with(2);
@@ -27,12 +27,12 @@ fn arguments_are_checked_before_a_launch() {
 
     let text = |result: hccl::Result<Work>| result.map(drop).unwrap_err().to_string();
     let launch = kernel.launch(1).tiling(&tiling).input(&x).output(&mut z);
-    assert!(text(launch.submit(&stream)).contains("takes 3 tensors, and 2 were given"));
+    assert!(text(launch.submit(&stream)).contains("takes 3 tensors, but 2 were given"));
     let launch = kernel.launch(1).input(&x).input(&x).output(&mut z);
     assert!(text(launch.submit(&stream)).contains("give it with `.tiling(&..)`"));
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(&wide).output(&mut z);
     let found = text(launch.submit(&stream));
-    assert!(found.contains("an input `y` of f16, and an input of f32 was given"), "{found}");
+    assert!(found.contains("an input `y` of f16, but an input of f32 was given"), "{found}");
     let launch = kernel.launch(0).tiling(&tiling).input(&x).input(&x).output(&mut z);
     assert!(text(launch.submit(&stream)).contains("0 blocks"));
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(&elsewhere).output(&mut z);
@@ -40,8 +40,8 @@ fn arguments_are_checked_before_a_launch() {
     stream.synchronize().unwrap();
 }
 
-/// Tiling structs that the server could not read, or would misread, and values that a field does
-/// not take.
+/// Covers tiling structs that the server could not read or would misread, and values that a field
+/// does not accept.
 #[test]
 fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     let runtime = runtime_with(1);
@@ -73,7 +73,7 @@ fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     let far = reduce_scatter::ReduceScatterRoundsTiling { tile_num: 256, ..fill(Product::A3) };
     for (tiling, problem) in [
         (good, "was not filled: use `Mc2InitTilingConfig::fill`"),
-        (fill(Product::A2), "was filled for the A2, and the device is of the product A3"),
+        (fill(Product::A2), "was filled for the A2, but the device is of the product A3"),
         (far, "tile_num"),
     ] {
         let launch = kernel.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
@@ -87,7 +87,7 @@ fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
 }
 
-/// No server is left behind that waits for a kernel that was never launched.
+/// No server waits for a kernel that was never launched.
 #[test]
 fn too_many_blocks_are_refused_before_the_server_is_launched() {
     let runtime = runtime_with(1);
@@ -110,7 +110,7 @@ fn too_many_blocks_are_refused_before_the_server_is_launched() {
             }
             Err(error) => {
                 let text = error.to_string();
-                assert!(text.contains("65536 blocks: 65535 are the most"), "{text}");
+                assert!(text.contains("65536 blocks: launch at most 65535"), "{text}");
             }
         }
     }
@@ -142,7 +142,7 @@ fn fills_workspace(k: Kernel, y: Output<u64>) {
     y.clean(0);
 }
 
-/// The last element that the kernel uses is the 16th.
+/// The last element that the kernel uses is the 16th one.
 #[test]
 fn a_workspace_that_is_too_small_is_told_with_the_line() {
     let runtime = runtime_with(1);
@@ -178,9 +178,9 @@ fn a_kernel_for_another_product_is_refused_by_name() {
     let mut comm = comm.build().wait().unwrap();
     let recorded = all_to_all_v::all_to_all_v_custom::record().unwrap();
     let mut kernel = recorded.load(&device).unwrap();
-    // The host that fills the tiling for another product is not the one that launches.
+    // This tiling was filled for another product than that of the device.
     let other = filled(Tiling::zeroed(), CmdType::AllToAllV, comm.name());
-    // There is none with this operation for the A2.
+    // For the A2 no tiling with this operation can be made.
     let mut tiling = all_to_all_v::AllToAllVTiling::zeroed();
     let member = Mc2CcTilingConfig::builder().group_name(comm.name()).op_type(CmdType::AllToAll);
     let init = Mc2InitTilingConfig::builder().product(Product::A2).build();
@@ -198,7 +198,7 @@ fn a_kernel_for_another_product_is_refused_by_name() {
 mod others {
     use hccl::kernel::*;
 
-    /// The layout of `vadd`'s struct, with the numbers the other way round.
+    /// The same layout as the struct of `vadd`, with the two numbers exchanged.
     #[derive(Tiling)]
     #[repr(C)]
     pub struct VaddTiling {
@@ -220,7 +220,7 @@ mod others {
     }
 }
 
-/// A kernel that was saved is launched like one that was recorded just now, if it takes the same.
+/// A saved kernel is launched like a newly recorded one, if its layout and arguments match.
 #[test]
 fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
     let runtime = runtime_with(1);
@@ -248,18 +248,18 @@ fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
     let mut renamed = others::other::record().unwrap().program().clone();
     renamed.name = "vadd".into();
     refused(&renamed.to_bytes(), &["has other arguments", "saved: input f16, output f16"]);
-    refused(b"\x7fELF and more", &["no recorded kernel", "load_object"]);
+    refused(b"\x7fELF and more", &["not a recorded kernel", "load_object"]);
     let mut newer = recorded.to_bytes();
     newer[8] = 99;
     refused(&newer, &["of version 99"]);
     refused(&recorded.to_bytes()[..40], &["damaged"]);
-    // SAFETY: the emulator takes recorded kernels only.
+    // SAFETY: the emulator accepts only recorded kernels.
     let text = unsafe { recorded.load_object(&device, b"\x7fELF and more") };
     let text = text.map(drop).unwrap_err().to_string();
     assert!(text.contains("recorded"), "{text}");
 }
 
-/// However the outcome is asked for: where races are looked for, completion is known from events.
+/// The error comes in every way to wait: in checked mode, events are the only sign of completion.
 #[test]
 fn what_is_refused_is_an_error_where_races_are_looked_for() {
     let devices = own_devices().devices(1).checked(true);
@@ -290,8 +290,8 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
     assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
 }
 
-/// Each of several threads that ask at once learns of it: an answer to one of them is not used for
-/// the next.
+/// Several threads wait for the work at once, and each gets the error: an answer for one thread is
+/// not used for the next one.
 #[test]
 fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     let devices = own_devices().devices(1).checked(true);
@@ -307,7 +307,7 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
             let launch = kernel.launch(1).tiling(&far).input(&x).input(&x).output(&mut z);
             launch.submit(&stream).unwrap()
         };
-        // They run when all are asking.
+        // The tasks run when all threads wait.
         let start = Arc::new(Barrier::new(5));
         let begin = start.clone();
         stream.host_fn(move || begin.wait()).unwrap();
@@ -330,14 +330,14 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     }
 }
 
-/// The server of a kernel that was refused does not wait for ever: the communicator has failed, and
-/// all of it can go.
+/// The server of a refused kernel does not wait for ever: the communicator has failed, and all
+/// resources can be released.
 #[test]
 fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
     let runtime = runtime_with(RANKS as usize);
     let bounds = (8, 301, "reduce_scatter.rs");
-    // More than the emulator runs at a time.
+    // 65 blocks are more than the emulator runs at a time.
     let cores = (65, 300, "65 blocks, whose cores wait for each other");
     for (blocks, recv_count, piece) in [bounds, cores] {
         let errors = runtime.run_ranks(RANKS, |rank| {
@@ -351,7 +351,7 @@ fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
             let mut loaded = kernel.load(device)?;
             let launch = loaded.launch(blocks).tiling(&tiling).group(&mut comm);
             let work = launch.input(&x).output(&mut y).submit(&stream)?;
-            // Too short for a report of a deadlock, which would end the server too.
+            // The limit is too short for a report of a deadlock, which would end the server, too.
             let error = work.wait_timeout(Duration::from_secs(20)).unwrap_err();
             Ok::<_, hccl::Error>(error.to_string())
         });
@@ -361,7 +361,7 @@ fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     }
 }
 
-/// `run_ranks` gives the error of one rank, and it may be any.
+/// `run_ranks` returns the error of one rank, which may be any rank.
 #[test]
 fn all_ranks_are_told_what_is_wrong_on_one() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
@@ -386,7 +386,7 @@ fn all_ranks_are_told_what_is_wrong_on_one() {
     }
 }
 
-/// Communicators are as many as the kernel has groups.
+/// A launch needs as many communicators as the kernel has groups.
 #[test]
 fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {
     let runtime = runtime_with(1);
@@ -399,5 +399,5 @@ fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {
     let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 16, ..Tiling::zeroed() };
     let launch = kernel.launch(1).tiling(&tiling).input(&x).output(&mut y);
     let error = launch.submit(&stream).map(drop).unwrap_err().to_string();
-    assert!(error.contains("takes part in 1 group, and 0 communicators were given"), "{error}");
+    assert!(error.contains("takes part in 1 group, but 0 communicators were given"), "{error}");
 }

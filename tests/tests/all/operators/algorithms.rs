@@ -1,14 +1,15 @@
-//! Small algorithms, each of another kind.
+//! Small algorithms, each of a different kind.
 
 use hccl::dtype::ReduceOp;
 use hccl::operator::*;
 
-/// The size of a round: as much as fits into the communication buffer, and at most `most`.
+/// Returns the size of a round: as much as fits into the communication buffer, and at most `most`.
 fn round(op: &Recorder<'_>, most: usize) -> usize {
     op.buffer().len().min(most)
 }
 
-/// All ranks read from all, each on a thread, in rounds.
+/// Makes an all-gather in which all ranks read from all other ranks, on a thread for each, in
+/// rounds.
 pub fn mesh_all_gather() -> Operator {
     Operator::all_gather("mesh_all_gather", |op, main| {
         let (n, round) = (op.count(), round(op, usize::MAX));
@@ -33,7 +34,8 @@ pub fn mesh_all_gather() -> Operator {
     })
 }
 
-/// Around the ring twice: first sums, then results. In rounds of at most `most` elements.
+/// Makes an all-reduce that goes around the ring twice: first with sums, then with results. It
+/// works in rounds of at most `most` elements.
 pub fn ring_all_reduce(reduction: impl ReduceOp, most: usize) -> Operator {
     Operator::all_reduce("ring_all_reduce", reduction, move |op, main| {
         let (rank, p) = (op.rank(), op.ranks());
@@ -44,7 +46,7 @@ pub fn ring_all_reduce(reduction: impl ReduceOp, most: usize) -> Operator {
             main.copy(input, own);
             for step in 0..2 * (p - 1) {
                 let (next, previous) = (op.channel(op.peer(1)), op.channel(op.peer(-1)));
-                // Sums begin one place behind the rank; the first result is one place before it.
+                // Sums begin one place after the rank. The first result is one place before it.
                 let part = (rank + 2 * p - 1 - step) % p;
                 let exposed = main.expose(next);
                 let access = main.enter(previous);
@@ -61,7 +63,7 @@ pub fn ring_all_reduce(reduction: impl ReduceOp, most: usize) -> Operator {
     })
 }
 
-/// Everybody reduces into everybody's buffer, all at once.
+/// Makes an all-reduce in which every rank reduces into the buffers of all ranks at once.
 pub fn mesh_all_reduce(reduction: impl ReduceOp) -> Operator {
     Operator::all_reduce("mesh_all_reduce", reduction, |op, main| {
         let own = op.buffer().slice(..op.count());
@@ -80,7 +82,7 @@ pub fn mesh_all_reduce(reduction: impl ReduceOp) -> Operator {
     })
 }
 
-/// Everybody writes to everybody.
+/// Makes an all-to-all in which every rank writes to every other rank.
 pub fn mesh_all_to_all() -> Operator {
     Operator::all_to_all("mesh_all_to_all", |op, main| {
         let n = op.count();
@@ -99,7 +101,7 @@ pub fn mesh_all_to_all() -> Operator {
     })
 }
 
-/// Rank `from` exposes its elements, and rank `to` reads them.
+/// Makes an operator in which rank `from` exposes its elements, and rank `to` reads them.
 pub fn hand_over(from: u32, to: u32) -> Operator {
     Operator::send("hand_over", from, to, move |op, main| {
         let shared = ..op.count();
@@ -116,8 +118,8 @@ pub fn hand_over(from: u32, to: u32) -> Operator {
     })
 }
 
-/// The root's elements go from rank to rank, with a signal of one's own and a notify between two
-/// threads on the way.
+/// Makes a broadcast in which the elements go from rank to rank. It uses a custom signal, and a
+/// notify between two threads.
 pub fn chain_broadcast(root: u32) -> Operator {
     Operator::broadcast("chain_broadcast", root, move |op, main| {
         let (place, last) = ((op.rank() + op.ranks() - root) % op.ranks(), op.ranks() - 1);

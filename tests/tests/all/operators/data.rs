@@ -8,7 +8,7 @@ use crate::operators::algorithms::*;
 
 const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8];
 
-/// Small numbers that are exact in every type, also when eight of them are added.
+/// Small numbers, of which sums of eight are exact in every type.
 pub trait Number: Element + From<i8> {
     fn of(value: usize) -> Self {
         Self::from((value % 13) as i8 - 6)
@@ -17,7 +17,7 @@ pub trait Number: Element + From<i8> {
 
 impl<E: Element + From<i8>> Number for E {}
 
-/// The input of rank `rank`: `length` elements.
+/// Returns the input of rank `rank`: `length` elements.
 pub fn input<E: Number>(rank: u32, length: usize) -> Vec<E> {
     (0..length).map(|at| E::of(7 * rank as usize + 5 * at + at / 13)).collect()
 }
@@ -56,14 +56,14 @@ fn all_inputs<E: Number>(ranks: u32, length: usize) -> Vec<Vec<E>> {
     (0..ranks).map(|rank| input(rank, length)).collect()
 }
 
-/// The greatest of each place.
+/// Returns the greatest number at each place.
 fn greatest<E: Number + PartialOrd>(inputs: &[Vec<E>]) -> Vec<E> {
     let length = inputs[0].len();
     let greater = |a: E, b: E| if b > a { b } else { a };
     (0..length).map(|at| inputs.iter().map(|x| x[at]).reduce(greater).unwrap()).collect()
 }
 
-/// The sum of each place, for numbers that are small.
+/// Returns the sum at each place, for small numbers.
 fn sums<E: Number + std::ops::Add<Output = E>>(inputs: &[Vec<E>]) -> Vec<E> {
     let length = inputs[0].len();
     (0..length).map(|at| inputs.iter().map(|x| x[at]).reduce(|a, b| a + b).unwrap()).collect()
@@ -165,7 +165,7 @@ fn nothing_is_found_in_checked_mode() {
 fn what_is_larger_than_the_communication_buffer_goes_in_rounds() {
     let runtime = runtime_with(3);
     let config = CommConfig::builder().buffer_mib(1).build();
-    // The buffer is twice as much as is said: 2 MiB.
+    // The buffer has 2 MiB: twice the size that the setting gives.
     let n = 1_300_001;
     let inputs = all_inputs::<i16>(3, n);
     let gathered = run::<i16>(&runtime, 3, &mesh_all_gather(), |_| (n, 3 * n), &config);
@@ -240,7 +240,7 @@ fn operators_and_collectives_take_turns_on_one_communicator() {
 
 #[test]
 fn a_rank_without_buffers_helps() {
-    // Through rank 1, which neither gives nor gets.
+    // The elements go through rank 1, which has neither an input nor an output.
     let relay = Operator::send("relay", 0, 2, |op, main| {
         let shared = ..op.count();
         let own = op.buffer().slice(shared);
@@ -282,7 +282,7 @@ fn many_operators_share_threads_and_channels() {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
         let mut x = device.upload(&[1; 40], &stream)?;
-        // More than the 200 threads that a communicator has, if each run took new ones.
+        // If each run took new threads, these runs would need more than the 200 of a communicator.
         for round in 0..150 {
             let operator = match round % 3 {
                 0 => mesh_all_reduce(Max),

@@ -1,4 +1,4 @@
-//! Operators that fail or are left alone.
+//! Operators that fail, or whose peers do not take part.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ use hccl_tests::{both_backends, own_devices, runtime_with};
 
 use crate::operators::algorithms::*;
 
-/// Each rank waits for the other one to expose its buffer, and none does.
+/// Makes an operator in which each rank waits for the other one to expose its buffer, and none
+/// does.
 fn nobody_exposes() -> Operator {
     Operator::all_reduce("nobody_exposes", Sum, |op, main| {
         main.fork(2, |threads| {
@@ -59,7 +60,7 @@ fn a_deadline_ends_a_wait_and_the_operator_goes_on() {
             let (device, stream) = (rank.device(), rank.device().stream()?);
             let mut comm = rank.communicator()?;
             let mut x = device.upload(&[1.0f32; 4], &stream)?;
-            // Once to the end, so that there are channels.
+            // The operator runs once to its end, so that there are channels.
             comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
             if rank.index() == 1 {
                 gate.lock().unwrap().recv().unwrap();
@@ -86,7 +87,7 @@ fn a_wait_that_is_cancelled_cancels_nothing() {
         let mut x = device.upload(&[1; 1000], &stream)?;
         for _ in 0..5 {
             let mut work = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;
-            // Polled once, and dropped.
+            // The work is polled once, and dropped.
             let _ = (&mut work).now_or_never();
         }
         x.to_vec(&stream).wait()
@@ -162,7 +163,7 @@ fn a_stream_may_go_while_its_operator_runs() {
 
 #[test]
 fn after_a_failure_nothing_is_written_any_more() {
-    // Rank 0 does its own part while rank 1 lets it down.
+    // Rank 0 does its own part, but rank 1 does not do its part.
     let half = Operator::all_reduce("half", Sum, |op, main| {
         main.fork(2, |threads| {
             let [main, sub] = threads.array();
@@ -193,7 +194,7 @@ fn after_a_failure_nothing_is_written_any_more() {
             return Ok(true);
         }
         let _ = work.wait();
-        // Ordered behind everything that the operator does, also on another stream.
+        // This is ordered after everything that the operator does, also on another stream.
         y.upload(&vec![2.0; 1 << 20], &other)?.wait()?;
         std::thread::sleep(Duration::from_millis(20));
         Ok(y.to_vec(&other).wait()?.iter().all(|value| *value == 2.0))
@@ -225,7 +226,7 @@ fn a_failure_does_not_let_an_operator_begin_before_what_its_stream_holds() {
         comm.run(&copies).input(&x).output(&mut y).submit(&stream)?.wait()?;
         y.upload(&[2.0; 100], &stream)?.wait()?;
         gates.barrier(&stream)?.wait()?;
-        // The stream stands at the gate while the communicator fails.
+        // The gate blocks the stream while the communicator fails.
         gates.barrier(&stream)?;
         let before = y.to_vec(&stream);
         let work = comm.run(&copies).input(&x).output(&mut y).submit(&stream)?;
@@ -250,7 +251,7 @@ fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_nex
         comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
         if rank.index() == 1 {
             drop(comm);
-            // It is destroyed when somebody comes by.
+            // The next call of the runtime destroys the communicator.
             drop(device.zeros::<f32>(4, &stream)?);
             stream.synchronize()?;
             gone.send(()).unwrap();
@@ -270,7 +271,7 @@ fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_nex
 
 #[test]
 fn what_is_refused_in_the_midst_is_over_before_its_buffers_are_used() {
-    // The copies are told before the peer's end of the channel is found to be gone.
+    // The copies are enqueued before the lost end of the channel is detected.
     let half = Operator::all_reduce("half", Sum, |op, main| {
         main.fork(2, |threads| {
             for _ in 0..50 {
@@ -317,7 +318,7 @@ fn waits_have_the_time_limit_of_the_devices() {
         let mut x = device.zeros::<f32>(4, &stream)?;
         comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
         if rank.index() == 1 {
-            // It computes, and may come yet: no deadlock.
+            // This rank computes, and may still take part, so there is no deadlock.
             gate.lock().unwrap().recv().unwrap();
             return Ok(String::new());
         }

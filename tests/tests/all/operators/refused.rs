@@ -1,4 +1,4 @@
-//! Operators that are not issued: the error comes before anything moves, and no number is taken.
+//! Operators that are not issued: the error comes before anything moves, and no number is used.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,8 @@ use hccl::{Error, Result};
 use crate::operators::algorithms::*;
 use hccl_tests::{Devices, products, runtime_with};
 
-/// The error of one rank of two, its cause, and whether an operation behind it is the first.
+/// Runs an operator on two ranks. Returns the text of the error of one rank, and its cause. Asserts
+/// that a later operation gets the first number.
 fn refused(
     run: impl Fn(&mut Communicator, &Device, &Stream) -> Result<Work> + Sync,
 ) -> (String, Error) {
@@ -27,7 +28,7 @@ fn on(
         let mut comm = rank.communicator()?;
         let error = run(&mut comm, device, &stream).expect_err("it must be refused");
         assert_eq!(error.context().unwrap().sequence, 1, "{error}");
-        // It took no number, and harmed nothing.
+        // The refused operation took no number and did no harm.
         let mut x = device.upload(&[1.0f32; 4], &stream)?;
         comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
         assert_eq!(x.to_vec(&stream).wait()?, [2.0; 4]);
@@ -57,7 +58,7 @@ fn mistakes_in_the_function_are_told_with_their_lines() {
     assert_eq!(mistakes.mistakes().count(), 2, "{text}");
     for piece in [
         "the operator `wrong` cannot be recorded [wrong #1 on `world` (rank ",
-        "4 elements go to where there are 8",
+        "the source has 4 elements, but the destination has 8",
         "never reclaimed",
         "refused.rs:",
         "= on rank 1",
@@ -77,7 +78,7 @@ fn an_input_is_not_written() {
         comm.run(&wrong).input(&x).output(&mut y).submit(stream)
     });
     assert!(matches!(cause, Error::Operator(_)), "{text}");
-    assert!(text.contains("bytes 0..16 of the input of rank 1 would be written"), "{text}");
+    assert!(text.contains("writes bytes 0..16 of the input of rank 1"), "{text}");
     assert!(text.contains("refused.rs:"), "{text}");
 }
 
@@ -118,7 +119,7 @@ fn each_rank_gives_the_buffers_that_it_has_a_use_for() {
         let mut x = ones::<f32>(device, stream, 4)?;
         comm.run(&mesh_all_gather()).output(&mut x).submit(stream)
     });
-    assert!(text.contains("takes the input on rank 1, and none was given"), "{text}");
+    assert!(text.contains("needs the input on rank 1, but none was given"), "{text}");
     let (text, _) = refused(|comm, device, stream| {
         let (x, mut y) = (ones::<f32>(device, stream, 4)?, ones::<f32>(device, stream, 4)?);
         comm.run(&hand_over(0, 1)).input(&x).output(&mut y).submit(stream)
@@ -128,7 +129,7 @@ fn each_rank_gives_the_buffers_that_it_has_a_use_for() {
         let (x, mut y) = (ones::<f32>(device, stream, 4)?, ones::<f16>(device, stream, 8)?);
         comm.run(&mesh_all_gather()).input(&x).output(&mut y).submit(stream)
     });
-    assert!(text.contains("the input is of f32 and the output of f16"), "{text}");
+    assert!(text.contains("the input has type f32, but the output has type f16"), "{text}");
     let (text, _) = refused(|comm, device, stream| {
         let mut x = ones::<f32>(device, stream, 4)?;
         let scatter = Operator::scatter("scatter", 0, |_, _| {});
@@ -186,19 +187,20 @@ fn a_channel_has_as_many_notifies_as_its_first_operator_has_room_for() {
         })
     };
     let (text, _) = refused(|comm, _, stream| comm.run(&with_signals(63)).submit(stream));
-    assert!(text.contains("would need 65 notifies at each end, and 64 are the most"), "{text}");
+    assert!(text.contains("65 notifies at each end, but a channel has at most 64"), "{text}");
     let runtime = runtime_with(2);
     runtime
         .run_ranks(2, |rank| -> Result<()> {
             let (stream, mut comm) = (rank.device().stream()?, rank.communicator()?);
             comm.run(&with_signals(3)).submit(&stream)?;
-            // Without it a signal could be set again before the peer has waited for the first.
+            // Without the barrier a signal could be set again before the peer has waited for the
+            // first one.
             comm.barrier(&stream)?;
             comm.run(&with_signals(6)).submit(&stream)?.wait()?;
             comm.barrier(&stream)?;
             let error = comm.run(&with_signals(7)).submit(&stream).expect_err("there are 8");
             let text = error.to_string();
-            assert!(text.contains("with 8 notifies at each end, and this one uses 9"), "{text}");
+            assert!(text.contains("8 notifies at each end, but this operator uses 9"), "{text}");
             comm.run(&with_signals(6)).submit(&stream)?.wait()
         })
         .unwrap();
@@ -215,7 +217,7 @@ fn an_operator_is_where_its_communicator_is() {
     assert!(matches!(cause, Error::WrongDevice { what: "the buffer", .. }), "{text}");
 }
 
-/// `HcclChannelGetHcclBuffer` of a peer whose buffer has 64 bytes.
+/// Behaves like `HcclChannelGetHcclBuffer` of a peer whose buffer has 64 bytes.
 unsafe extern "C" fn short_buffer(
     comm: HcclComm,
     channel: ChannelHandle,
@@ -223,7 +225,7 @@ unsafe extern "C" fn short_buffer(
     bytes: *mut u64,
 ) -> HcclResult {
     let ask = ascend_emulator::table().HcclChannelGetHcclBuffer.expect("the emulator has it");
-    // SAFETY: the arguments are those that were given, and the last one may be written.
+    // SAFETY: the arguments are those of the caller, and the last one may be written.
     unsafe {
         let told = ask(comm, channel, start, bytes);
         *bytes = 64;
@@ -241,9 +243,9 @@ fn buffers_of_different_sizes_are_refused() {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
         let (x, mut y) = (ones::<f32>(device, &stream, 4)?, ones::<f32>(device, &stream, 8)?);
-        // Known when there is a channel, for which a helper waits.
+        // The error is known when there is a channel, for which a helper waits.
         let run = comm.run(&mesh_all_gather()).input(&x).output(&mut y).submit(&stream)?;
-        // One behind it, that no check of this rank refuses: it is not told to a thread.
+        // No check of this rank refuses the next operator, but its tasks never get to a thread.
         let mut z = ones::<f32>(device, &stream, 8)?;
         let behind = comm.run(&mesh_all_gather()).input(&x).output(&mut z).submit(&stream);
         let error = behind.and_then(|behind| behind.wait()).unwrap_err();
@@ -257,7 +259,7 @@ fn buffers_of_different_sizes_are_refused() {
     });
     for piece in [
         "the communication buffer of rank 0 has 64 bytes",
-        "that of this rank 419430400",
+        "that of this rank has 419430400",
         "give all ranks the same `buffer_mib`",
     ] {
         let text = &texts.as_ref().unwrap()[1];

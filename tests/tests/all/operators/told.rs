@@ -1,12 +1,12 @@
-//! The full messages of the checker about broken operators, with the line that it points at. It has
-//! no message about their repaired twins.
+//! The full messages of the checker about broken operators, with the lines to which they point. The
+//! checker has no message about the repaired operators.
 
 use hccl::dtype::ReduceOp;
 use hccl::operator::check::Setting;
 use hccl::operator::*;
 use hccl::prelude::*;
 
-/// A report, with the text of each line in the place of its number.
+/// Returns a report in which each line number is replaced by the text of the line.
 fn told(report: &Report) -> String {
     let source: Vec<&str> = include_str!("told.rs").lines().collect();
     let line = |line: &str| match line.trim().strip_prefix("--> ") {
@@ -21,7 +21,8 @@ fn told(report: &Report) -> String {
     report.to_string().lines().map(line).collect()
 }
 
-/// The text of the report of the one, and nothing of the other.
+/// Asserts that the report about the broken operator has this text, and that about the repaired one
+/// has no finding.
 fn twins(operator: impl Fn(bool) -> Operator, ranks: u32, count: usize, text: &str) {
     let [broken, good] =
         [true, false].map(|broken| operator(broken).record::<f32>(ranks, count).unwrap().check());
@@ -58,7 +59,7 @@ fn a_buffer_that_is_exposed_less_often_than_it_is_entered_is_told_as_that() {
    = rank 0, thread 0, task 2: record of notify 0 of rank 1 on its channel with rank 0
    = help: let rank 0 expose and reclaim its buffer as often as rank 1 enters and leaves it: each `lend` has its `visit`
 
-2 ranks, 2 threads, 9 tasks: 1 finding; until then nothing more is said of unconsumed, set-twice, two-waits, race, result, early, outlives
+2 ranks, 2 threads, 9 tasks: 1 finding; until then not fully checked: unconsumed, set-twice, two-waits, race, result, early, outlives
 ",
     );
 }
@@ -81,7 +82,7 @@ fn a_buffer_that_is_never_entered_is_told_as_that() {
    = rank 0, thread 0, task 1: wait for notify 1 of rank 0 on its channel with rank 1
    = help: let rank 0 expose and reclaim its buffer as often as rank 1 enters and leaves it: each `lend` has its `visit`
 
-2 ranks, 2 threads, 2 tasks: 1 finding; until then nothing more is said of unconsumed, set-twice, two-waits, race, result, early, outlives
+2 ranks, 2 threads, 2 tasks: 1 finding; until then not fully checked: unconsumed, set-twice, two-waits, race, result, early, outlives
 ",
     );
 }
@@ -106,12 +107,12 @@ fn a_wrong_chunk_names_the_tasks_by_which_it_came() {
     let report = operator(true).record::<f32>(3, 4).unwrap().check();
     assert_eq!(
         told(&report),
-        "error[result]: bytes 0..16 of the output of rank 2 must be bytes 0..16 of the input of rank 0, and are bytes 0..16 of the input of rank 1; they came by these tasks, the last one first
+        "error[result]: bytes 0..16 of the output of rank 2 must be bytes 0..16 of the input of rank 0, and are bytes 0..16 of the input of rank 1; these tasks moved them there, the last one first
   --> main.read(theirs.at(own), block(place));
    = rank 2, thread 0, task 9: copy from bytes 0..16 of the communication buffer of rank 1 to bytes 0..16 of the output of rank 2
   --> main.copy(op.input(), own);
    = rank 1, thread 0, task 0: copy from bytes 0..16 of the input of rank 1 to bytes 0..16 of the communication buffer of rank 1
-   = help: look at what each task reads, and where it puts it
+   = help: check what each task reads and where it writes
    = and 1 more of the same lines
 
 3 ranks, 3 threads, 36 tasks: 1 finding
@@ -136,7 +137,7 @@ fn a_chunk_that_nobody_writes_has_the_line_of_its_operator() {
         4,
         "error[result]: bytes 0..16 of the output of rank 0 must be bytes 0..16 of the input of rank 0, and nobody writes them
   --> Operator::all_reduce(\"forgets\", Sum, move |op, main| {
-   = help: let some task write them: look at the offsets and lengths
+   = help: let a task write them, and check the offsets and lengths
 
 1 rank, 1 thread, 0 tasks: 1 finding
 ",
@@ -165,7 +166,7 @@ error[unconsumed]: nobody waits for this record: it ends a wait of whatever runs
    = rank 0, thread 0, task 0: record of notify 2 of rank 1 on its channel with rank 0
    = help: let rank 1 wait for it in the same operator, or leave the record out
 
-2 ranks, 2 threads, 1 task: 2 findings; until then nothing more is said of result
+2 ranks, 2 threads, 1 task: 2 findings; until then not fully checked: result
 ",
     );
 }
@@ -178,7 +179,7 @@ fn what_is_too_much_or_not_planned_has_the_line_of_its_operator() {
         told(&much.check()),
         "error[quota]: rank 0 takes 201 threads of a communicator, and there are 200
   --> let wide = |threads| Operator::other(\"wide\", 0, 0, move |_, main| main.fork(threads, |_| ()));
-   = help: let threads do several things one after the other
+   = help: use fewer threads, and let each do several things one after the other
 
 1 rank, 202 threads, 804 tasks: 1 finding
 "
@@ -192,11 +193,11 @@ fn what_is_too_much_or_not_planned_has_the_line_of_its_operator() {
         told(&check::check_with(tasks, &planned(&one))),
         "error[plan]: rank 0 takes 2 threads, and 1 were planned
   --> let wide = |threads| Operator::other(\"wide\", 0, 0, move |_, main| main.fork(threads, |_| ()));
-   = help: plan for this operator (`Plan::of`), or let it take less
+   = help: plan for this operator (`Plan::of`), or let it use fewer resources
 
 error[plan]: rank 0 takes 1 notifies of the main thread, and 0 were planned
   --> let wide = |threads| Operator::other(\"wide\", 0, 0, move |_, main| main.fork(threads, |_| ()));
-   = help: plan for this operator (`Plan::of`), or let it take less
+   = help: plan for this operator (`Plan::of`), or let it use fewer resources
 
 1 rank, 2 threads, 4 tasks: 2 findings
 "
@@ -204,7 +205,8 @@ error[plan]: rank 0 takes 1 notifies of the main thread, and 0 were planned
     assert!(check::check_with(tasks, &planned(&few)).findings.is_empty());
 }
 
-/// All others reduce into the buffer of rank 0, at once or one after the other.
+/// Makes an operator in which all other ranks reduce into the buffer of rank 0, at once or one
+/// after the other.
 fn push(op: impl ReduceOp, at_once: bool) -> Operator {
     Operator::all_reduce("push", op, move |op, main| {
         let shared = op.buffer().slice(..op.count());
@@ -234,13 +236,13 @@ fn a_sum_of_floats_whose_order_is_open_is_told_as_not_reproducible() {
    = rank 1, thread 0, task 1: sum of bytes 0..400 of the input of rank 1 into bytes 0..400 of the communication buffer of rank 0
   --> main.visit(op.channel(0), |theirs| main.write_reduce(op.input(), theirs.at(shared)));
    = rank 2, thread 0, task 1: sum of bytes 0..400 of the input of rank 2 into bytes 0..400 of the communication buffer of rank 0
-   = help: nothing to change if it may; else let one wait for the other, or let one thread reduce all of them in turn
+   = help: change nothing if that is acceptable; otherwise let one task wait for the other, or let one thread do all reductions
    = and 1 more of the same lines
 
 4 ranks, 4 threads, 32 tasks: no error, 1 note
 "
     );
-    // It is a note: the operator may run.
+    // The finding is a note: the operator may run.
     assert!(report.is_good() && report.skipped.is_empty());
     assert_eq!((report.errors().count(), report.notes().count()), (0, 1));
     assert_eq!(report.findings[0].severity, Severity::Note);
@@ -252,7 +254,7 @@ fn sums_in_one_order_and_those_that_are_not_rounded_are_reproducible() {
     quiet(push(Sum, false).record::<f32>(4, 100).unwrap().check());
     quiet(push(Sum, true).record::<i32>(4, 100).unwrap().check());
     quiet(push(Max, true).record::<f32>(4, 100).unwrap().check());
-    // Of two ranks, only one reduces.
+    // If there are two ranks, only one of them reduces.
     quiet(push(Sum, true).record::<f32>(2, 100).unwrap().check());
     assert_eq!(push(Prod, true).record::<f16>(3, 1).unwrap().check().notes().count(), 1);
 }

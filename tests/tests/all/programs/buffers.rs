@@ -14,7 +14,7 @@ use super::reference::Reference;
 pub trait Buffer: Any + Send {
     fn download(&self, stream: &Stream) -> hccl::Result<Bits>;
 
-    /// Disjoint pieces, in the order of the buffer.
+    /// Returns disjoint pieces, in the order of the buffer.
     fn pieces(&mut self, spans: &[Span]) -> hccl::Result<Vec<Piece<'_>>>;
 }
 
@@ -28,10 +28,10 @@ impl<T: Typed> Buffer for DeviceBuffer<T> {
     }
 }
 
-/// An element of which there are [`Piece`]s.
+/// An element type that has [`Piece`]s.
 pub trait Typed: Reference {
     fn piece(slice: DeviceSliceMut<'_, Self>) -> Piece<'_>;
-    /// The slice of a piece of this type.
+    /// Returns the slice of a piece of this type.
     fn slice<'p, 'a>(piece: &'p mut Piece<'a>) -> &'p mut DeviceSliceMut<'a, Self>;
 }
 
@@ -83,7 +83,7 @@ pub fn upload<T: Typed>(
     Ok(Box::new(device.upload(&elements, stream)?))
 }
 
-/// The source and the destination of a side, as far as it has them.
+/// Returns the source and the destination of a side, each if the side has it.
 pub fn operands<'a, T: Element>(
     buffers: &'a mut [Box<dyn Buffer>],
     side: &Side,
@@ -111,8 +111,8 @@ pub fn operands<'a, T: Element>(
     })
 }
 
-/// The pieces that messages use, each with its messages: several when one thing is sent to several
-/// ranks.
+/// Returns the pieces that messages use, each with its messages. A piece has several messages if it
+/// is sent to several ranks.
 pub fn pieces_of_messages<'a, 'm>(
     buffers: &'a mut [Box<dyn Buffer>],
     messages: &'m [Item],
@@ -125,7 +125,7 @@ pub fn pieces_of_messages<'a, 'm>(
     Ok(pieces(buffers, &spans)?.into_iter().zip(groups).collect())
 }
 
-/// Disjoint pieces of several buffers, which are in order.
+/// Returns disjoint pieces of several buffers. `spans` are in order.
 pub fn pieces<'a>(
     buffers: &'a mut [Box<dyn Buffer>],
     spans: &[Span],
@@ -143,7 +143,7 @@ fn typed<T: Element>(buffer: &mut Box<dyn Buffer>) -> &mut DeviceBuffer<T> {
     any.downcast_mut().expect("operations name buffers of their type")
 }
 
-/// Pieces of one buffer, which are disjoint and in order.
+/// Returns pieces of one buffer. `spans` are disjoint and in order.
 fn cut<'a, T: Element>(
     buffer: &'a mut DeviceBuffer<T>,
     spans: &[Span],

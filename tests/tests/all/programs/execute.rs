@@ -28,11 +28,11 @@ pub fn execute(program: &Program, runtime: &Runtime) -> hccl::Result<Vec<Vec<Bit
     })
 }
 
-/// Makes the communicator of all ranks.
+/// A function that makes the communicator of all ranks.
 pub type World = Box<dyn Fn() -> hccl::Result<Communicator>>;
 
-/// Runs one rank and returns the contents of its buffers at the end. `meetings` has the root infos
-/// of those communicators that need one.
+/// Runs one rank, and returns the contents of its buffers at the end. `meetings` has the root infos
+/// of the communicators that need one.
 pub fn play(
     program: &Program,
     index: usize,
@@ -64,7 +64,7 @@ pub struct Player {
     device: Device,
     world: World,
     pub streams: Vec<Stream>,
-    /// Those of which it is a member, from when they are made.
+    /// The communicators of which the rank is a member, as soon as they are made.
     pub comms: Vec<Option<Communicator>>,
     pub buffers: Vec<Box<dyn Buffer>>,
     kept: Vec<Work>,
@@ -102,7 +102,7 @@ impl Player {
                 let ranks = members.iter().filter_map(rank).map(|rank| rank as u32);
                 self.comms[at] = whole.subset(&ranks.collect::<Vec<_>>(), at as u32).wait()?;
             }
-            // The first of its teams makes all.
+            // The first team of a split makes all its teams.
             Origin::Split { .. } if at > 0 && teams[at - 1].origin == *origin => {}
             Origin::Split { of, .. } => {
                 let Some(whole) = &mut self.comms[of] else { return Ok(()) };
@@ -141,7 +141,7 @@ impl Player {
         Ok(found)
     }
 
-    /// Issues this rank's sides of the operations of a step.
+    /// Issues this rank's part of each operation of a step.
     fn play(&mut self, step: &Step, teams: &[Team]) -> hccl::Result<()> {
         let turn = |operation| Turn::new(operation, teams, self.index);
         let turns: Vec<Turn<'_>> = step.operations.iter().filter_map(turn).collect();
@@ -182,7 +182,7 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// The turn of a rank of the program, if it takes part.
+    /// Returns the turn of a rank of the program, if the rank takes part.
     fn new(operation: &'a Operation, teams: &[Team], index: usize) -> Option<Self> {
         let members = &teams[operation.team].members;
         let member = members.iter().position(|&member| member == index)?;
@@ -195,7 +195,8 @@ impl<'a> Turn<'a> {
         Some(Turn { operation, member, side: &operation.sides[member] })
     }
 
-    /// The counts of all, which every rank gives to an `all_to_all_vc`; else one of no ranks.
+    /// Returns the counts of all ranks, which every rank gives to an `all_to_all_vc`. For other
+    /// operations the matrix is empty.
     pub fn matrix(&self) -> hccl::Result<CountMatrix> {
         let Operation { kind, sides, .. } = self.operation;
         if *kind != Kind::AllToAllVc {
@@ -240,8 +241,8 @@ impl Player {
     }
 }
 
-/// Calls a function that is generic over the element type and the reduction, for types that some
-/// product reduces.
+/// Calls a function that is generic over the element type and the reduction. It covers the types
+/// that at least one product reduces.
 macro_rules! with_reduction {
     ($kind:expr, $dtype:expr, $function:ident($($argument:expr),*)) => {
         match ($kind, $dtype) {
@@ -285,8 +286,8 @@ macro_rules! with_reduction {
 }
 pub(crate) use with_reduction;
 
-/// Calls an operation with a destination: the slice itself, or a new buffer, which is then copied
-/// to the slice.
+/// Calls an operation with a destination. That is the slice itself, or a new buffer, which is then
+/// copied to the slice.
 macro_rules! deliver {
     ($player:ident, $turn:ident, $slice:expr, |$to:ident| $call:expr) => {{
         let mut slice = $slice.expect("a destination");
@@ -304,7 +305,7 @@ macro_rules! deliver {
 
 /// The result of a call, with the destination buffer if the call made a new one.
 trait Delivered<T: Element> {
-    /// Copies it to where it should be.
+    /// Copies the result to its destination, if it is in a new buffer.
     fn settle(self, to: &mut DeviceSliceMut<'_, T>, stream: &Stream) -> hccl::Result<Work>;
 }
 

@@ -1,10 +1,10 @@
-//! Defects that random programs have found, each as a small program of its own.
+//! Defects that random programs have found, each reduced to a small program.
 
 use hccl::prelude::*;
 use hccl_tests::runtime_with;
 
-/// CANN tells an operation in place by equal pointers, also when one of the buffers is empty and
-/// happens to begin where the other does.
+/// CANN detects an operation in place by equal pointers. An empty buffer may happen to begin at the
+/// same address as the other one.
 #[test]
 fn an_empty_source_may_begin_where_the_destination_does() {
     let runtime = runtime_with(2);
@@ -12,7 +12,7 @@ fn an_empty_source_may_begin_where_the_destination_does() {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let is_first = comm.rank() == 0;
-        // Rank 0 has five elements for everybody, rank 1 has none.
+        // Rank 0 has five elements for every rank, and rank 1 has none.
         let mut buffer = rank.device().upload(&[comm.rank() as i32; 10], &stream)?;
         let own = if is_first { 5 } else { 0 };
         let all = Partition::packed([5, 0])?;
@@ -26,7 +26,7 @@ fn an_empty_source_may_begin_where_the_destination_does() {
         to.fill_zero(&stream)?;
         let matrix = CountMatrix::new(2, vec![0, 5, 0, 0])?;
         if is_first {
-            // Receives nothing.
+            // This rank receives nothing.
             let (mut nothing, _) = rest.split_at_mut(0)?;
             comm.all_to_all_vc(source.as_slice(), &mut nothing, &matrix, &stream)?;
         } else {
@@ -34,7 +34,8 @@ fn an_empty_source_may_begin_where_the_destination_does() {
             assert_eq!(to.as_slice().to_vec(&stream).wait()?, expected);
         }
 
-        // Rank 1 keeps no part of the sum, and its destination begins where its source does.
+        // Rank 1 gets no part of the sum, and its destination begins at the same address as its
+        // source.
         let mut sums = rank.device().upload(&[3; 10], &stream)?;
         let (mut to, source) = sums.split_at_mut(own)?;
         let (source, _) = source.split_at_mut(5)?;
@@ -45,8 +46,7 @@ fn an_empty_source_may_begin_where_the_destination_does() {
     outcome.unwrap();
 }
 
-/// A rank that leaves a communicator leaves its parts, so a rank has left when it has dropped all
-/// of them.
+/// A rank leaves the whole communicator only when it has dropped all of its parts, too.
 #[test]
 fn a_part_outlives_what_it_is_part_of() {
     let runtime = runtime_with(2);
@@ -65,7 +65,7 @@ fn a_part_outlives_what_it_is_part_of() {
             let error = whole.barrier(&stream).and_then(|work| work.wait()).unwrap_err();
             assert!(error.to_string().contains("rank 1 is gone"), "{error}");
         }
-        // The same for the communicators of a run, one of which outlives the run.
+        // The same is true for the communicators of a run. One of them outlives the run.
         rank.communicator()?.subset(&[0, 1], 1).wait()
     });
     let parts = parts.unwrap();

@@ -1,8 +1,8 @@
-//! Programs out of seeds. Every program is right: it asks for nothing that hccl or the product
-//! refuses, and ends.
+//! Makes programs from seeds. Every program is correct: it requests nothing that hccl or the
+//! product refuses, and it ends.
 //!
-//! It ends because the ranks issue their operations in the order of one list: an operation only
-//! waits for earlier ones in the list.
+//! It ends because all ranks issue their operations in the order of one list: an operation only
+//! waits for operations that are earlier in the list.
 
 use hccl::Product;
 use hccl::dtype::{DType, ReduceKind};
@@ -10,13 +10,13 @@ use hccl::dtype::{DType, ReduceKind};
 use super::program::*;
 use super::reference::Random;
 
-/// The program with this number, for at most `most_ranks` ranks.
+/// Returns the program with this number, for at most `most_ranks` ranks.
 pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
     let mut random = Random::new(seed);
     // Neighbouring seeds begin with neighbouring states.
     random = Random::new(random.next() as usize);
-    // Long buffers, of several chunks of the emulator's, are for few ranks and few steps: they take
-    // time.
+    // Long buffers have several chunks of the emulator. Only programs with few ranks and few steps
+    // have them, because they take time.
     let (most_ranks, scale, steps) = match random.below(24) {
         0 => (most_ranks.min(6), 50_000, 6),
         1..4 => (most_ranks, 3000, 16),
@@ -26,7 +26,7 @@ pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
     let ranks = 1 + random.below(most_ranks);
     let mut buffers = Vec::new();
     for number in 0..1 + random.below(3) {
-        // One at least can be reduced.
+        // At least one buffer can be reduced.
         let dtype = loop {
             let dtype = DType::ALL[random.below(DType::ALL.len())];
             if number > 0 || reduces(dtype, ReduceKind::Sum, product, false) {
@@ -59,7 +59,7 @@ pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
     generator.program
 }
 
-/// The world, communicators of some ranks, and parts of all of them.
+/// Returns the world, communicators of some ranks, and parts of all of them.
 fn teams(random: &mut Random, ranks: usize) -> Vec<Team> {
     let mut teams =
         vec![Team { members: (0..ranks).collect(), origin: Origin::World, is_brief: false }];
@@ -76,7 +76,7 @@ fn teams(random: &mut Random, ranks: usize) -> Vec<Team> {
             teams.push(Team { members, origin: Origin::Subset { of }, is_brief: false });
             continue;
         }
-        // The last color is none.
+        // The last color means no part.
         let colors = 1 + random.below(3);
         let mut parts = vec![Vec::new(); colors + 1];
         let in_order = random.below(2) == 0;
@@ -94,13 +94,14 @@ fn teams(random: &mut Random, ranks: usize) -> Vec<Team> {
     teams
 }
 
-/// Chooses at least one of them, in any order.
+/// Chooses at least one of `all`, in any order.
 fn some_of(random: &mut Random, all: &[usize]) -> Vec<usize> {
     let count = 1 + random.below(all.len());
     shuffled(random, all.len()).into_iter().take(count).map(|at| all[at]).collect()
 }
 
-/// Whether a product reduces elements of a type so, in parts of different lengths or else.
+/// Returns whether a product has this reduction for elements of a type. `variable` means parts of
+/// different lengths.
 fn reduces(dtype: DType, kind: ReduceKind, product: Product, variable: bool) -> bool {
     use DType::*;
     let is_950 = product == Product::Ascend950;
@@ -127,7 +128,7 @@ fn shuffled(random: &mut Random, n: usize) -> Vec<usize> {
 
 struct Generator {
     random: Random,
-    /// The most elements of a buffer that one operation uses. No buffer is shorter.
+    /// The largest number of elements that one operation uses of a buffer. No buffer is shorter.
     most: usize,
     program: Program,
     /// The members of the current operation.
@@ -155,15 +156,14 @@ impl Generator {
         operation
     }
 
-    /// Operations that have nothing to do with one another, each communicator with a stream of its
-    /// own.
+    /// Returns a group of independent operations. Each communicator has a stream of its own.
     fn group(&mut self) -> Step {
         let only_messages = self.program.product == Product::Ascend950;
         let messages = only_messages || self.random.below(3) == 0;
         let mut teams = shuffled(&mut self.random, self.program.teams.len());
         teams.truncate(self.program.streams);
         let most = self.most;
-        // So that there is room for all of them.
+        // Shorter spans leave room for all operations.
         self.most /= 16;
         let mut operations: Vec<Operation> = Vec::new();
         for _ in 0..1 + self.random.below(if messages { 5 } else { 3 }) {
@@ -195,7 +195,7 @@ impl Generator {
 
     fn operation(&mut self, team: usize, kind: Kind, dtype: DType, in_group: bool) -> Operation {
         self.members = self.program.teams[team].members.clone();
-        // In groups one operation alone has a variant in place.
+        // In a group, `all_reduce` is the only operation with a variant in place.
         let may_be_in_place = !in_group || matches!(kind, Kind::AllReduce(_));
         let in_place = may_be_in_place && self.random.below(3) == 0;
         let mut sides = self.spans(kind, dtype, self.members.len(), in_place);
@@ -331,7 +331,7 @@ impl Generator {
         sides
     }
 
-    /// A number of elements: often few, often one at which something changes.
+    /// Returns a number of elements: often few, often one at which the code changes its way.
     fn length(&mut self, most: usize) -> usize {
         let edges = [1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, 1024, 4096, 16384];
         let len = match self.random.below(9) {
@@ -344,14 +344,14 @@ impl Generator {
         len.min(most)
     }
 
-    /// Elements of a buffer that nobody has taken yet, of at most the length for which there is
-    /// room.
+    /// Returns elements of a buffer that no operation of the step uses yet. There are fewer than
+    /// `len` if there is not enough room.
     fn span(&mut self, rank: usize, dtype: DType, len: usize) -> Span {
         self.try_span(rank, dtype, len).unwrap_or_else(|| {
             let taken = &self.taken[self.members[rank]];
             let buffers = self.program.buffers.iter().enumerate();
             let buffers = buffers.filter(|(_, shape)| shape.dtype == dtype);
-            // A gap begins at the beginning, or where something ends.
+            // A gap begins at the beginning of a buffer, or where a span ends.
             let mut gaps = buffers.flat_map(|(buffer, shape)| {
                 let ends =
                     taken.iter().filter(move |span| span.buffer == buffer).map(|span| span.end());
@@ -386,20 +386,20 @@ impl Generator {
         None
     }
 
-    /// A span for a divided buffer: as long as it must be, or longer.
+    /// Returns a span for a divided buffer, at least as long as the parts need.
     fn long_enough(&mut self, rank: usize, dtype: DType, parts: &Parts) -> Span {
         let more = self.random.below(3) * self.random.below(self.most / 8 + 1);
         self.span(rank, dtype, (parts.extent() + more).min(self.most))
     }
 
-    /// A count for each rank, all together no more than a buffer holds.
+    /// Returns a count for each rank, in total no more than a buffer holds.
     fn counts(&mut self, p: usize) -> Vec<usize> {
         let is_nothing = self.random.below(12) == 0;
         let each = self.most / p;
         (0..p).map(|_| if is_nothing { 0 } else { self.length(each) }).collect()
     }
 
-    /// Cuts the columns to the length of a buffer, so that each rank's received data fits too.
+    /// Reduces the columns until each rank's received data fits into a buffer, too.
     fn within_buffers(&self, mut matrix: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         for column in 0..matrix.len() {
             let mut left = self.most;
@@ -411,7 +411,7 @@ impl Generator {
         matrix
     }
 
-    /// Parts that do not overlap: in any order, with or without gaps.
+    /// Returns parts that do not overlap: in any order, with or without gaps.
     fn apart(&mut self, counts: Vec<usize>) -> Parts {
         let p = counts.len();
         let order = match self.random.below(2) {
@@ -432,7 +432,7 @@ impl Generator {
         self.with_wild_nothings(Parts { counts, displacements })
     }
 
-    /// Parts of a source: packed, apart, or overlapping.
+    /// Returns parts of a source: packed, apart, or overlapping.
     fn anywhere(&mut self, counts: Vec<usize>) -> Parts {
         if self.random.below(3) > 0 {
             return self.apart(counts);
@@ -452,7 +452,7 @@ impl Generator {
         parts
     }
 
-    /// Messages between some pairs, of any types.
+    /// Adds messages between some pairs, of any types.
     fn messages(&mut self, sides: &mut [Side]) {
         let p = sides.len();
         let density = 1 + self.random.below(4);
@@ -462,7 +462,7 @@ impl Generator {
             }
             let dtype = self.dtype();
             let len = self.length(self.most / 4);
-            // A rank can send one thing to several.
+            // A rank can send the same elements to several ranks.
             let before = sides[from].messages.iter().rfind(|item| item.sends).map(|item| item.span);
             let repeated = before.filter(|span| self.program.buffers[span.buffer].dtype == dtype);
             let repeated = repeated.filter(|_| self.random.below(3) == 0);
@@ -480,7 +480,7 @@ impl Generator {
     }
 }
 
-/// Parts that lie one behind the other.
+/// Returns parts that follow each other without gaps.
 fn packed(counts: Vec<usize>) -> Parts {
     let mut next = 0;
     let displacements = counts.iter().map(|count| {

@@ -19,10 +19,10 @@ struct Entry<'a> {
     matrix: CountMatrix,
 }
 
-/// Issues this rank's sides of all operations of a group.
+/// Issues this rank's part of each operation of a group.
 pub fn group(player: &mut Player, mut turns: Vec<Turn<'_>>) -> hccl::Result<GroupWork> {
     let Player { streams, comms, buffers, .. } = player;
-    // A communicator is named once, with all its operations.
+    // A communicator is named once, together with all its operations.
     turns.sort_by_key(|turn| turn.operation.team);
     let mut entries = Vec::new();
     for turn in turns {

@@ -1,5 +1,4 @@
-//! The reference for programs: a sequential interpreter on vectors that runs one operation after
-//! the other, written as plainly as possible.
+//! The reference for programs: a sequential interpreter on vectors, written as plainly as possible.
 
 use hccl::dtype::{DType, ReduceKind, bf16, f16};
 
@@ -31,7 +30,7 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// The initial contents of a rank's buffers.
+/// Returns the initial contents of a rank's buffers.
 pub fn initial(program: &Program, rank: usize) -> Vec<Bits> {
     fn fill<T: Reference>(random: &mut Random, len: usize, any_bits: bool) -> Bits {
         let element = |random: u64| match any_bits {
@@ -56,7 +55,7 @@ pub fn interpret(program: &Program) -> Vec<Vec<Bits>> {
     memory.buffers
 }
 
-/// The buffers of all ranks, seen by the members of a communicator.
+/// The buffers of all ranks, as the members of a communicator use them.
 struct Memory<'a> {
     buffers: Vec<Vec<Bits>>,
     members: &'a [usize],
@@ -69,7 +68,7 @@ impl Memory<'_> {
 
     fn write(&mut self, member: usize, span: Span, bits: &[u64]) {
         assert_eq!(span.len, bits.len(), "the program has lengths that do not fit");
-        // Nothing may be anywhere, also outside.
+        // An empty span may have any place, also outside of the buffer.
         if bits.is_empty() {
             return;
         }
@@ -158,7 +157,7 @@ impl Memory<'_> {
         }
     }
 
-    /// The input of a rank.
+    /// Returns the input of a rank.
     fn input(&self, member: usize, side: &Side) -> Bits {
         let span = side.source.or(side.destination);
         span.map_or_else(Vec::new, |span| self.read(member, span))
@@ -180,20 +179,20 @@ impl Memory<'_> {
     }
 }
 
-/// The part of a rank, where all parts have the same length.
+/// Returns the part of a rank if all parts have the same length.
 fn block(whole: &[u64], ranks: usize, rank: usize) -> &[u64] {
     let n = whole.len() / ranks;
     &whole[rank * n..(rank + 1) * n]
 }
 
-/// The part of a source that is for a rank.
+/// Returns the part of a source that is for a rank.
 fn sent(side: &Side, rank: usize, source: &[u64]) -> Bits {
     let (at, count) = (side.sent.displacements[rank], side.sent.counts[rank]);
-    // An empty part may be anywhere.
+    // An empty part may have any place.
     if count == 0 { Vec::new() } else { source[at..at + count].to_vec() }
 }
 
-/// Position by position, in the order of the ranks.
+/// Reduces each position in the order of the ranks.
 fn reduce(dtype: DType, kind: ReduceKind, inputs: &[Bits]) -> Bits {
     fn typed<T: Reference>(kind: ReduceKind, inputs: &[Bits]) -> Bits {
         let element = |i: usize| inputs.iter().map(move |input| T::from_random(input[i]));

@@ -1,5 +1,5 @@
-//! A random program as data: ranks with buffers, communicators, and a list of operations.
-//! [`Program`]'s `Display` prints it for readers.
+//! A random program as data: ranks with buffers, communicators, and a list of operations. The
+//! `Display` of [`Program`] prints it for readers.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Program {
     pub seed: usize,
     pub product: Product,
     pub ranks: usize,
-    /// How many streams each rank has.
+    /// The number of streams of each rank.
     pub streams: usize,
     pub buffers: Vec<Shape>,
     pub teams: Vec<Team>,
@@ -20,8 +20,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// For each communicator the step before which it has to exist; `None` for one that no step
-    /// needs.
+    /// Returns for each communicator the step before which it has to exist, or `None` if no step
+    /// needs it.
     pub fn beginnings(&self) -> Vec<Option<usize>> {
         let uses = |team: usize| {
             self.steps.iter().position(|step| step.operations.iter().any(|o| o.team == team))
@@ -43,7 +43,7 @@ impl Program {
         teams.map(or_part).collect()
     }
 
-    /// For each communicator the step after which no step needs it.
+    /// Returns for each communicator the step after which no step needs it.
     pub fn ends(&self) -> Vec<Option<usize>> {
         let beginnings = self.beginnings();
         let uses = |team: usize| {
@@ -64,23 +64,23 @@ impl Program {
 #[derive(Clone, Debug)]
 pub struct Step {
     pub is_group: bool,
-    /// One, or all of a group.
+    /// One operation, or all operations of a group.
     pub operations: Vec<Operation>,
 }
 
-/// A buffer of each rank.
+/// The type and the length of a buffer on each rank.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub dtype: DType,
     pub len: usize,
-    /// Filled with any bits, or with numbers of moderate size.
+    /// Whether the buffer is filled with any bits, instead of numbers of moderate size.
     pub any_bits: bool,
 }
 
 /// The ranks of a communicator.
 #[derive(Clone, Debug)]
 pub struct Team {
-    /// Ranks of the program; the position is the rank in the communicator.
+    /// Ranks of the program. The position of a rank is its number in the communicator.
     pub members: Vec<usize>,
     pub origin: Origin,
     /// Whether the program drops the communicator after its last use, instead of at the end of the
@@ -88,16 +88,16 @@ pub struct Team {
     pub is_brief: bool,
 }
 
-/// How a communicator is made.
+/// The way in which a communicator is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Made of all ranks of the run.
     World,
     /// Made with a root info of its own.
     Meeting,
-    /// Out of another one.
+    /// Made from another communicator.
     Subset { of: usize },
-    /// Out of another one, together with those of the same number.
+    /// Made from another communicator, together with the parts that have the same number.
     Split { of: usize, number: usize },
 }
 
@@ -113,7 +113,7 @@ impl Origin {
 /// One operation of a communicator.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Position in the list of teams.
+    /// The position in the list of teams.
     pub team: usize,
     pub kind: Kind,
     pub dtype: DType,
@@ -121,7 +121,7 @@ pub struct Operation {
     pub sides: Vec<Side>,
 }
 
-/// Which operation. Roots and peers are ranks of the communicator.
+/// The kind of an operation. Roots and peers are ranks of the communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     AllReduce(ReduceKind),
@@ -143,23 +143,23 @@ pub enum Kind {
 /// The part of one rank in an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// The source; without one the operation is in place, in the destination.
+    /// The source. Without one the operation is in place, in the destination.
     pub source: Option<Span>,
     pub destination: Option<Span>,
-    /// How the source and the destination are divided, where the parts differ in length.
+    /// The division of the source and of the destination, if the parts differ in length.
     pub sent: Parts,
     pub received: Parts,
     /// The messages of a batch.
     pub messages: Vec<Item>,
     pub stream: usize,
-    /// The operation writes to a buffer that was never written, and a copy brings the result to the
-    /// destination.
+    /// Whether the operation writes to a buffer that was never written. A copy then brings the
+    /// result to the destination.
     pub fresh: bool,
     pub ending: Ending,
 }
 
-/// Elements of a buffer. In order of buffer and place; an empty one comes before others at its
-/// place.
+/// Elements of a buffer. Spans are ordered by buffer and place. An empty span comes before other
+/// spans at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub buffer: usize,
@@ -172,12 +172,12 @@ impl Span {
         self.start + self.len
     }
 
-    /// Whether one ends before the other begins.
+    /// Returns whether one span ends before the other one begins.
     pub fn is_apart_from(self, other: Span) -> bool {
         self.buffer != other.buffer || self.end() <= other.start || other.end() <= self.start
     }
 
-    /// Elements of it.
+    /// Returns some elements of this span.
     pub fn part(self, at: usize, len: usize) -> Span {
         Span { start: self.start + at, len, ..self }
     }
@@ -191,7 +191,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The part of a rank within `span`.
+    /// Returns the part of a rank within `span`.
     pub fn of(&self, rank: usize, span: Span) -> Span {
         span.part(self.displacements[rank], self.counts[rank])
     }
@@ -214,7 +214,7 @@ pub struct Item {
     pub span: Span,
 }
 
-/// How the program handles the `Work`.
+/// The way in which the program handles the `Work`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     #[default]
@@ -250,7 +250,8 @@ impl Kind {
         }
     }
 
-    /// Its name, and the arguments that the ranks agree on besides communicator and type.
+    /// Returns the name of the operation and the arguments on which the ranks agree, apart from
+    /// communicator and type.
     fn text(self) -> String {
         match self {
             Kind::AllReduce(kind) => format!("all_reduce {kind}"),

@@ -1,4 +1,4 @@
-//! Says whether a program fails, and makes one that does shorter.
+//! Tests whether a program fails, and shortens a program that fails.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::program::{Ending, Program, Side};
 /// The problem that a program has shown.
 #[derive(Debug)]
 pub enum Failure {
-    /// It should have worked.
+    /// The program returned an error.
     Refused(String),
     Differs {
         rank: usize,
@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs a program and looks at its buffers.
+/// Runs a program and compares its buffers.
 pub fn attempt(program: &Program, runtime: &Runtime) -> Result<(), Failure> {
     let found = execute(program, runtime).map_err(|error| Failure::Refused(error.to_string()))?;
     let expected = interpret(program);
@@ -45,7 +45,7 @@ pub fn attempt(program: &Program, runtime: &Runtime) -> Result<(), Failure> {
     ranks.try_for_each(|(rank, (found, expected))| compare(rank, found, expected))
 }
 
-/// Whether the buffers of a rank have the expected contents.
+/// Compares the buffers of a rank with the expected contents.
 pub fn compare(rank: usize, found: &[Bits], expected: &[Bits]) -> Result<(), Failure> {
     for (buffer, (found, expected)) in found.iter().zip(expected).enumerate() {
         let mut wrong = (0..expected.len()).filter(|&at| found.get(at) != Some(&expected[at]));
@@ -58,8 +58,8 @@ pub fn compare(rank: usize, found: &[Bits], expected: &[Bits]) -> Result<(), Fai
     Ok(())
 }
 
-/// Returns the shortest program that still fails, as far as a minute's search finds it. Because a
-/// program may fail only now and then, each is tried a few times.
+/// Returns the shortest failing program that is found in a minute. Each program is tried several
+/// times, because it may fail only now and then.
 pub fn shrink(
     mut program: Program,
     mut failure: Failure,
@@ -69,7 +69,7 @@ pub fn shrink(
     let is_late = || begin.elapsed() > Duration::from_secs(60);
     let fails = |program: &Program| {
         let tries = if is_late() { 0 } else { 3 };
-        // A runtime in which something has failed proves nothing more.
+        // A runtime in which something has failed is no use for another try.
         (0..tries).find_map(|_| attempt(program, &fresh()).err())
     };
     let mut size = program.steps.len();
@@ -110,7 +110,8 @@ fn sides(program: &mut Program) -> impl Iterator<Item = &mut Side> {
     operations.flat_map(|operation| &mut operation.sides)
 }
 
-/// Groups keep theirs: each of their communicators needs its own.
+/// Moves all operations to one stream. Groups keep their streams: each of their communicators needs
+/// its own.
 fn on_one_stream(program: &mut Program) {
     for step in program.steps.iter_mut().filter(|step| !step.is_group) {
         let sides = step.operations.iter_mut().flat_map(|operation| &mut operation.sides);

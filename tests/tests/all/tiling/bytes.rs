@@ -1,4 +1,5 @@
-//! Bytes out and in: every value survives, and bytes that no struct can hold are refused.
+//! Conversion from and to bytes: every value survives, and bytes that no struct can have are
+//! refused.
 
 use hccl::Error;
 use hccl::kernel::tiling::{Item, Layout, Number, TilingError};
@@ -6,7 +7,7 @@ use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
 
 use crate::tiling::structs::{AllToAll, Everything, Fused, Older, Part, Sample, Shape};
 
-/// How many random structs are tried of each kind.
+/// The number of random structs of each kind.
 const TRIES: usize = 500;
 
 /// Marks the bytes that belong to bools.
@@ -32,7 +33,7 @@ fn any_bytes_come_back_as_they_were() {
     bools(Everything::LAYOUT, 0, &mut marks);
     assert_eq!(marks.iter().filter(|&&mark| mark).count(), 4 + 5);
     for _ in 0..TRIES {
-        // At every alignment.
+        // The bytes begin at every alignment.
         let start = random.usize(..8);
         let mut bytes = vec![0; start + marks.len()];
         random.fill(&mut bytes);
@@ -133,7 +134,7 @@ fn the_offsets_of_communication_members_are_constants() {
 #[test]
 fn the_hash_is_of_the_layout_and_nothing_else() {
     use std::borrow::Cow;
-    // The same in every build and on every machine.
+    // The hash is the same in every build and on every machine.
     const HASH: u64 = Part::LAYOUT_HASH;
     assert_eq!(HASH, 2_499_091_028_370_584_976);
     let mut hashes = vec![HASH];

@@ -1,4 +1,4 @@
-//! The settings of communication: where they are written, and which of them are refused.
+//! The settings of communication: the places where they are written, and the refused ones.
 
 use std::fmt::Write as _;
 
@@ -69,7 +69,8 @@ fn every_setting_reaches_its_bytes() {
     assert_eq!((cc[14], cc[15], cc[16 + 126], cc[16 + 127]), (11, 11, b'w', 0));
     assert_eq!(&cc[144..167], b"BatchWrite=level0:ring\0");
     assert_eq!(u32_at(cc, 272), 18);
-    // The third belongs to no member, and members that are no communication stay as they are.
+    // The third place belongs to no member. Members that are not for communication stay as they
+    // are.
     assert!(bytes[1088..1600].iter().all(|&byte| byte == 0));
     assert_eq!(tiling.shape.rank_dim, 8);
 
@@ -103,7 +104,7 @@ fn what_only_one_product_has_is_written_for_it() {
         tiling.all_to_all.skip_local_rank_copy() && tiling.all_to_all.skip_buffer_window_copy()
     );
 
-    // The 950 adds 8-bit floats in 16 bits.
+    // The 950 adds up 8-bit floats in 16 bits.
     let config = Mc2CcTilingConfig::builder()
         .group_name("g")
         .op_type(CmdType::ReduceScatter)
@@ -117,7 +118,7 @@ fn what_only_one_product_has_is_written_for_it() {
         (255, Some(ReduceKind::Max))
     );
     assert_eq!(tiling.as_bytes()[64 + 13..64 + 16], [0, 15, 3]);
-    // Nothing of the other remains.
+    // Nothing of the earlier settings remains.
     assert_eq!(tiling.as_bytes()[64..67], [0, 0, 0]);
 }
 
@@ -150,7 +151,7 @@ fn the_numbers_are_cann_s() {
     }
 }
 
-/// Section by section of the documents: which operation each product has, and of which types.
+/// Each product has the operations and types that the documents list, section by section.
 #[test]
 fn each_product_takes_its_operations_and_types() {
     use DataType as T;
@@ -188,7 +189,7 @@ fn each_product_takes_its_operations_and_types() {
     }
 }
 
-/// Every refusal, as it is printed. A refused call changes nothing.
+/// The test covers every refusal, as it is printed. A refused call changes nothing.
 #[test]
 fn what_cann_or_the_product_would_misread_is_refused() {
     use Product::{A2, A3, Ascend950};

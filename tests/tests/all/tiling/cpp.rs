@@ -1,4 +1,5 @@
-//! A C++ compiler sees the same struct: in both forms of the header, with values that go both ways.
+//! A C++ compiler sees the same struct, in both forms of the header, and values go in both
+//! directions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -59,7 +60,7 @@ struct Plain {
     large: u64,
 }
 
-/// A part of it.
+/// A struct that is a part of it.
 #[derive(Tiling)]
 #[repr(C)]
 #[allow(dead_code, reason = "the layout is what is tested")]
@@ -78,7 +79,7 @@ fn both_ways<T: Sample>(cc_bytes: usize) {
     let (input, output) = (temporary(&format!("{name}.in")), temporary(&format!("{name}.out")));
     fs::write(&input, ours.as_bytes()).unwrap();
 
-    // The values that C++ is to write: the same struct with other values.
+    // C++ is to write these values: the same struct with other values.
     let mut theirs = T::zeroed();
     theirs.fill();
     theirs.set(|| random.u64(..));
@@ -107,7 +108,7 @@ fn offsets(text: &mut String, layout: &Layout) {
     }
 }
 
-/// A struct with all that it contains and whose fields C++ can name. Some come more than once.
+/// Returns a struct with all structs in it whose fields C++ can name. Some occur more than once.
 fn readable(layout: &Layout) -> Vec<&Layout> {
     let mut parts = vec![layout];
     for field in layout.fields() {
@@ -120,8 +121,8 @@ fn readable(layout: &Layout) -> Vec<&Layout> {
     parts
 }
 
-/// Prints the offsets, reads a struct from a file, prints some values, sets them, and writes it to
-/// another file.
+/// Returns a main function that prints the offsets, reads a struct from a file, prints some values,
+/// sets them, and writes the struct to another file.
 fn main_of<T: Sample>(bits: &[u64]) -> String {
     let mut main = String::from(
         "#include <cstdio>\n#include <cstring>\n\
@@ -155,7 +156,7 @@ fn main_of<T: Sample>(bits: &[u64]) -> String {
     main
 }
 
-/// Compares the layout of the macros.
+/// Compares the layout with that of the macros.
 fn older_form<T: Tiling>() {
     let layout = T::LAYOUT;
     let header = layout.macro_header("TestOperator").unwrap();
@@ -180,7 +181,7 @@ fn compiler(cc_bytes: usize) -> Command {
     command
 }
 
-/// Writes a program that includes a header twice, for its guard.
+/// Writes a program that includes a header twice, to test its guard.
 fn write(name: &str, header: &str, main: &str) -> PathBuf {
     let file = temporary(&format!("{name}.h"));
     fs::write(&file, header).unwrap();
@@ -189,7 +190,7 @@ fn write(name: &str, header: &str, main: &str) -> PathBuf {
     source
 }
 
-/// Compiles and runs it, and returns its output.
+/// Compiles and runs a program, and returns its output.
 fn run(source: &Path, cc_bytes: usize, arguments: &[&Path]) -> String {
     let program = source.with_extension("program");
     succeed(compiler(cc_bytes).arg(source).arg("-o").arg(&program));

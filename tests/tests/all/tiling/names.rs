@@ -1,9 +1,8 @@
-//! Names of a program that the generated code must not meet.
+//! Names of a program that must not collide with those in the generated code.
 
 use hccl::kernel::Tiling;
 
-/// Everything that the generated code could mean, under its names, and nothing that a program has
-/// by itself.
+/// Items with all names that the generated code uses, and with none that a program has by itself.
 #[allow(
     non_camel_case_types,
     non_upper_case_globals,
@@ -24,7 +23,7 @@ mod crowded {
     macro_rules! types {
         ($($name:ident)*) => { $(pub struct $name;)* };
     }
-    // Unit structs: constants too, so that no pattern can have their names.
+    // Unit structs are constants, too, so no pattern can have their names.
     types! {
         bool char str i8 i16 i32 i64 u16 u32 u64 u128 usize isize f32 f64
         Option Result Vec String Box Some None Ok Err Clone Copy Debug Default Drop Sized Send Sync
@@ -55,7 +54,7 @@ mod crowded {
 
     macro_rules! methods {
         ($($name:ident)*) => {
-            /// Functions by the names of methods that are called, for all types.
+            /// A trait that gives every type functions with the names of the called methods.
             pub trait Everything {
                 $(fn $name(self) where Self: ::core::marker::Sized {})*
             }
@@ -69,7 +68,7 @@ mod crowded {
 
     type Number = ::core::primitive::u64;
 
-    /// Is called for the length of an array, inside the code that the derive makes.
+    /// A function that gives the length of an array inside the generated code.
     pub const fn count() -> ::core::primitive::usize {
         2
     }
@@ -88,14 +87,14 @@ mod crowded {
         const STEPS: ::core::primitive::usize = 4;
     }
 
-    /// Called like a type of the standard library that no tiling struct takes.
+    /// A struct with the name of a standard type that no tiling struct can contain.
     #[derive(Tiling)]
     #[repr(C)]
     pub struct Cell {
         pub value: Number,
     }
 
-    /// Called as the symbols of `Data` could be.
+    /// A struct with the name that the symbols of `Data` could have.
     #[derive(Tiling)]
     #[repr(C)]
     pub struct DataSymbols {

@@ -82,7 +82,7 @@ pub struct Fused {
 
 const MOST_RANKS: u8 = 64;
 
-/// A part of it.
+/// A struct that is a part of [`Fused`].
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "ShapeTiling")]
@@ -94,7 +94,7 @@ pub struct Shape {
     pub lengths: [u64; 2],
 }
 
-/// A tiling for releases of CANN whose `Mc2CcTiling` is shorter.
+/// A tiling struct for releases of CANN whose `Mc2CcTiling` is shorter.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(size = 352)]
@@ -137,11 +137,11 @@ impl Bits for bool {
     }
 }
 
-/// A struct with some of its values, by their names in C++.
+/// A struct with access to some of its values, by their names in C++.
 pub trait Sample: Tiling {
     const LEAVES: &'static [&'static str];
     fn bits(&self) -> Vec<u64>;
-    /// Sets them all; the bits of the values there are come back.
+    /// Sets all of these values to the bits that `bits` returns.
     fn set(&mut self, bits: impl FnMut() -> u64);
     /// Fills the members that the server reads.
     fn fill(&mut self) {}

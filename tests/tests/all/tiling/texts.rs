@@ -44,7 +44,7 @@ fn a_struct_reads_as_names_and_values() {
     let last = fused.dump().to_string();
     let last = last.lines().last().unwrap();
     assert!(last.ends_with("[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, and 240 more]"));
-    // Too few bytes are no reason to stop.
+    // If there are too few bytes, the dump shows the fields that it has.
     let short = Shape::LAYOUT.dump(&[1, 0, 0, 0, 0]).to_string();
     assert!(short.contains("rankDim  1\n") && short.contains("scale    ?\n"), "{short}");
 }

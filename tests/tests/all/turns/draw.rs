@@ -1,8 +1,9 @@
-//! Draws moves: above, the elements of each rank's input; below, the elements that have come into
-//! its output; both with their places.
+//! Draws moves. The elements of each rank's input are above, and the elements that have come into
+//! its output are below. Both show their places.
 //!
-//! A color is the rank that an element comes from, a paler one a later turn. An element for one
-//! rank has that rank's number: `b2` goes from the second rank to rank 2.
+//! A color stands for the rank from which an element comes, and a paler color for a later turn. The
+//! name of an element for one rank has the number of that rank: `b2` goes from the second rank to
+//! rank 2.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,7 +28,7 @@ const GREY: &str = "#5f6b7a";
 /// Adjacent elements that the same turns move, from the same ranks and under the same names.
 struct Cell {
     range: Range<usize>,
-    /// One for each turn that writes them, and for each rank that they come from.
+    /// One strip for each turn that writes the elements, and for each rank from which they come.
     strips: Vec<Strip>,
 }
 
@@ -40,7 +41,7 @@ struct Panel {
     rows: Vec<Vec<Cell>>,
 }
 
-/// The picture. Its lines of code are its title.
+/// Draws the picture. The lines of code are its title.
 pub fn draw(code: &[&str], legend: Legend, moves: &[Move]) -> String {
     let names = names(moves);
     let panels = [
@@ -85,8 +86,8 @@ pub fn draw(code: &[&str], legend: Legend, moves: &[Move]) -> String {
     )
 }
 
-/// The name of each element of an input: its rank's letter, and its destination unless it goes
-/// everywhere.
+/// Returns the name of each element of an input: its rank's letter, and its destination unless it
+/// goes to all ranks.
 fn names(moves: &[Move]) -> BTreeMap<(usize, usize), (usize, String)> {
     let mut fates: BTreeMap<_, (usize, Vec<usize>)> = BTreeMap::new();
     for moved in moves {
@@ -104,7 +105,7 @@ fn names(moves: &[Move]) -> BTreeMap<(usize, usize), (usize, String)> {
     fates.into_iter().map(name).collect()
 }
 
-/// Joins neighbours.
+/// Joins neighbouring elements into cells.
 fn cells(elements: BTreeMap<usize, Vec<Strip>>) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     for (at, strips) in elements {
@@ -145,7 +146,7 @@ fn outputs(moves: &[Move], names: &BTreeMap<(usize, usize), (usize, String)>) ->
 }
 
 impl Panel {
-    /// Gives where it ends.
+    /// Draws the panel, and returns the height at which it ends.
     fn draw(&self, body: &mut String, mut y: f64, scale: f64) -> f64 {
         let x = |at: usize| LEFT + at as f64 * scale;
         let cells = || self.rows.iter().flatten();
@@ -171,7 +172,7 @@ impl Panel {
                 text(body, x(at), y, style, GREY, &at.to_string());
             }
         };
-        // One line of numbers will do if all rows are divided alike.
+        // One line of numbers is enough if all rows are divided alike.
         let alike = self.rows.windows(2).all(|pair| ticks(&pair[0]) == ticks(&pair[1]));
         y += 18.0;
         if alike {

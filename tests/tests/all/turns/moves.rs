@@ -1,8 +1,8 @@
-//! Which element goes where in which turn, found out by looking.
+//! Finds by experiment which element moves to which place in which turn.
 //!
-//! A kernel runs with one turn, with two, and so on. The last turn has moved the elements that are
-//! new in the outputs. Where it came from tell the numbers in the inputs: one rank has the number
-//! of each of its elements, the others have nothing.
+//! A kernel runs with one turn, with two, and so on. The elements that are new in the outputs were
+//! moved by the last turn. The numbers in the inputs show where they come from: on one rank each
+//! element has its own number, and on the other ranks all elements are 0.
 
 use std::collections::HashSet;
 
@@ -19,9 +19,9 @@ pub const RANKS: usize = 4;
 pub struct Move {
     /// The turn that makes the move.
     pub turn: usize,
-    /// The rank whose input it was in, and where there.
+    /// The rank whose input had the element, and the place in that input.
     pub from: (usize, usize),
-    /// The rank in whose output it counts, and where there.
+    /// The rank whose output gets the element, and the place in that output.
     pub to: (usize, usize),
 }
 
@@ -40,7 +40,7 @@ pub trait Collective: 'static {
     ) -> Prepared<Committed>;
 }
 
-/// The kinds of it.
+/// The kinds of collectives.
 pub enum AllGather {}
 pub enum ReduceScatter {}
 pub enum AllReduce {}
@@ -127,7 +127,7 @@ struct TilesTiling {
     tile: u64,
     turns: u64,
     done: u64,
-    tail: u64, // 0: only tiles
+    tail: u64, // 0: there are only tiles
     stride: u64,
 }
 
@@ -147,7 +147,7 @@ fn in_tiles<C: Collective>(k: Kernel<TilesTiling>, x: Input<i32>, y: Output<i32>
     });
 }
 
-/// The moves of both tasks' turns, with inputs and outputs of `lengths` elements.
+/// Returns the moves of both tasks' turns, with inputs and outputs of `lengths` elements.
 pub fn moved<C: Collective>(tiles: Tiles, lengths: [usize; 2]) -> Vec<Move> {
     let kernel = in_tiles::record::<C>().unwrap();
     look(&kernel, tiles.turns as usize + 1, lengths, C::COMMAND, C::SUMS, |_, turns| TilesTiling {
@@ -161,7 +161,7 @@ pub fn moved<C: Collective>(tiles: Tiles, lengths: [usize; 2]) -> Vec<Move> {
 }
 
 /// Blocks of different lengths: `counts[i][j]` elements go from rank `i` to rank `j`, in each turn.
-/// They lie one behind the other, each with room for all its turns.
+/// The blocks follow each other, each with room for all its turns.
 #[derive(Clone, Copy)]
 pub struct Blocks {
     pub counts: [[u64; RANKS]; RANKS],
@@ -193,7 +193,7 @@ fn in_blocks(k: Kernel<BlocksTiling>, x: Input<i32>, y: Output<i32>) {
     });
 }
 
-/// The moves of each turn of the blocks.
+/// Returns the moves of each turn of the blocks.
 pub fn moved_blocks(blocks: Blocks) -> Vec<Move> {
     let packed = |counts: [u64; RANKS]| {
         let mut at = 0;
@@ -221,7 +221,7 @@ pub fn moved_blocks(blocks: Blocks) -> Vec<Move> {
     })
 }
 
-/// Runs a kernel with more and more turns, and reads the outputs.
+/// Runs a kernel with more and more turns, reads the outputs, and returns the moves.
 fn look<T: Tiling + symbol::TilingArgument + Copy>(
     kernel: &Recorded<T>,
     turns: usize,

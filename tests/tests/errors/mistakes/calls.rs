@@ -1,4 +1,4 @@
-//! Mistakes of one rank, which it learns before anything is issued.
+//! Mistakes of one rank, which are reported before anything is issued.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub(super) fn of_calls() -> Vec<Told> {
     told
 }
 
-/// Shapes, roots, and shares that differ, on rank 1 of 2.
+/// Returns mistakes in shapes, roots and shares, on rank 1 of 2.
 pub(super) fn of_counts() -> Vec<Told> {
     let runtime = patient(2);
     let on =
@@ -177,7 +177,7 @@ pub(super) fn of_groups() -> Vec<Told> {
     let streams = devices.each_ref().map(|device| device.stream().unwrap());
     let mut x = devices[0].zeros::<f32>(8, &streams[0]).unwrap();
     let mut y = devices[1].zeros::<f32>(9, &streams[1]).unwrap();
-    // The names of these communicators have numbers.
+    // The names of these communicators contain numbers.
     let named = |error: Error, comm: &Communicator| error.to_string().replace(comm.name(), "world");
     let mixed = hccl::group(|group| {
         let (one, other) = x.split_at_mut(4)?;

@@ -1,12 +1,12 @@
-//! Mistakes of several ranks: they disagree, do not come, or fail.
+//! Mistakes of several ranks: they disagree, do not take part, or fail.
 
 use hccl::prelude::*;
 use hccl::{Error, Result};
 
 use super::{Member, PATIENCE, Told, impatient, later, one, patient, ranks};
 
-/// Disagreements between ranks: in the first operation, where the call returns the error, and in a
-/// later one.
+/// Returns disagreements between ranks: in the first operation, where the call returns the error,
+/// and in a later one.
 pub(super) fn between_ranks() -> Vec<Told> {
     type Act = fn(&mut Member) -> Result<Work>;
     let runtime = patient(3);
@@ -131,7 +131,7 @@ pub(super) fn of_absence() -> Vec<Told> {
         "more memory than the last device has",
         last.alloc::<u8>(all_of_it + 1).unwrap_err(),
     ));
-    // Two ranks, since the text names the one that gave up first.
+    // There are two ranks, because the text names the rank that gave up first.
     told.push(ranks("a rank that does not come to the first operation", &impatient(2), |m| {
         let mut x = m.floats(1000);
         if m.rank() == 1 {
@@ -212,7 +212,7 @@ pub(super) fn of_runs() -> Vec<Told> {
             let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
             let outcome = comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait();
             if rank.index() == 1 {
-                // So that the first cause is always the other one's.
+                // The delay ensures that the other rank's cause is always the first one.
                 std::thread::sleep(PATIENCE);
             }
             outcome
@@ -226,7 +226,7 @@ pub(super) fn of_runs() -> Vec<Told> {
         }),
         run("a rank that returns before the communicator is made", &|rank| {
             if rank.index() == 1 {
-                // Until the other one is inside the call.
+                // By then the other rank is inside the call.
                 std::thread::sleep(PATIENCE / 2);
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Endpoints, their memory, and channels between them, of two processes without a communicator.
+//! Endpoints, their memory, and channels between them, in two processes without a communicator.
 
 use std::ffi::{CString, c_void};
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub const TIMEOUT: i32 = HcclResult::HCCL_E_TIMEOUT.0 as i32;
 pub const REMOTE: i32 = HcclResult::HCCL_E_REMOTE.0 as i32;
 pub const NOT_FOUND: i32 = HcclResult::HCCL_E_NOT_FOUND.0 as i32;
 
-/// The program's own way to exchange texts between the two processes.
+/// A way to exchange texts between the two processes.
 pub trait Carry {
     fn swap(&mut self, mine: &str) -> String;
 
@@ -44,7 +44,7 @@ impl Carry for Talk {
     }
 }
 
-/// The endpoint of a device for a protocol.
+/// Returns the endpoint of a device for a protocol.
 pub fn description(device: i32, protocol: CommProtocol) -> EndpointDesc {
     let mut count = 0;
     issue!(HcommEndpointGetDescNum(device, &mut count));
@@ -56,7 +56,7 @@ pub fn description(device: i32, protocol: CommProtocol) -> EndpointDesc {
 pub const DESCRIPTION: usize = size_of::<EndpointDesc>();
 
 pub fn hex(description: &EndpointDesc) -> String {
-    // SAFETY: plain data without padding, seen as its bytes.
+    // SAFETY: the structure is plain data without padding, and is read as its bytes.
     let bytes = unsafe { &*std::ptr::from_ref(description).cast::<[u8; DESCRIPTION]>() };
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();
@@ -67,12 +67,12 @@ pub fn hex(description: &EndpointDesc) -> String {
 pub fn of_hex(text: &str) -> EndpointDesc {
     let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap();
     let bytes: [u8; DESCRIPTION] = std::array::from_fn(byte);
-    // SAFETY: plain numbers, for which any bits are valid.
+    // SAFETY: the structure has only numbers, for which any bits are valid.
     unsafe { bytes.as_ptr().cast::<EndpointDesc>().read_unaligned() }
 }
 
-/// One of the two processes: on its device, with an endpoint that is open and the description of
-/// the other one's.
+/// One of the two processes: its device, its open endpoint, and the description of the other
+/// process's endpoint.
 pub struct Side<'a> {
     pub me: u8,
     pub endpoint: EndpointHandle,
@@ -80,7 +80,7 @@ pub struct Side<'a> {
     pub carry: &'a mut dyn Carry,
 }
 
-/// Does the same in both processes, which are 0 and 1 and on devices of these numbers.
+/// Runs `side` in both processes, which have the numbers 0 and 1 and devices with these numbers.
 pub fn both(name: &str, side: impl Fn(&mut Side<'_>)) {
     let run = |me: u8, carry: &mut dyn Carry| {
         let block = Block::with(block(3, 2));
@@ -127,7 +127,7 @@ impl Side<'_> {
     pub fn export(&self, memory: HcommMemHandle) -> String {
         let (mut bytes, mut length) = (null_mut(), 0);
         issue!(HcommMemExport(self.endpoint, memory, &mut bytes, &mut length));
-        // SAFETY: the library has returned this length of the bytes there.
+        // SAFETY: the library has returned this number of bytes at this address.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) };
         String::from_utf8(bytes.to_vec()).unwrap()
     }
@@ -139,7 +139,7 @@ impl Side<'_> {
         found
     }
 
-    /// The code and the text of an import that fails.
+    /// Returns the code and the text of an import that fails.
     pub fn import_fails(&self, export: &str) -> (i32, String) {
         let _ = common::message();
         let mut found = CommMem::default();
@@ -156,7 +156,7 @@ pub fn on_host(addr: *mut c_void, size: u64) -> CommMem {
     CommMem { type_: CommMemType::COMM_MEM_TYPE_HOST, addr, size }
 }
 
-/// A thread of the host outside of communicators.
+/// Makes a thread of the host outside of communicators.
 pub fn thread() -> ThreadHandle {
     let mut thread = 0;
     let notifies = 0;
@@ -171,7 +171,7 @@ pub fn status(channel: ChannelHandle) -> i32 {
     status
 }
 
-/// The first status of a channel that is not this one.
+/// Returns the first status of a channel that is not `code`.
 pub fn until_other_than(code: i32, channel: ChannelHandle) -> i32 {
     let since = Instant::now();
     loop {

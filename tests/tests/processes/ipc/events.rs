@@ -48,7 +48,7 @@ fn a_stream_of_an_importer_waits_for_the_latest_record_and_sees_what_was_written
         |talk| {
             let (memory, event) = (import(&talk.next()), open(&talk.next()));
             let (stream, copy) = (stream(), malloc(4096));
-            // Before any record it is complete.
+            // Before the first record the event is complete.
             ok!(aclrtStreamWaitEvent(stream, event));
             ok!(aclrtSynchronizeStream(stream));
             talk.say("passed");
@@ -62,7 +62,7 @@ fn a_stream_of_an_importer_waits_for_the_latest_record_and_sees_what_was_written
                 ok!(aclrtSynchronizeEvent(event));
                 ok!(aclrtSynchronizeStream(stream));
                 assert_eq!(read(copy, 4096), [round; 4096]);
-                // Back, by a record of this process.
+                // A record of this process goes back to the other one.
                 ok!(aclrtRecordEvent(event, stream));
                 talk.say("back");
             }
@@ -165,7 +165,7 @@ fn a_wait_for_a_record_of_a_process_that_was_killed_names_it() {
         assert!(began.elapsed() < Duration::from_secs(20));
     }
     fails!(ACL_ERROR_RT_IPC_ERROR, ["created the event"], aclrtRecordEvent(theirs, stream()));
-    // The own event can be recorded again.
+    // The event of this process can be recorded again.
     let stream = stream();
     ok!(aclrtRecordEvent(event, stream));
     ok!(aclrtSynchronizeEvent(event));
@@ -230,7 +230,7 @@ fn what_an_event_of_several_processes_cannot_do_is_said() {
         ["in the process that has exported it"],
         aclrtIpcOpenEventHandle(handle_of(&text), &mut again)
     );
-    // As many records as there are can be under way.
+    // As many records as the event has places can be in flight.
     let gate = hold(stream);
     for _ in 0..64 {
         ok!(aclrtRecordEvent(event, stream));

@@ -26,7 +26,7 @@ fn imported_memory_is_that_of_the_exporter_for_every_copy() {
         other("ipc::memory::imported_memory_is_that_of_the_exporter_for_every_copy", |talk| {
             let memory = import(&talk.next());
             assert_eq!(read(memory, BYTES), pattern(1));
-            // Within its bounds, as device memory of the same card.
+            // Within its bounds it works like device memory of the same card.
             fails!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 ["reaches 1 bytes beyond the end", "of process", "aclrtIpcMemImportByKey"],
@@ -115,7 +115,7 @@ fn a_collective_works_on_imported_memory_and_is_refused_where_others_cannot_see_
             ok!(aclrtSynchronizeStream(stream));
             assert_eq!(read(own, BYTES), pattern(3));
             assert_eq!(call!(HcclCommDestroy(comm)), HcclResult::HCCL_SUCCESS);
-            // The same with a rank in the other process.
+            // The same all-reduce with a rank in the other process is refused.
             assert_eq!(call!(HcclGetRootInfo(&mut root)), HcclResult::HCCL_SUCCESS);
             let bytes: Vec<String> =
                 root.internal.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -165,7 +165,7 @@ fn only_permitted_processes_import() {
         let pids = &mut [own_process()];
         fails!(
             ACL_ERROR_RT_PARAM_INVALID,
-            ["alone says who may import it"],
+            ["only that process may permit imports"],
             aclrtIpcMemSetImportPid(c(&key).as_ptr(), pids.as_mut_ptr(), 1)
         );
         talk.say("refused");
@@ -186,7 +186,11 @@ fn only_permitted_processes_import() {
     let text = c(&key);
     fails!(100000, ["num is 0"], aclrtIpcMemSetImportPid(text.as_ptr(), &mut process, 0));
     fails!(100000, ["NULL"], aclrtIpcMemSetImportPid(text.as_ptr(), null_mut(), 1));
-    fails!(107000, ["no process"], aclrtIpcMemSetImportPid(text.as_ptr(), &mut -1, 1));
+    fails!(
+        107000,
+        ["not the number of a process"],
+        aclrtIpcMemSetImportPid(text.as_ptr(), &mut -1, 1)
+    );
     ok!(aclrtIpcMemSetImportPid(text.as_ptr(), &mut 1, 1));
     assert_eq!(other.ask("other"), "refused");
     ok!(aclrtIpcMemSetImportPid(text.as_ptr(), &mut process, 1));
@@ -221,7 +225,7 @@ fn importers_close_before_the_exporter_closes_or_frees() {
                 "memory is not exported by this key any more",
             );
             talk.say("refused");
-            // A later import maps other memory, at the same addresses or elsewhere.
+            // A later import maps other memory, at the same address or at another one.
             assert_eq!(read(import(&talk.next()), BYTES), pattern(6));
             talk.say("imported");
             talk.next();
@@ -237,7 +241,7 @@ fn importers_close_before_the_exporter_closes_or_frees() {
     fails!(107000, [&*process, "importers close first"], aclrtIpcMemClose(text.as_ptr()));
     fails!(107000, [&*process, "cannot be freed"], aclrtFree(memory));
     assert_eq!(other.ask("close"), "closed");
-    // At once: the importer's call has waited for this process.
+    // This succeeds at once, because the importer's call has waited for this process.
     ok!(aclrtIpcMemClose(text.as_ptr()));
     fails!(107000, ["it was closed"], aclrtIpcMemClose(text.as_ptr()));
     ok!(aclrtFree(memory));
@@ -245,7 +249,8 @@ fn importers_close_before_the_exporter_closes_or_frees() {
     let (memory, key) = exported(&pattern(6));
     assert_eq!(other.ask(&key), "imported");
     other.kill();
-    // At once: it has ended, whether the listening thread has heard of that or not.
+    // This succeeds at once, because the process has ended, whether or not the listening thread has
+    // noticed it.
     ok!(aclrtFree(memory));
     fails!(107000, ["it was closed"], aclrtIpcMemClose(c(&key).as_ptr()));
 }
@@ -286,7 +291,7 @@ fn devices_that_end_take_their_exports_and_imports_with_them() {
             talk.say("imported");
             talk.next();
             let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-            // It reads: the exporter uses its memory anew at once.
+            // The importer reads, and the exporter allocates its memory anew at once.
             let mut byte = 0u8;
             let to = (&raw mut byte).cast::<c_void>();
             while call!(aclrtMemcpy(to, 1, memory, 1, D2H)) == 0 {
@@ -320,7 +325,8 @@ fn devices_that_end_take_their_exports_and_imports_with_them() {
     other.end();
 }
 
-/// A copy of the importer that runs at the reset does not change memory that is allocated later.
+/// A copy of the importer that runs during the reset must not change memory that is allocated
+/// later.
 #[test]
 fn exported_memory_of_a_reset_device_is_reused_when_no_importer_reaches_it_any_more() {
     const LARGE: usize = 256 << 20;
@@ -408,7 +414,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
             }
             import_fails(ACL_ERROR_RT_PARAM_INVALID, &damaged(3), "another version");
             import_fails(ACL_ERROR_RT_PARAM_INVALID, "", "no key of memory");
-            import_fails(ACL_ERROR_RT_PARAM_INVALID, &key[..30], "these are 30");
+            import_fails(ACL_ERROR_RT_PARAM_INVALID, &key[..30], "this text has 30");
             import_fails(ACL_ERROR_RT_PARAM_INVALID, &key.repeat(20), "damaged");
             let mut memory = null_mut();
             let text = c(&key);
@@ -430,7 +436,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
                 unsafe { libc::_exit(i32::from(code != ACL_ERROR_RT_CONTEXT_NULL)) };
             }
             let mut status = -1;
-            // SAFETY: the child of this process, once.
+            // SAFETY: this waits once for a child of this process.
             unsafe { libc::waitpid(child, &mut status, 0) };
             assert_eq!(status, 0, "the child was not refused");
             assert_eq!(read(import(&key), BYTES), pattern(1));

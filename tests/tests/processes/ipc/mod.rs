@@ -16,9 +16,9 @@ use ascend_emulator_testing::common::{malloc, write};
 use ascend_emulator_testing::ok;
 use ascend_sys::*;
 
-/// Memory that every process may import.
+/// The flag for memory that every process may import.
 const OPEN: u64 = ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION;
-/// Bytes of a key, with its NUL.
+/// The number of bytes of a key, with its NUL.
 const KEY: usize = 65;
 
 fn text(key: &[u8; KEY]) -> String {
@@ -29,7 +29,7 @@ fn c(text: &str) -> CString {
     CString::new(text).unwrap()
 }
 
-/// Memory with these bytes, exported to all.
+/// Allocates memory with these bytes, and exports it to all processes.
 fn exported(bytes: &[u8]) -> (*mut c_void, String) {
     let memory = malloc(bytes.len());
     write(memory, bytes);

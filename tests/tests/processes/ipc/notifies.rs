@@ -66,7 +66,7 @@ fn a_record_of_an_importer_releases_one_wait_and_what_was_written_before_it_is_s
     other.say(&export(mine, OPEN));
     let copy = malloc(4096);
     for round in 0..20 {
-        // Some rounds wait before the record, some after.
+        // In some rounds the wait comes before the record, in others after it.
         if round % 2 == 0 {
             other.say("go");
         }
@@ -86,7 +86,7 @@ fn a_record_of_an_importer_releases_one_wait_and_what_was_written_before_it_is_s
         ok!(aclrtSynchronizeStream(stream));
         assert_eq!(read(copy, 4096), [round; 4096]);
     }
-    // Two records without a wait between them, and one of this process, are one.
+    // Two records without a wait between them, and one of this process, count as one record.
     assert_eq!(other.ask("twice"), "recorded");
     record(mine);
     ok!(aclrtWaitAndResetNotify(mine, stream, 0));
@@ -94,7 +94,7 @@ fn a_record_of_an_importer_releases_one_wait_and_what_was_written_before_it_is_s
     ok!(aclrtWaitAndResetNotify(mine, stream, 1));
     let code = ascend_emulator_testing::call!(aclrtSynchronizeStream(stream));
     assert_ne!(code, 0, "a second wait was released");
-    // A reset clears a record of any process.
+    // A reset clears a record, whichever process made it.
     assert_eq!(other.ask("once more"), "recorded");
     let mut list = [mine];
     ok!(aclrtNotifyBatchReset(list.as_mut_ptr(), 1));

@@ -1,4 +1,4 @@
-//! Checked mode, where processes share events and notifies.
+//! Checked mode with processes that share events and notifies.
 
 use ascend_emulator_testing::common::{Block, D2D, malloc, stream};
 use ascend_emulator_testing::ok;
@@ -40,7 +40,7 @@ fn what_an_importer_orders_and_writes_is_no_finding() {
         assert_eq!(other.ask("recorded"), "passed on");
         ok!(aclrtWaitAndResetNotify(notify, copies, 0));
         ok!(aclrtMemcpyAsync(to, 4096, from, 4096, D2D, copies));
-        // Nobody of this process has written it.
+        // No thread of this process has written this memory.
         ok!(aclrtMemcpyAsync(to, 4096, shared, 4096, D2D, copies));
         let mut found = 0;
         ok!(ascendExtFindings(block.number, &mut found));

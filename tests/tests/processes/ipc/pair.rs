@@ -1,4 +1,4 @@
-//! Two processes that talk: the test, and itself run again.
+//! Two processes that exchange lines: the test, and the same test run again.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,7 +10,7 @@ const ROLE: &str = "HCCL_TEST_IPC";
 /// The prefix of each line from one process to the other, because the test harness prints too.
 const MARK: &str = "ipc: ";
 
-/// The other process, as the test sees it.
+/// The other process, from the side of the test.
 pub struct Other {
     pub child: Child,
     words: ChildStdin,
@@ -32,7 +32,7 @@ impl Other {
         panic!("the other process has ended: {:?}", self.child.try_wait());
     }
 
-    /// Says something, and gives the answer.
+    /// Sends a line, and returns the answer.
     pub fn ask(&mut self, words: &str) -> String {
         self.say(words);
         self.hear()
@@ -42,7 +42,7 @@ impl Other {
         self.child.id() as i32
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for the process, which must end successfully.
     pub fn end(mut self) {
         drop(self.words);
         for line in self.lines.by_ref() {
@@ -57,7 +57,7 @@ impl Other {
     }
 }
 
-/// The other process's side of the talk.
+/// The other process's side of the exchange.
 pub struct Talk(Lines<std::io::StdinLock<'static>>);
 
 impl Talk {
@@ -65,19 +65,19 @@ impl Talk {
         println!("\n{MARK}{words}");
     }
 
-    /// Returns the next line of the test; `None` at its end.
+    /// Returns the next line of the test, or `None` at the end of the test.
     pub fn hear(&mut self) -> Option<String> {
         self.0.next().map(Result::unwrap)
     }
 
-    /// The same of one that goes on.
+    /// Returns the next line of a test that has not ended.
     pub fn next(&mut self) -> String {
         self.hear().unwrap()
     }
 }
 
 /// In the process of the test, starts the test again and returns that process. In that other
-/// process, runs `other`, with two devices of which one is set, and ends.
+/// process, makes two devices of which one is set, runs `other`, and ends the process.
 pub fn other(name: &str, other: impl FnOnce(&mut Talk)) -> Option<Other> {
     if std::env::var_os(ROLE).is_some() {
         let block = Block::new(2);
@@ -89,7 +89,7 @@ pub fn other(name: &str, other: impl FnOnce(&mut Talk)) -> Option<Other> {
     Some(again(name))
 }
 
-/// Another process that runs the same test.
+/// Starts another process that runs the same test.
 pub fn again(name: &str) -> Other {
     let mut process = Command::new(std::env::current_exe().unwrap());
     process.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, "1");

@@ -34,7 +34,7 @@ fn physical() -> aclrtDrvMemHandle {
     handle
 }
 
-/// Memory of one page after another with these numbers, mapped.
+/// Maps a page of memory with a pattern of this seed. Returns its handle and its address.
 fn mapped(seed: u8) -> (aclrtDrvMemHandle, *mut c_void) {
     let (handle, start) = (physical(), reserve());
     ok!(aclrtMapMem(start, UNIT, 0, handle, 0));
@@ -46,7 +46,7 @@ fn pattern(seed: u8) -> Vec<u8> {
     (0..UNIT).map(|at| (at >> 12) as u8 ^ seed).collect()
 }
 
-/// The export as text, which one process can send to the other.
+/// Returns the export as text, which one process can send to the other.
 fn export(handle: aclrtDrvMemHandle, flags: u64) -> String {
     let mut shareable = aclrtMemFabricHandle { data: [7; 128] };
     let to = (&raw mut shareable).cast();
@@ -90,7 +90,7 @@ fn the_pages_are_those_of_the_exporter_wherever_they_are_mapped() {
             talk.say("written");
             talk.next();
             assert!(read(start, UNIT) == pattern(3));
-            // Elsewhere, and again at its first place.
+            // The memory is mapped at another address, and then again at the first one.
             ok!(aclrtUnmapMem(start));
             fails!(107000, ["freed by aclrtUnmapMem"], aclrtMemset(start, 8, 0, 8));
             ok!(aclrtMapMem(second, UNIT, 0, handle, 0));
@@ -98,10 +98,10 @@ fn the_pages_are_those_of_the_exporter_wherever_they_are_mapped() {
             ok!(aclrtUnmapMem(second));
             ok!(aclrtMapMem(start, UNIT, 0, handle, 0));
             assert!(read(start, UNIT) == pattern(3));
-            // A range has own memory or imported.
+            // A range has either own memory or imported memory.
             let (mine, behind) = (physical(), start.wrapping_byte_add(UNIT));
-            fails!(107000, ["and not both"], aclrtMapMem(behind, UNIT, 0, mine, 0));
-            // Where it was mapped own memory has its own bytes.
+            fails!(107000, ["but not both"], aclrtMapMem(behind, UNIT, 0, mine, 0));
+            // Own memory at an address that had imported memory has its own bytes.
             ok!(aclrtMapMem(second, UNIT, 0, mine, 0));
             ok!(aclrtMemset(second, UNIT, 9, UNIT));
             assert!(read(start, UNIT) == pattern(3));
@@ -109,7 +109,7 @@ fn the_pages_are_those_of_the_exporter_wherever_they_are_mapped() {
             let to = (&raw mut to).cast();
             fails!(
                 107000,
-                ["is one of process"],
+                ["belongs to process"],
                 aclrtMemExportToShareableHandleV2(handle, 0, FABRIC, to)
             );
             talk.say("read");
@@ -122,7 +122,7 @@ fn the_pages_are_those_of_the_exporter_wherever_they_are_mapped() {
     let (handle, start) = mapped(1);
     assert_eq!(other.ask(&export(handle, OPEN)), "written");
     assert!(read(start, UNIT) == pattern(2));
-    // It is mapped elsewhere, and the other process sees it all the same.
+    // The memory is mapped at another address, and the other process still sees it.
     let elsewhere = reserve();
     ok!(aclrtUnmapMem(start));
     ok!(aclrtMapMem(elsewhere, UNIT, 0, handle, 0));
@@ -158,7 +158,7 @@ fn a_number_leads_to_the_process_that_has_exported_under_it() {
                 (&raw mut number).cast(),
             );
             ok!(aclrtMemImportFromShareableHandleV2(from, default, 0, &mut second));
-            // Each of the two can be mapped, and is the same memory.
+            // Each of the two handles can be mapped, and is the same memory.
             let (a, b) = (reserve(), reserve());
             ok!(aclrtMapMem(a, UNIT, 0, first, 0));
             ok!(aclrtMapMem(b, UNIT, 0, second, 0));
@@ -200,7 +200,7 @@ fn only_permitted_processes_import_physical_memory() {
             assert!(handle.is_null());
             fails!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                ["alone says who may import it"],
+                ["only that process may permit imports"],
                 aclrtMemSetPidToShareableHandleV2(key, FABRIC, [own_process()].as_mut_ptr(), 1)
             );
             talk.say("refused");
@@ -235,7 +235,7 @@ fn an_importer_keeps_the_pages_that_the_exporter_has_freed() {
             talk.say("mapped");
             talk.next();
             assert!(read(start, UNIT) == pattern(5));
-            // Nobody else gets it.
+            // No other import gets it.
             let (mut key, mut again) = (shareable(&text), null_mut());
             let key = (&raw mut key).cast();
             fails!(
@@ -258,14 +258,14 @@ fn an_importer_keeps_the_pages_that_the_exporter_has_freed() {
     ok!(aclrtUnmapMem(start));
     ok!(aclrtFreePhysical(handle));
     let new = physical();
-    fails!(207000, ["exported has its bytes at"], aclrtMapMem(start, UNIT, 0, new, 0));
+    fails!(207000, ["physical memory has its bytes"], aclrtMapMem(start, UNIT, 0, new, 0));
     ok!(aclrtReleaseMemAddress(start));
-    // New memory has other pages, as long as the other process has those.
+    // New memory has other pages as long as the other process has those pages.
     for _ in 0..4 {
         mapped(6);
     }
     assert_eq!(other.ask("freed"), "let go");
-    // This process hears of it, and the addresses are free one day.
+    // This process gets a message about the release, and later the addresses are free.
     mapped(6);
     other.say("end");
     other.end();
@@ -282,7 +282,7 @@ fn a_reset_of_the_exporter_ends_the_memory_of_its_device_only() {
             ok!(aclrtMapMem(second, UNIT, 0, kept, 0));
             talk.say("mapped");
             talk.next();
-            // The exporter says it, and this process hears it.
+            // The exporter sends a message, and this process receives it.
             while call!(aclrtMemset(start, 8, 0, 8)) == 0 {
                 std::thread::yield_now();
             }

@@ -1,7 +1,7 @@
-//! The texts of a configuration: algorithms and retries. Nothing here depends on them, but a text
-//! that CANN refuses is refused here too.
+//! Checks of the texts in a configuration, which are about algorithms and retries. The emulator
+//! does not use the texts, but it refuses a text that CANN refuses.
 
-/// Operations that a text about algorithms can be about.
+/// The operations that a text about algorithms can name.
 const OPERATIONS: [&str; 8] = [
     "allreduce",
     "allgather",
@@ -20,8 +20,9 @@ const LEVELS: [(&str, &[&str]); 3] = [
     ("level2", &["NA", "ring", "H-D_R", "NHR", "NB", "pipeline"]),
 ];
 
-/// Whether a text names algorithms: `level0:NA;level1:NHR`, for all operations or for some, each
-/// with its own, as in `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
+/// Whether a text names algorithms. It names them either for all operations, as in
+/// `level0:NA;level1:NHR`, or for single operations, as in
+/// `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
 pub(super) fn algorithms(text: &str) -> bool {
     if !text.contains('=') {
         return levels(text);
@@ -63,7 +64,7 @@ pub(super) fn retry_parameters(text: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// Whether every part is about something, and no two about the same.
+/// Whether `about` names a subject for every part, and no subject twice.
 fn once<'a>(
     parts: impl Iterator<Item = &'a str>,
     about: impl Fn(&'a str) -> Option<&'a str>,

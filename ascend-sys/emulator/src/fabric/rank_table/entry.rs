@@ -2,14 +2,14 @@
 
 use super::field::{Field, WrongTable};
 
-/// A rank's entry.
+/// The entry of a rank.
 pub(super) struct TableRank {
     pub(super) server: usize,
-    /// Its number in the server.
+    /// The number of its device in the server.
     pub(super) device: u32,
 }
 
-/// Sorts the ranks by their numbers: each number must occur once, from 0.
+/// Sorts the ranks by their numbers. The numbers must begin at 0, and each must occur once.
 pub(super) fn in_order(
     mut ranks: Vec<(u64, Field<'_>, TableRank)>,
 ) -> Result<Vec<TableRank>, WrongTable> {
@@ -20,10 +20,10 @@ pub(super) fn in_order(
             field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
         );
     }
-    // There are as many numbers as ranks, and none twice: so none is missing.
+    // All numbers are below the count. If none of them occurs twice, none is missing.
     if let Some(two) = ranks.windows(2).find(|two| two[0].0 == two[1].0) {
         let (number, field, _) = &two[1];
-        return Err(field.wrong(format!("is {number}, as another one's is")));
+        return Err(field.wrong(format!("is {number}, as in another entry")));
     }
     Ok(ranks.into_iter().map(|(.., rank)| rank).collect())
 }

@@ -6,16 +6,17 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// A value in a table, with its path, as `server_list[0].device[1].rank_id`.
+/// A value in a table, with its path, such as `server_list[0].device[1].rank_id`.
 pub(super) struct Field<'a> {
     value: &'a Value,
     path: String,
 }
 
-/// Bytes of the name of a network interface.
+/// The length of the longest name of a network interface, in bytes.
 const MOST_SCOPE: usize = 15;
 
-/// Accepts an address with or without a scope, as `fe80::1%eth0`: an interface or its number.
+/// Whether a text is an IPv6 address, with or without a scope. A scope is an interface or its
+/// number, as in `fe80::1%eth0`.
 fn is_ipv6(text: &str) -> bool {
     let (address, scope) = text.split_once('%').unwrap_or((text, "any"));
     let is_scope = (1..=MOST_SCOPE).contains(&scope.len())
@@ -23,10 +24,10 @@ fn is_ipv6(text: &str) -> bool {
     is_scope && address.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Letters of a value that an error repeats.
+/// The largest number of characters of a value that an error repeats.
 const SHOWN: usize = 80;
 
-/// Returns as much of a text as an error repeats.
+/// Returns the part of a text that an error repeats.
 pub(super) fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -58,7 +59,7 @@ impl<'a> Field<'a> {
         self.wrong(format!("is {}, but must be {what}", self.is()))
     }
 
-    /// Returns the field of a key that has to be there.
+    /// Returns the field of a key that the table must have.
     pub(super) fn field(&self, name: &str) -> Result<Field<'a>, WrongTable> {
         self.optional(name)?.ok_or_else(|| self.missing(name, ""))
     }
@@ -161,9 +162,9 @@ impl<'a> Field<'a> {
         if is_ipv6(self.text()?) { Ok(()) } else { Err(self.must_be("an IPv6 address")) }
     }
 
-    /// Checks a die and a port, as `0/1`.
+    /// Checks a die and a port, such as `0/1`.
     pub(super) fn die_and_port(&self) -> Result<(), WrongTable> {
-        // `parse` accepts a sign too.
+        // `parse` also accepts a sign.
         let is_number = |text: &str| {
             text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u32>().is_ok()
         };
@@ -171,16 +172,16 @@ impl<'a> Field<'a> {
         if good { Ok(()) } else { Err(self.must_be("a die and a port, as 0/1")) }
     }
 
-    /// Makes the error for a number or name that another entry has already.
+    /// Makes the error for a number or name that another entry already has.
     pub(super) fn twice(&self) -> WrongTable {
-        self.wrong(format!("is {}, as another one's is", self.is()))
+        self.wrong(format!("is {}, as in another entry", self.is()))
     }
 }
 
 /// An error in a table.
 #[derive(Debug)]
 pub(super) struct WrongTable {
-    /// CANN's number for it.
+    /// CANN's code for the error.
     pub(super) report: &'static str,
     pub(super) text: String,
 }

@@ -5,7 +5,7 @@ mod fields;
 use super::*;
 use serde_json::json;
 
-/// Two servers of two devices.
+/// Returns a table of version 1.0 with two servers of two devices each.
 fn v1() -> Value {
     let device = |rank: u32| json!({"device_id": (rank % 2).to_string(), "device_ip": format!("10.0.0.{rank}"), "rank_id": rank.to_string()});
     json!({
@@ -62,7 +62,7 @@ fn tables_of_every_version_are_read() {
     assert!(RankTable::check(&v1(), Product::A3).is_ok());
 }
 
-/// Sets the field at a path of names and numbers.
+/// Sets the field at a path of keys and indices. A null removes a key.
 fn set(table: &mut Value, path: &str, value: Value) {
     let (rest, last) = path.rsplit_once('/').unwrap_or(("", path));
     let rest = if rest.is_empty() { String::new() } else { format!("/{rest}") };
@@ -74,7 +74,8 @@ fn set(table: &mut Value, path: &str, value: Value) {
     }
 }
 
-/// Each malformed field is named, with its value and the valid values. Null: the key is missing.
+/// The error names each malformed field, with its value and the valid values. A null removes the
+/// key.
 #[test]
 fn each_malformed_field_is_named() {
     let (first, pod) = ("server_list/0/device/0", "super_pod_list/0");
@@ -121,7 +122,7 @@ fn each_malformed_field_is_named() {
             "server_list/1/server_id".into(),
             json!("node-0"),
             "EI0014",
-            "server_list[1].server_id is \"node-0\", as another one's is",
+            "server_list[1].server_id is \"node-0\", as in another entry",
         ),
         (
             v1(),
@@ -149,7 +150,7 @@ fn each_malformed_field_is_named() {
             f(first, "device_id"),
             json!("1"),
             "EI0014",
-            "device[1].device_id is 1, as another one's is",
+            "device[1].device_id is 1, as in another entry",
         ),
         (
             v1(),
@@ -187,7 +188,7 @@ fn each_malformed_field_is_named() {
             "host_ip is \"host\", but must be an IP address",
         ),
         (v1(), f(first, "rank_id"), json!("9"), "EI0014", "rank_id is 9, and there are 4 ranks"),
-        (v1(), f(first, "rank_id"), json!("1"), "EI0014", "rank_id is 1, as another one's is"),
+        (v1(), f(first, "rank_id"), json!("1"), "EI0014", "rank_id is 1, as in another entry"),
         (
             v1(),
             f(first, "rank_id"),
@@ -208,7 +209,7 @@ fn each_malformed_field_is_named() {
             f(pod, "super_pod_id"),
             json!("1"),
             "EI0014",
-            "super_pod_id is \"1\", as another one's is",
+            "super_pod_id is \"1\", as in another entry",
         ),
         (
             v12(),
@@ -222,7 +223,7 @@ fn each_malformed_field_is_named() {
             f(pod, "server_list/0/server_id"),
             json!("node-1"),
             "EI0014",
-            "is \"node-1\", as another one's is",
+            "is \"node-1\", as in another entry",
         ),
         (v2(), "rank_count".into(), json!(0), "EI0014", "rank_count is 0, but must be 1 to 65536"),
         (v2(), "rank_count".into(), json!(3), "EI0014", "rank_count is 3, and rank_list has 2"),
@@ -238,7 +239,7 @@ fn each_malformed_field_is_named() {
             "rank_list/0/rank_id".into(),
             json!(1),
             "EI0014",
-            "rank_id is 1, as another one's is",
+            "rank_id is 1, as in another entry",
         ),
         (
             v2(),
@@ -259,7 +260,7 @@ fn each_malformed_field_is_named() {
             "rank_list/0/device_id".into(),
             json!(1),
             "EI0014",
-            "device_id is 1, as that of another rank of the server is",
+            "device_id is 1, as in another rank of the server",
         ),
         (
             v2(),
@@ -360,7 +361,7 @@ fn ranks_of_a_server_stand_together() {
     }
     let wrong = check(&table).map(drop).unwrap_err();
     assert!(
-        wrong.text.contains("ranks 0 and 2, and those of a server follow one another"),
+        wrong.text.contains("ranks 0 and 2, but the ranks of a server must be consecutive"),
         "{}",
         wrong.text
     );
@@ -375,7 +376,7 @@ fn a_version_is_for_its_products() {
     }
 }
 
-/// Any byte may change: the reader still returns a table or an error.
+/// The reader returns a table or an error, whichever byte is changed.
 #[test]
 fn changed_tables_are_read_or_refused() {
     let mut random = fastrand::Rng::with_seed(5);

@@ -1,5 +1,5 @@
 //! JSON in which no object has a key twice. A parser would keep one value of a repeated key, and
-//! readers differ in which.
+//! parsers differ in which value they keep.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::field::shown;
 
-/// See the [module](self).
+/// A JSON value in which no object has a key twice; see the [module](self).
 pub(super) struct Unique(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Unique {
@@ -60,8 +60,8 @@ impl<'de> Visitor<'de> for UniqueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
-        // In the order of the keys, independent of the order of a `Map`: tables of the same
-        // contents have the same text.
+        // The keys are sorted, whatever the order of a `Map`. So tables with the same contents have
+        // the same text.
         let mut values = BTreeMap::new();
         while let Some(key) = object.next_key::<String>()? {
             if values.contains_key(&key) {

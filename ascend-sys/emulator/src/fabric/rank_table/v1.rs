@@ -7,7 +7,7 @@ use super::field::{Field, WrongTable};
 
 const PORTS: std::ops::RangeInclusive<u64> = 1..=65_535;
 
-/// Checks a table and returns its ranks; `superpods`: it is of version 1.2.
+/// Checks a table and returns its ranks. `superpods` is true for version 1.2.
 pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>, WrongTable> {
     root.field("status")?.one_of(&["completed"])?;
     let (count, list) = (root.field("server_count")?, root.field("server_list")?);
@@ -32,7 +32,7 @@ pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>,
             let id = device.field("device_id")?;
             let number = id.number_in_text(0..=u32::MAX.into())?;
             if !devices.insert(number) {
-                return Err(id.wrong(format!("is {number}, as another one's is")));
+                return Err(id.wrong(format!("is {number}, as in another entry")));
             }
             match device.optional("device_ip")? {
                 Some(ip) => ip.ip()?,
@@ -65,13 +65,13 @@ pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>,
     Ok(ranks)
 }
 
-/// Checks that the ranks of a server follow one another.
+/// Checks that the ranks of a server are consecutive.
 fn together(server: &Field<'_>, mut ranks: Vec<u64>) -> Result<(), WrongTable> {
     ranks.sort_unstable();
     match ranks.windows(2).find(|two| two[1] > two[0] + 1) {
         None => Ok(()),
         Some(two) => Err(server.wrong(format!(
-            "has ranks {} and {}, and those of a server follow one another",
+            "has ranks {} and {}, but the ranks of a server must be consecutive",
             two[0], two[1]
         ))),
     }

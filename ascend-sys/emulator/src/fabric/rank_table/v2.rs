@@ -1,4 +1,4 @@
-//! Version 2.0: ranks with the layers of the network that they are in.
+//! Version 2.0: ranks, each with the layers of the network that it is in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
         let found = entries.len();
         return Err(count.wrong(format!("is {said}, and rank_list has {found}")));
     }
-    // Checks that the ranks of one instance of layer 0 are in one server.
+    // The ranks with the same instance of layer 0 are in one server.
     let mut servers: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut ranks, mut devices) = (Vec::new(), BTreeSet::new());
     for entry in &entries {
@@ -30,14 +30,14 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
         let next = servers.len();
         let server = *servers.entry(server).or_insert(next);
         if !devices.insert((server, device)) {
-            return Err(id.wrong(format!("is {device}, as that of another rank of the server is")));
+            return Err(id.wrong(format!("is {device}, as in another rank of the server")));
         }
         ranks.push((rank.number(0..=u64::MAX)?, rank, TableRank { server, device }));
     }
     in_order(ranks)
 }
 
-/// Checks the layers of a rank; returns the instance of the first layer.
+/// Checks the layers of a rank, and returns the instance of the first layer.
 fn layers<'a>(list: &Field<'a>) -> Result<&'a str, WrongTable> {
     let (mut first, mut last) = (None, None);
     for level in list.list(8)? {

@@ -110,7 +110,8 @@ fn what_is_not_listed_is_counted() {
 fn a_frame_that_is_on_its_way_may_let_somebody_go_on() {
     let mut known = stillness();
     let answer = |frames: &[_]| StillAnswer { state: 7, frames: frames.iter().copied().collect() };
-    // Process 1 has sent 5 frames to 2, and process 3 has sent two to 2. Others do not count.
+    // Process 1 has sent 5 frames to 2, and process 3 has sent two to 2. The counts of other
+    // processes do not matter.
     let own = answer(&[(2, (5, 1)), (9, (4, 4))]);
     known.answers = [(2, answer(&[(1, (1, 5)), (3, (0, 1))])), (3, answer(&[(2, (2, 0))]))].into();
     assert!(!known.is_all_heard(1, &own));

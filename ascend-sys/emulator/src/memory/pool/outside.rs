@@ -1,11 +1,11 @@
 //! Allocations outside of the pool's own addresses. They are memory of other processes, or memory
-//! that is allocated apart from its addresses. The latter counts against the limit of the pool from
-//! its allocation on, and becomes an allocation where it is mapped.
+//! that is allocated without an address. The latter counts against the limit of the pool from its
+//! allocation on. When it is mapped, it becomes an allocation at that address.
 
 use super::{Allocation, MemoryPool, OutOfMemory, PoolState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of mapped allocations, so that nobody looks for one where there is none.
+/// The number of mapped allocations. If there are none, callers need not search for one.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any pool has a mapped allocation.
@@ -15,7 +15,7 @@ pub(crate) fn is_any_mapped() -> bool {
 }
 
 impl MemoryPool {
-    /// Adopts memory of another process, which lies outside of the pool's own addresses. It counts
+    /// Adopts memory of another process, which is outside of the pool's own addresses. It counts
     /// against no limit.
     pub(crate) fn adopt(&self, start: usize, size: usize, process: u32, entry: &'static str) {
         let mut state = self.state();
@@ -26,7 +26,7 @@ impl MemoryPool {
         state.live.insert(start, new);
     }
 
-    /// Whether an address lies in an allocation that is another process's.
+    /// Whether an address is in an allocation of another process.
     pub(crate) fn is_adopted(&self, address: usize) -> bool {
         self.state().holding(address, 1).is_some_and(|(_, allocation)| allocation.process != 0)
     }
@@ -42,7 +42,7 @@ impl MemoryPool {
         }
     }
 
-    /// Counts bytes against the limit that have no addresses yet.
+    /// Counts bytes that have no address yet against the limit.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), OutOfMemory> {
         let mut state = self.state();
         state.settle();
@@ -54,14 +54,14 @@ impl MemoryPool {
         Ok(())
     }
 
-    /// Takes back a charge of [`charge`](Self::charge).
+    /// Undoes a charge of [`charge`](Self::charge).
     pub(crate) fn uncharge(&self, bytes: usize) {
         let mut state = self.state();
         state.charged = state.charged.saturating_sub(bytes as u64);
     }
 
-    /// Makes reserved addresses an allocation, of memory of a process (0: this one). It charges
-    /// nothing. Neighbours that are mapped too are used as one.
+    /// Makes reserved addresses an allocation with memory of a process (0 means this one). It
+    /// charges nothing. Adjacent mapped allocations are used as one.
     pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str, process: u32) {
         let mut state = self.state();
         state.next_number += 1;
@@ -84,8 +84,8 @@ impl MemoryPool {
         }
     }
 
-    /// Whether an address lies in an allocation outside of the pool's own addresses: of another
-    /// process, or mapped.
+    /// Whether an address is in an allocation outside of the pool's own addresses: one of another
+    /// process, or a mapped one.
     pub(crate) fn is_outside(&self, address: usize) -> bool {
         let state = self.state();
         let found = state.holding(address, 1);
@@ -94,7 +94,8 @@ impl MemoryPool {
 }
 
 impl PoolState {
-    /// Returns where the bytes that begin with an allocation end: mapped neighbours belong to them.
+    /// Returns the end of the bytes that begin with an allocation. Adjacent mapped allocations
+    /// belong to them.
     pub(super) fn end_of(&self, start: usize, allocation: &Allocation) -> usize {
         let mut end = start + allocation.size;
         if allocation.is_mapped {

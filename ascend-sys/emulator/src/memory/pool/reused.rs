@@ -1,13 +1,15 @@
-//! Reuse: the memory of an allocation becomes another allocation as it is.
+//! Reuse: the memory of an allocation becomes that of another allocation, without a free between
+//! them.
 
 use super::super::shadow;
 use super::{Allocation, MemoryPool};
 use std::sync::atomic::Ordering;
 
 impl MemoryPool {
-    /// Ends the allocation that begins at `start`, by the function `by`. From now on its memory
-    /// belongs to a new one of `size` bytes, by `entry`: the caller knows that work queued for the
-    /// old one comes first. Returns false if there is no allocation there, or a smaller one.
+    /// Ends the allocation that begins at `start`, by the function `by`. From now on, its memory
+    /// belongs to a new allocation of `size` bytes, made by `entry`. The caller guarantees that
+    /// work queued for the old allocation comes first. Returns false if no allocation begins there,
+    /// or if it is smaller.
     pub(crate) fn hand_over(
         &self,
         start: usize,
@@ -21,7 +23,7 @@ impl MemoryPool {
         };
         self.epoch.fetch_add(1, Ordering::Release);
         state.remember(start, old, by);
-        // Work queued for the old one may still touch all of its bytes.
+        // Work queued for the old allocation may still touch all of its bytes.
         shadow::taken(start, size.max(old.size), old.reserved);
         state.next_number += 1;
         let number = state.next_number;

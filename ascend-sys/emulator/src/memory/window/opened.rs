@@ -1,10 +1,10 @@
 //! Device memory at its own addresses, for CPU kernels.
 //!
-//! A CPU kernel gets addresses of device memory and reads and writes there, as on the device. So
-//! the first library of CPU kernels that a process loads has the data mapped a second time, in the
-//! place of the range that nothing could access. From then on any code of the process reaches
-//! device memory by its addresses, and an access of the host by mistake no longer faults. It stays
-//! so until the process ends.
+//! A CPU kernel gets addresses of device memory, and reads and writes there, as on the device. So
+//! when a process loads its first library of CPU kernels, the data is mapped a second time, in
+//! place of the nominal range, which nothing could access before. From then on, any code of the
+//! process reaches device memory by its addresses, and a mistaken access of the host no longer
+//! faults. This lasts until the process ends.
 
 use super::{MemoryWindows, map_over, windows};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 struct NominalRange {
     is_open: bool,
-    /// The ranges of device data in which files of other processes are shown: address and length.
+    /// The ranges of device data in which files of other processes are mapped: address and length.
     shown: BTreeMap<usize, usize>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn open_to_kernels() -> io::Result<()> {
     Ok(())
 }
 
-/// Maps the content of a range of device data at its nominal addresses too.
+/// Maps the content of a range of device data at its nominal addresses, too.
 fn map_again(windows: &MemoryWindows, data: usize, bytes: usize) -> io::Result<()> {
     let old = with_exposed_provenance_mut::<c_void>(data);
     let new = with_exposed_provenance_mut::<c_void>(windows.nominal_of(data));
@@ -50,8 +50,8 @@ fn map_again(windows: &MemoryWindows, data: usize, bytes: usize) -> io::Result<(
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Shows a part of a file in the place of a range of data; `is_own` if that is the data of this
-/// process again.
+/// Records that a part of a file is now mapped in place of a range of data. If the nominal range is
+/// open, maps the part there, too. `is_own` is true if the part is the data of this process again.
 pub(super) fn shows(
     data: usize,
     bytes: usize,
@@ -70,7 +70,7 @@ pub(super) fn shows(
         nominal.shown.insert(data, bytes);
     }
     match nominal.is_open {
-        // SAFETY: the other mapping of a range of data, in which nobody needs anything either.
+        // SAFETY: this is the other mapping of a range of data, whose bytes nobody needs any more.
         true => unsafe { map_over(windows.nominal_of(data), bytes, file, start) },
         false => Ok(()),
     }

@@ -1,5 +1,5 @@
-//! Processes that have come and have not introduced themselves: they are let in, heard, and
-//! welcomed or sent away.
+//! Processes that have connected and not introduced themselves yet. The listener accepts them,
+//! reads their introductions, and welcomes or refuses them.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,11 +19,11 @@ pub(super) struct Stranger {
     since: Instant,
 }
 
-/// The most strangers at once.
+/// The largest number of strangers at a time.
 const STRANGERS: usize = 256;
-/// The number of processes sent away that are reported.
+/// The number of refused processes that are reported.
 const NOTES: u32 = 64;
-/// Descriptors in a first frame.
+/// The number of descriptors with a first frame.
 const FILES: usize = 2;
 
 impl Listener {
@@ -55,7 +55,7 @@ impl Listener {
         }
     }
 
-    /// Reads the introductions of the processes that have come.
+    /// Reads the introductions of the processes that have connected.
     pub(super) fn meet_strangers(&mut self) {
         for mut stranger in std::mem::take(&mut self.strangers) {
             let mut frames = Vec::new();
@@ -63,8 +63,8 @@ impl Listener {
             if frames.is_empty() {
                 match received {
                     Ok(()) if stranger.since.elapsed() < PATIENCE => self.strangers.push(stranger),
-                    Ok(()) => note(stranger.process, "it did not say who it is"),
-                    // The process has gone away again.
+                    Ok(()) => note(stranger.process, "it did not introduce itself"),
+                    // The process has closed the connection again.
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
                     Err(e) => note(stranger.process, &e.to_string()),
                 }
@@ -86,20 +86,21 @@ impl Listener {
             Err(why)
         };
         let Ok(hello) = serde_json::from_slice::<Hello>(&first.bytes) else {
-            return refuse("what it says is no word of an emulator".into());
+            return refuse("its message is not from an emulator".into());
         };
         if hello.secret != self.own.home.secret {
             return refuse("it does not know the secret of the root info or key".into());
         }
         if hello.layout != self.own.hears.layout {
             return refuse(format!(
-                "it has version {} of the emulator, and here is {}, with another layout of what they share",
+                "it has version {} of the emulator, and this process has {}, with another layout \
+                 of the shared memory",
                 hello.version,
                 env!("CARGO_PKG_VERSION")
             ));
         }
         if first.files.len() != FILES {
-            return refuse("it has brought other descriptors than belong to it".into());
+            return refuse("it has sent a wrong number of descriptors".into());
         }
         let failed = |e: io::Error| e.to_string();
         let (own, files) = self.own.hello(hello.home.secret).map_err(failed)?;
@@ -108,7 +109,7 @@ impl Listener {
         line.trust();
         let peer = self.own.known_as(peer)?;
         let mut known = KnownPeer { line, peer, end: end_of(process) };
-        // Frames that it has sent meanwhile.
+        // Handles the frames that the process sent meanwhile.
         if known.listen(false, self.own.hears) {
             self.known.push(known);
         }
@@ -117,15 +118,15 @@ impl Listener {
     }
 }
 
-/// Reports on standard error that a process was sent away. Where standard error is full or closed,
-/// it drops the report.
+/// Reports on standard error that a process was refused. If standard error is full or closed, drops
+/// the report.
 fn note(process: i32, why: &str) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     let said = SAID.fetch_add(1, Ordering::Relaxed);
     if said > NOTES {
         return;
     }
-    let more = if said == NOTES { "; others are not told any more" } else { "" };
+    let more = if said == NOTES { "; further ones are not reported" } else { "" };
     if takes_lines() {
         let why: String = why.chars().take(300).collect();
         let text = format!(

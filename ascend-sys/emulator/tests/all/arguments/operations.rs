@@ -1,4 +1,4 @@
-//! Every operation, and its mistakes in the order in which they are found.
+//! Every operation, with its mistakes in the order in which they are found.
 
 use super::*;
 use ascend_emulator_testing::call;
@@ -6,7 +6,7 @@ use ascend_emulator_testing::call;
 pub type Call = fn(&Arguments) -> HcclResult;
 pub type Mistake = (&'static str, HcclResult, fn(&mut Arguments));
 
-/// An operation, and its mistakes in the order in which they are found.
+/// An operation, with its mistakes in the order in which they are found.
 pub struct Operation {
     pub name: &'static str,
     pub call: Call,
@@ -211,7 +211,7 @@ pub fn operations(product: u32) -> Vec<Operation> {
             mistakes: vec![COMM, STREAM],
         },
     ];
-    // A 950 takes a stream of NULL as the default stream.
+    // A 950 takes a NULL stream as the default stream.
     let stream = (product != 950).then_some(STREAM);
     all.push(Operation {
         name: "HcclScatter",
@@ -225,7 +225,7 @@ pub fn operations(product: u32) -> Vec<Operation> {
             .chain([MANY, TYPE, INT128, ROOT, BEYOND])
             .collect(),
     });
-    let itself: Mistake = ("itself", NO, |a| a.peer = 0);
+    let itself: Mistake = ("which is this rank", NO, |a| a.peer = 0);
     let message = |buffer| -> Vec<Mistake> {
         let first = [COMM, buffer].into_iter().chain(stream);
         first.chain([MANY, TYPE, INT128, ROOT, itself]).collect()

@@ -1,4 +1,4 @@
-//! Messages in groups.
+//! Tests of messages in groups.
 
 use super::world::World;
 use ascend_emulator_testing::common::{self, Block, message};
@@ -7,7 +7,7 @@ use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
 
-/// A message of one float.
+/// Sends or receives a message of one float.
 fn message_of(
     world: &World,
     rank: usize,
@@ -32,12 +32,13 @@ fn messages_of_a_group_go_out_together() {
         let world = World::with(config);
         let sent: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[rank as f32])).collect();
         let received: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[99.0; 2])).collect();
-        // Twice: the second time all ranks know each other.
+        // The second time, all the ranks are already connected.
         for _ in 0..2 {
             hccl!(HcclGroupStart());
             for rank in world.ranks() {
                 let (left, right) = ((rank + RANKS - 1) % RANKS, (rank + 1) % RANKS);
-                // Sends first; without a group they would wait for one another in a ring.
+                // Each rank sends first. Without a group, the ranks would wait for one another in a
+                // ring.
                 for peer in [left, right] {
                     let code = message_of(&world, rank, true, sent[rank], peer as u32);
                     assert_eq!(code.0, 0, "{}", message());
@@ -98,12 +99,12 @@ fn messages_have_their_own_limits_and_mistakes() {
     }
     let (comm, stream) = (world.comms[0], world.streams[0]);
     refuses!(HCCL_E_INTERNAL, ["2048"], HcclSend(buffer, 1, FP32, 1, comm, stream));
-    // No rank receives: on this product the end reports that.
+    // No rank receives the messages. On this product the end of the group reports that.
     refuses!(HCCL_E_INTERNAL, ["EI0006", "rank 1"], HcclGroupEnd());
     let (code, text) = group_result(2047);
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT, "{text}");
 
-    // A message of a group and a single message do not match.
+    // A message of a group does not match a message outside a group.
     let world = World::of(2);
     let buffers: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[1.0])).collect();
     let (comms, streams) = (world.comms.clone(), world.streams.clone());
@@ -123,7 +124,7 @@ fn messages_have_their_own_limits_and_mistakes() {
         assert_ne!(call!(aclrtSynchronizeStream(streams[0])), 0);
     });
 
-    // Nor do messages and collectives.
+    // Messages and collectives do not match either.
     let world = World::of(2);
     let buffer = world.upload(0, &[1.0]);
     hccl!(HcclGroupStart());

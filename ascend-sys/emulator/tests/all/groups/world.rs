@@ -1,4 +1,4 @@
-//! Ranks that one thread drives.
+//! Ranks that are all driven by one thread.
 
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{FP32, SUM};
@@ -61,7 +61,7 @@ impl World {
         bytes.chunks_exact(4).map(|value| f32::from_ne_bytes(value.try_into().unwrap())).collect()
     }
 
-    /// An all-reduce in place.
+    /// Calls an all-reduce in place for a rank.
     pub fn all_reduce(&self, rank: usize, buffer: *mut c_void, count: usize) -> HcclResult {
         self.set(rank);
         let (comm, stream) = (self.comms[rank], self.streams[rank]);

@@ -1,4 +1,4 @@
-//! Communicators: the memory that their operations touch, and the threads that they order.
+//! Tests of communicators: the memory that their operations touch, and the threads that they order.
 
 use super::setup::*;
 use ascend_emulator_testing::barrier::Barrier;
@@ -11,8 +11,8 @@ use std::ffi::c_void;
 pub const F32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const COUNT: u64 = SIZE as u64 / 4;
 
-/// A rank with a second stream, and a barrier where the threads of all ranks meet. It orders
-/// nothing here, because the library does not see it.
+/// A rank with a second stream, and a barrier where the threads of all ranks meet. For checked mode
+/// this barrier orders nothing, because the library does not see it.
 pub struct Place<'a> {
     pub rank: &'a Rank,
     pub other: aclrtStream,
@@ -36,7 +36,7 @@ impl Place<'_> {
         self.rank.rank == rank
     }
 
-    /// Shares a buffer with the others; returns that of another rank.
+    /// Shares a buffer with the other ranks, and returns the buffer of another rank.
     fn swap(&self, mine: *mut c_void, of: u32) -> *mut c_void {
         self.buffers.lock().unwrap()[self.rank.rank as usize] = mine as usize;
         self.threads.wait();
@@ -44,7 +44,7 @@ impl Place<'_> {
     }
 }
 
-/// The same as `race`, for two ranks.
+/// Runs a program with two ranks like [`race`], without and with its repair.
 #[track_caller]
 fn between(pieces: &[&str], program: impl Fn(&Place<'_>, bool) + Sync) {
     for repaired in [false, true] {
@@ -52,7 +52,7 @@ fn between(pieces: &[&str], program: impl Fn(&Place<'_>, bool) + Sync) {
     }
 }
 
-/// One of the two.
+/// Runs a program with two ranks once, either without or with its repair.
 #[track_caller]
 pub fn between_as(repaired: bool, pieces: &[&str], program: impl Fn(&Place<'_>) + Sync) {
     let block = Block::with(config(2));
@@ -68,7 +68,7 @@ pub fn between_as(repaired: bool, pieces: &[&str], program: impl Fn(&Place<'_>) 
                 rank.join();
                 let place = Place { rank: &rank, other: common::stream(), threads, buffers };
                 program(&place);
-                // All have issued, before anything is waited for.
+                // Each rank waits for its work only after all ranks have issued theirs.
                 threads.wait();
                 ok!(aclrtSynchronizeDevice());
                 threads.wait();
@@ -102,7 +102,7 @@ fn the_result_is_read_before_the_collective_is_complete() {
 
 #[test]
 fn a_finding_shows_the_lone_zero_before_an_operation() {
-    let zero = "rank 0, behind a call with nothing to move, which takes no number: \
+    let zero = "rank 0, after a call with nothing to move, which takes no number: \
                 HcclAllReduce(count 0, FP32, SUM) after #0";
     between(&["race: bytes 0..4096 of allocation #2", zero], |place, repaired| {
         let (x, y, z) = (place.memory(), place.memory(), place.memory());
@@ -157,7 +157,7 @@ fn one_communicator_on_two_streams() {
         "are on two streams",
         "1 write: HcclAllReduce(count 1024, FP32, SUM) #1",
         "2 write: HcclAllReduce(count 1024, FP32, SUM) #2",
-        "help: keep to one stream",
+        "help: use one stream",
     ];
     between(&pieces, |place, repaired| {
         let buffers = [place.memory(), place.memory(), place.memory(), place.memory()];
@@ -170,7 +170,7 @@ fn one_communicator_on_two_streams() {
     });
 }
 
-/// Rank 1 writes, both take part in a broadcast, and rank 0 copies the data that rank 1 has
+/// Lets rank 1 write, both ranks take part in a broadcast, and rank 0 copy the data that rank 1 has
 /// written.
 fn fetch_behind_a_broadcast(place: &Place<'_>, root: u32) {
     let (x, y, shared) = (place.memory(), place.memory(), place.memory());
@@ -214,8 +214,8 @@ fn a_barrier_orders_the_ranks() {
 
 #[test]
 fn a_collective_says_nothing_of_what_others_do_behind_it() {
-    // Either may come first.
-    let pieces = ["race: bytes 0..4096 of allocation #1", "are read and written", " knew "];
+    // Either access may be the first one.
+    let pieces = ["race: bytes 0..4096 of allocation #1", "are read and written", " ordered "];
     between(&pieces, |place, repaired| {
         let (x, y) = (place.memory(), place.memory());
         let theirs = place.swap(x, 1);
@@ -287,9 +287,9 @@ fn what_is_being_sent_is_overwritten() {
 
 #[test]
 fn a_message_orders_what_was_before_it() {
-    // Rank 1 copies from a buffer that rank 0 writes before or behind the message. Either access
-    // may come first.
-    let pieces = ["race: bytes 0..4096 of allocation #1", "are read and written", " knew "];
+    // Rank 1 copies from a buffer that rank 0 writes before or after the message. In the second
+    // case, either access may be the first one.
+    let pieces = ["race: bytes 0..4096 of allocation #1", "are read and written", " ordered "];
     between(&pieces, |place, repaired| {
         let (x, y, z) = (place.memory(), place.memory(), place.memory());
         let theirs = place.swap(x, 0);
@@ -321,11 +321,11 @@ fn a_collective_reads_what_nobody_wrote() {
     });
 }
 
-/// The stream of rank 0 stands still while `meanwhile` runs there: it is the root of a broadcast,
-/// which gives it no knowledge.
+/// Runs `queue` and `meanwhile` on rank 0 while its stream is blocked. Its stream waits in a
+/// broadcast as the root, which does not order it after the other rank.
 fn while_the_root_waits(place: &Place<'_>, queue: impl Fn(), meanwhile: impl Fn()) {
     let (shared, Rank { comm, stream, .. }) = (place.memory(), place.rank);
-    // The first operation would meet the others in its call.
+    // Without this barrier, the call of the next operation would wait for the other rank.
     hccl!(HcclBarrier(*comm, *stream));
     sync(*stream);
     if place.is(0) {

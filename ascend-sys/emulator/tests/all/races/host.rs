@@ -1,4 +1,5 @@
-//! Simultaneous work of the host: frees, copies, its own memory, functions in streams.
+//! Tests of work of the host at the same time as tasks: frees, copies, accesses to host memory, and
+//! functions in streams.
 
 use super::setup::*;
 use ascend_emulator_testing::common::{D2H, Gate};
@@ -12,7 +13,7 @@ fn memory_is_freed_under_an_operation() {
         "free in flight: allocation #1",
         "1 write: fill",
         "2 write: free, the host; aclrtFree on thread",
-        "the host knew",
+        "the host is",
         "help: wait for the operation before the free",
     ];
     race(&pieces, |two, repaired| {
@@ -86,7 +87,7 @@ fn the_host_reads_what_is_being_written() {
         "race: bytes 0..4096 of allocation #1",
         "1 write: fill",
         "2 read: copy of 4096 bytes, the host, bytes 0..4096; aclrtMemcpy on thread",
-        "the host knew",
+        "the host is",
         "help: wait for 1 before 2 is called: aclrtSynchronizeStream",
     ];
     race(&pieces, |two, repaired| {
@@ -174,7 +175,7 @@ fn registered_memory_is_watched_too() {
         ["race: bytes 0..4096 of registered host memory at", "1 write: copy", "2 write: copy"];
     race(&pieces, |two, repaired| {
         let layout = std::alloc::Layout::from_size_align(SIZE, 4096).unwrap();
-        // SAFETY: the size is not zero; it is given back below with the same layout.
+        // SAFETY: the size is not zero, and the memory is freed below with the same layout.
         let memory: *mut c_void = unsafe { std::alloc::alloc_zeroed(layout) }.cast();
         let kind = aclrtHostRegisterType::ACL_HOST_REGISTER_MAPPED;
         let mut mapped = std::ptr::null_mut();
@@ -186,12 +187,12 @@ fn registered_memory_is_watched_too() {
         }
         copy(memory, y, two.b);
         ok!(aclrtHostUnregister(memory));
-        // SAFETY: allocated above; unregistering has waited for the copies.
+        // SAFETY: the memory was allocated above, and unregistering it has waited for the copies.
         unsafe { std::alloc::dealloc(memory.cast(), layout) };
     });
 }
 
-/// A host function that reads pinned memory.
+/// Reads pinned memory as a host function.
 unsafe extern "C" fn reads(host: *mut c_void) {
     assert_eq!(call!(ascendExtHostAccess(host, SIZE, 0)), 0);
 }
@@ -247,7 +248,7 @@ fn like_findings_are_told_once() {
         fill(x, two.b);
     }
     ok!(aclrtSynchronizeDevice());
-    // A behind B, and B behind A.
+    // One finding has the access of stream `a` first, and the other one that of stream `b`.
     assert_eq!(findings(&two.block).len(), 2, "{:#?}", findings(&two.block));
 }
 
@@ -270,7 +271,7 @@ fn a_finding_is_asked_for_by_number_and_form() {
     let mut count = 9;
     ok!(ascendExtFindings(u32::MAX, &mut count));
     assert_eq!(count, 0);
-    // A text that is cut ends all the same.
+    // A text that is cut to the size of the buffer ends with a NUL, too.
     let mut bytes = [1_u8; 8];
     ok!(ascendExtFinding(number, 0, text, bytes.as_mut_ptr().cast(), 8, &mut length));
     assert_eq!(&bytes, b"race: b\0");

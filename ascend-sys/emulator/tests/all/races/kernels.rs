@@ -1,4 +1,4 @@
-//! Kernels that break a rule where the check before their launch could not look.
+//! Tests of kernels that break a rule in a part that the check before their launch cannot reach.
 
 use super::setup::*;
 use ascend_emulator_testing::common::{Block, malloc, read, write};
@@ -12,7 +12,7 @@ use ascend_program::*;
 
 const ALL_REDUCE: u32 = 2;
 
-/// Copies 64 half floats from `x` to `y`; the repaired one has the copy out wait for the copy in.
+/// Copies 64 half floats from `x` to `y`. If `repaired` is set, the copy out waits for the copy in.
 fn copies(b: &mut Builder, tensors: [Base; 2], repaired: bool) {
     let length = b.n(64);
     copy(b, tensors, length, repaired);
@@ -29,7 +29,7 @@ fn copy(b: &mut Builder, [x, y]: [Base; 2], length: ValueId, repaired: bool) {
     b.copy_out(to, local, length);
 }
 
-/// Returns a program that copies if `numbers` says so.
+/// Returns a program that copies if the first of the `numbers` is 1.
 fn by_data(repaired: bool) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
@@ -43,7 +43,7 @@ fn by_data(repaired: bool) -> Program {
     b.done()
 }
 
-/// Returns a program whose loop copies only in its last iteration, after very many.
+/// Returns a program whose loop copies only in its last iteration, after very many iterations.
 fn late(repaired: bool) -> Program {
     const TURNS: u64 = 600_000;
     let mut b = Builder::new(Mix::MixAiv10);
@@ -73,7 +73,7 @@ fn run(program: &Program, two: &Two, numbers: [u64; 2]) {
     assert_eq!(read(y, 128), [7; 128], "this time it went well");
 }
 
-/// Tests the kernel once with the broken rule and once without.
+/// Tests the kernel once with the broken rule and once with the repair.
 fn planted(kernel: fn(bool) -> Program, pieces: &[&str]) {
     race(pieces, |two, repaired| run(&kernel(repaired), two, [1, 0]));
 }
@@ -95,7 +95,8 @@ fn a_part_of_a_kernel_comes_after_very_many_turns() {
     planted(late, &PIECES);
 }
 
-/// If a loop is too long even for the second look, its reads are not taken for the reads behind it.
+/// If a loop is too long even for the second check, the values that it reads must not be used for
+/// the reads after the loop.
 #[test]
 fn what_is_read_behind_a_loop_that_is_too_long_is_not_known() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -117,7 +118,7 @@ fn what_is_read_behind_a_loop_that_is_too_long_is_not_known() {
     assert_eq!(findings(&two.block), Vec::<String>::new());
 }
 
-/// A window that the kernel also has as an argument, by the address in its context.
+/// The kernel gets the address of the window from its context, and also as an argument.
 #[test]
 fn what_is_written_to_a_window_by_its_address_is_written() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -130,7 +131,7 @@ fn what_is_written_to_a_window_by_its_address_is_written() {
     b.step(Step::Copy(Copy::Set { to, value }));
     b.step(Step::Copy(Copy::Clean(to)));
     let v = b.variable("v", Number::U8);
-    // A byte that is written, and one that is not.
+    // The first byte is written, and the second one is not.
     for byte in [0, 4] {
         let from = b.at(Base::WindowIn(client, own), byte);
         b.step(Step::Read(v, Read::Global(from)));

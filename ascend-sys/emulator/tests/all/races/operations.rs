@@ -1,4 +1,4 @@
-//! Every operation of a communicator touches exactly the bytes that it should.
+//! Tests that every operation of a communicator touches exactly the bytes that it should.
 
 use super::comms::{F32, Place, between_as};
 use super::setup::*;
@@ -10,8 +10,8 @@ use std::ffi::c_void;
 type Bytes = &'static [[usize; 2]];
 type Operation = fn(&Place<'_>, *mut c_void, *mut c_void);
 
-/// Each operation with the beginning of its call, the byte ranges that rank 1 reads, and those that
-/// it writes. Each of the two ranks has two blocks of 256 elements. If the operation has
+/// Each operation with the beginning of its call in texts, the byte ranges that rank 1 reads, and
+/// those that it writes. Each of the two ranks has two blocks of 256 elements. If the operation has
 /// displacements, the blocks are one element apart.
 const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
     const HALF: &[[usize; 2]] = &[[0, 1024]];
@@ -153,7 +153,8 @@ const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
     ]
 };
 
-/// Another access to a byte of the operation is found, and an access to the bytes beside it is not.
+/// Checks that another access to a byte of the operation is found, and that an access to the bytes
+/// before and after is not.
 #[track_caller]
 fn touches(name: &str, operation: Operation, bytes: &[[usize; 2]], written: bool) {
     for [start, end] in bytes {
@@ -190,7 +191,7 @@ fn what_an_operation_writes_is_written() {
     for (_, operation, _, writes) in OPERATIONS {
         between_as(true, &[], |place| {
             let (send, recv) = (place.memory(), malloc());
-            // Rank 0 is the one that has the data where only one has.
+            // If the operation has one rank with data, that is rank 0.
             if place.is(0) {
                 ok!(aclrtMemset(recv, SIZE, 0, SIZE));
             }

@@ -1,11 +1,11 @@
-//! A checked block with two streams, and the common helpers of every race.
+//! A checked block with two streams, and the helpers that all races use.
 
 use ascend_emulator_testing::common::{self, Block, POLICY};
 use ascend_emulator_testing::{call, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 
-/// Bytes of every buffer.
+/// The size of every buffer in bytes.
 pub const SIZE: usize = 4096;
 
 pub fn config(devices: u32) -> AscendExtBlockConfig {
@@ -13,7 +13,7 @@ pub fn config(devices: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { deviceCount: devices, check, ..Block::config() }
 }
 
-/// One checked device, current, with two streams.
+/// One checked device, which is the current device, and two streams on it.
 pub struct Two {
     pub block: Block,
     pub numbers: Numbers,
@@ -29,20 +29,20 @@ impl Two {
         Two { block, numbers, a: common::stream(), b: common::stream() }
     }
 
-    /// Memory that is written.
+    /// Returns memory that is already written.
     pub fn memory(&self) -> *mut c_void {
         let memory = common::malloc(SIZE);
         ok!(aclrtMemset(memory, SIZE, 0, SIZE));
         memory
     }
 
-    /// Pinned host memory.
+    /// Returns pinned host memory.
     pub fn pinned(&self) -> *mut c_void {
         common::malloc_host(SIZE)
     }
 }
 
-/// The findings of a block, as texts.
+/// Returns the findings of a block as texts.
 pub fn findings(block: &Block) -> Vec<String> {
     let mut count = 0;
     ok!(ascendExtFindings(block.number, &mut count));
@@ -62,8 +62,8 @@ pub fn told(block: &Block, index: u32, form: AscendExtFindingForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The number of allocations that each device of a block had before: their numbers go on when a
-/// device is used again. Devices count from 0 in their block, as in texts.
+/// The number of allocations that each device of a block had before. Allocation numbers continue
+/// when a device is used again. Devices count from 0 in their block, as in texts.
 pub struct Numbers(Vec<(i32, u64)>);
 
 impl Numbers {
@@ -81,7 +81,7 @@ impl Numbers {
         Numbers((block.first..block.first + devices).map(number).collect())
     }
 
-    /// The text with numbers from 1.
+    /// Returns the text with allocation numbers that begin at 1.
     pub fn count_from_one(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (device, before) in &self.0 {
@@ -94,13 +94,13 @@ impl Numbers {
     }
 }
 
-/// The part of a finding that tells the knowledge of the second stream about the first: nothing, or
-/// only earlier tasks. The host is one lane for all threads, so the waits of other tests count too,
-/// in slots of streams that are used again.
+/// A piece that matches if the second stream is not ordered after the first one, or only after
+/// earlier tasks of it. Both cases occur: the host is one lane for all threads, so waits of other
+/// tests order it too, and lanes of streams are used again.
 pub const UNORDERED: &str = "knew nothing, or too little";
 
-/// Runs a program without and with its repair. Without it there is one finding, which holds all the
-/// pieces in this order.
+/// Runs a program without and with its repair. Without the repair there must be one finding, which
+/// contains all the pieces in this order.
 #[track_caller]
 pub fn race(pieces: &[&str], program: impl Fn(&Two, bool)) {
     for repaired in [false, true] {
@@ -123,7 +123,7 @@ pub fn judge(block: &Block, numbers: &Numbers, pieces: &[&str], repaired: bool) 
     let mut rest = &*findings[0];
     for piece in pieces {
         let texts = if *piece == UNORDERED {
-            &["knew nothing of stream", "up to task"]
+            &["is not ordered after stream", "up to task"]
         } else {
             &[*piece][..]
         };
@@ -155,7 +155,7 @@ pub fn event() -> aclrtEvent {
     event
 }
 
-/// Lets `to` wait for the tasks that are in `from` now.
+/// Makes `to` wait for the tasks that are in `from` now.
 pub fn order(from: aclrtStream, to: aclrtStream) {
     let event = event();
     ok!(aclrtRecordEvent(event, from));

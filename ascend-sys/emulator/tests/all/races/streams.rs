@@ -1,4 +1,4 @@
-//! Streams, events and notifies.
+//! Tests of streams, events and notifies.
 
 use super::setup::*;
 use crate::virtual_memory::{UNIT, physical, reserve};
@@ -6,7 +6,7 @@ use ascend_emulator_testing::ok;
 use ascend_sys::*;
 
 const WRITTEN: &str = "race: bytes 0..4096 of allocation #1";
-const EVENT: &str = "help: record an event behind 1";
+const EVENT: &str = "help: record an event after 1";
 
 #[test]
 fn an_event_is_missing() {
@@ -124,7 +124,7 @@ fn an_event_of_the_older_kind_is_missing() {
         let mut event = std::ptr::null_mut();
         ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));
         if repaired {
-            // The event may be waited for before it is recorded.
+            // An event of this kind can be waited for before it is recorded.
             ok!(aclrtStreamWaitEvent(two.b, event));
             copy(y, x, two.b);
             ok!(aclrtRecordEvent(event, two.a));
@@ -139,7 +139,7 @@ fn an_event_of_the_older_kind_is_missing() {
 #[test]
 fn an_event_orders_what_comes_before_it_and_nothing_else() {
     let pieces =
-        ["race: bytes 0..4096 of allocation #2", "1 write", "2 read", "knew stream", EVENT];
+        ["race: bytes 0..4096 of allocation #2", "1 write", "2 read", "is ordered after", EVENT];
     race(&pieces, |two, repaired| {
         let (x, y, z) = (two.memory(), two.memory(), two.memory());
         fill(x, two.a);
@@ -208,7 +208,7 @@ fn one_byte_is_enough() {
     });
 }
 
-/// 8 rows of 16 bytes, 64 bytes apart, from an offset.
+/// Copies 8 rows of 16 bytes, which begin at an offset in `to` and are 64 bytes apart.
 fn rows(
     to: *mut std::ffi::c_void,
     offset: usize,
@@ -226,7 +226,7 @@ fn pitched_copies_meet_in_one_row() {
     race(&pieces, |two, repaired| {
         let (x, y) = (two.memory(), two.memory());
         rows(x, 0, y, two.a);
-        // Between the rows there is room.
+        // The bytes between the rows are not part of the copy.
         ok!(aclrtMemsetAsync(at(x, 16), 48, 1, 48, two.b));
         ok!(aclrtMemsetAsync(at(x, if repaired { 464 } else { 448 }), 8, 1, 8, two.b));
     });
@@ -327,7 +327,7 @@ fn a_notify_is_set_twice() {
 fn a_notify_is_set_again_before_its_wait_is_known_to_be_over() {
     let pieces = [
         "notify: notify",
-        "nothing says that the last wait for it is over",
+        "but the last wait for it may not be over",
         "1 wait: wait for notify",
         "2 set: record of notify",
         UNORDERED,
@@ -373,7 +373,7 @@ fn an_execution_of_a_graph_races_like_what_it_holds() {
         copy(y, x, two.a);
         ok!(aclmdlRICaptureEnd(two.a, &mut graph));
         ok!(aclmdlRIExecuteAsync(graph, two.a));
-        // The output of the execution can be read behind it.
+        // A task after the execution, in the same stream, can read its output.
         copy(two.memory(), y, two.a);
         sync(two.a);
         fill(x, two.b);
@@ -388,7 +388,7 @@ fn an_execution_of_a_graph_races_like_what_it_holds() {
 
 #[test]
 fn the_branches_of_a_graph_are_ordered_by_its_events() {
-    // Nothing orders the two branches, or the event that joins them is recorded before the write.
+    // Without the repair nothing orders the copy in one branch and the fill in the other.
     let pieces = [WRITTEN, "fill of 4096 bytes", UNORDERED];
     race(&pieces, |two, repaired| {
         let (x, y) = (two.memory(), two.memory());
@@ -410,7 +410,7 @@ fn the_branches_of_a_graph_are_ordered_by_its_events() {
         for _ in 0..3 {
             ok!(aclmdlRIExecuteAsync(graph, two.a));
         }
-        // The branch is over when the execution is.
+        // When the execution is complete, so is the branch.
         fill(x, two.a);
         sync(two.a);
         ok!(aclmdlRIDestroy(graph));

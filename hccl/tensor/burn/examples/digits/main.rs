@@ -2,8 +2,9 @@
 //!
 //!     cargo run --manifest-path hccl/tensor/Cargo.toml --example burn_digits
 //!
-//! Each rank computes a part of each batch, and the gradients are summed over all of them. The
-//! columns of the table show the same numbers: however a step is divided, it is the same step.
+//! Each rank computes a part of each batch, and the gradients are summed over all ranks. The
+//! columns of the table show the same numbers, because a divided step gives the same result as a
+//! whole one.
 
 mod train;
 

@@ -26,7 +26,7 @@ use hccl_tensor_digits::{BATCH, Curve, EPOCHS, RATE, WIDTHS, weights};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Three layers.
+/// A network of three linear layers.
 #[derive(Module, Debug)]
 pub struct Network {
     first: Linear,
@@ -34,7 +34,7 @@ pub struct Network {
     third: Linear,
 }
 
-/// A layer with the same first weights in every run, so that runs can be compared.
+/// Makes a layer with the same first weights in every run, so that runs can be compared.
 fn layer(number: usize, device: &Device) -> Linear {
     let (inputs, outputs) = (WIDTHS[number], WIDTHS[number + 1]);
     let weight = TensorData::new(weights(number), [outputs, inputs]);
@@ -89,7 +89,7 @@ pub struct Batch {
 
 type Digit = (Vec<f32>, u8);
 
-/// Puts digits into a batch.
+/// A batcher that puts digits into a batch.
 struct Together;
 
 impl Batcher<Digit, Batch> for Together {
@@ -111,7 +111,7 @@ fn dataset(digits: &Digits) -> InMemDataset<Digit> {
     InMemDataset::new(images.zip(digits.labels.iter().copied()).collect())
 }
 
-/// Notes the loss of each epoch over the rows held out.
+/// A logger that records the loss of each epoch over the held-out rows.
 #[derive(Clone, Default)]
 struct Losses(Arc<Mutex<Vec<f32>>>);
 
@@ -139,7 +139,7 @@ impl MetricLogger for Losses {
     fn log_epoch_summary(&mut self, _: EpochSummary) {}
 }
 
-/// Every rank has the network and a part of each batch.
+/// Trains with the network and a part of each batch on every rank.
 pub fn data_parallel(ranks: usize, rows: &Rows) -> Result<Curve> {
     let began = Instant::now();
     let runtime = Runtime::emulator(ranks)?;
@@ -149,11 +149,12 @@ pub fn data_parallel(ranks: usize, rows: &Rows) -> Result<Curve> {
     Ok(Curve { way: "data parallel", ranks, losses, accuracy, seconds })
 }
 
-/// The losses of one rank, and the share of the rows held out that its network reads at the end.
+/// Trains on one rank. Returns the losses, and the share of the held-out rows that the network
+/// reads at the end.
 fn train(rank: &Rank, rows: &Rows) -> Result<(Vec<f32>, f64)> {
     let (index, ranks) = (rank.index() as usize, rank.world_size() as usize);
     let strategy = DataParallel::new(rank.communicator()?, rank.device().stream()?);
-    // The part of each batch that this rank has; all rows that are held out.
+    // A rank learns its part of each batch, and examines all held-out rows.
     let learned = RankLoader::new(dataset(&rows.training), Together, BATCH, index, ranks)?;
     let held_out = rows.held_out.len();
     let examined = RankLoader::new(dataset(&rows.held_out), Together, held_out, 0, 1)?;

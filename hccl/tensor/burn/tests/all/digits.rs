@@ -1,4 +1,4 @@
-//! The example learns to read, and divided steps are the steps of one rank.
+//! Tests that the example learns to read, and that divided steps equal the steps of one rank.
 
 use hccl_tensor_digits::{EPOCHS, furthest, split};
 
@@ -14,6 +14,6 @@ fn digits_are_read_on_1_2_and_4_ranks_with_one_curve() {
         let (ranks, accuracy) = (curve.ranks, curve.accuracy);
         assert!(accuracy >= 0.97, "{ranks} ranks read {accuracy} of the rows held out");
     }
-    // The sums of f32 are rounded in another order.
+    // The sums of f32 are made in another order, so they are rounded differently.
     assert!(furthest(&curves) <= 1e-4, "the curves differ by {}", furthest(&curves));
 }

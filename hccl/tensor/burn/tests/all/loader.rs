@@ -1,4 +1,4 @@
-//! The parts of batches that ranks have.
+//! Tests the parts of batches that ranks get.
 
 use burn::data::dataloader::DataLoader;
 use burn::data::dataloader::batcher::Batcher;
@@ -6,7 +6,7 @@ use burn::data::dataset::InMemDataset;
 use burn::tensor::Device;
 use hccl_burn::{Error, RankLoader};
 
-/// Gives rows as they are.
+/// A batcher that returns rows as they are.
 struct Rows;
 
 impl Batcher<u32, Vec<u32>> for Rows {

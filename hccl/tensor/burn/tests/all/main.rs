@@ -1,4 +1,4 @@
-//! burn's training loop on one to four ranks, against that of burn on one device.
+//! Tests burn's training loop on one to four ranks against that of burn on one device.
 
 mod digits;
 mod loader;

@@ -1,4 +1,4 @@
-//! The strategy: its steps are those of burn on one device, and ranks end together.
+//! Tests the strategy: its steps are those of burn on one device, and all ranks end together.
 
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn learner(seed: f32) -> Learner<Toy> {
     Learner::new(Toy::new(seed, &Device::default().autodiff()), optimiser, 0.5)
 }
 
-/// The parameters after a training by burn on one device.
+/// Returns the parameters after a training by burn on one device.
 fn by_burn(loader: Loader, accumulation: usize) -> Vec<f32> {
     let result = training(loader).grads_accumulation(accumulation).launch(learner(0.0));
     assert!(result.error.is_none());
@@ -103,7 +103,7 @@ fn assert_near(given: &[f32], expected: &[f32]) {
 
 #[test]
 fn any_number_of_ranks_takes_the_steps_of_burn_on_one_device() {
-    // Batches of 4 of 11 rows: the last one has 3, which is no row for one of four ranks.
+    // The batches of 11 rows have 4, 4 and 3 rows. One of four ranks has no row of the last batch.
     let expected = by_burn(loader(0, 11, 4, 0, 1).shuffle(5), 1);
     assert_ne!(expected[..8], learner(0.0).model().numbers()[..8]);
     for ranks in [1, 2, 3, 4] {
@@ -111,12 +111,12 @@ fn any_number_of_ranks_takes_the_steps_of_burn_on_one_device() {
             let of_ranks = on_ranks(ranks, |rank, strategy| {
                 let strategy = strategy.buckets(BucketOptions::default().bytes(bytes));
                 let part = loader(0, 11, 4, rank, ranks as usize).shuffle(5);
-                // Rank 0 decides how they begin.
+                // All ranks begin with the parameters of rank 0.
                 let launch = training(part).with_training_strategy(custom(strategy));
                 Ok(numbers(launch.launch(learner(rank as f32))))
             });
             assert_near(&of_ranks[0], &expected);
-            // The same bits on all ranks. Values that are not learned come from rank 0, too.
+            // All ranks have the same bits. Values that are not learned come from rank 0, too.
             assert!(of_ranks.iter().all(|of_rank| *of_rank == of_ranks[0]));
         }
     }
@@ -134,7 +134,7 @@ fn accumulated_batches_are_added_up_as_burn_does() {
 
 #[test]
 fn ranks_with_different_numbers_of_batches_end_their_epochs_together() {
-    // Rank 0 has five rows one by one, rank 1 has two rows at once and then none.
+    // Rank 0 has five batches of one row. Rank 1 has one batch of two rows.
     let of_ranks = on_ranks(2, |rank, strategy| {
         let part = if rank == 0 { loader(0, 5, 1, 0, 1) } else { loader(5, 7, 2, 0, 1) };
         let training = training(part).with_training_strategy(custom(strategy));
@@ -144,7 +144,7 @@ fn ranks_with_different_numbers_of_batches_end_their_epochs_together() {
     assert_ne!(of_ranks[0][..8], learner(0.0).model().numbers()[..8]);
 }
 
-/// Stops the training when the third batch is loaded.
+/// A batcher that stops the training when the third batch is loaded.
 struct Stopping {
     interrupter: burn::train::Interrupter,
     batches: AtomicUsize,
@@ -177,13 +177,13 @@ fn if_one_rank_is_interrupted_all_stop_after_the_same_step() {
     assert_eq!(of_ranks[0].0, of_ranks[1].0);
     assert_eq!(of_ranks[0].1.as_deref(), Some("another rank has stopped"));
     assert_eq!(of_ranks[1].1.as_deref(), Some("three are enough"));
-    // Three batches of 4 rows, as one epoch over 12 of them.
+    // Three batches of 4 rows are the same as one epoch over 12 rows.
     let three = training(loader(0, 12, 4, 0, 1)).num_epochs(1).launch(learner(0.0));
     assert_near(&of_ranks[0].0, &numbers(three));
     assert_ne!(of_ranks[0].0, expected);
 }
 
-/// Rows that cannot be read.
+/// A dataset whose rows cannot be read.
 struct Broken;
 
 impl Dataset<Row> for Broken {
@@ -212,7 +212,7 @@ fn if_one_rank_cannot_load_its_rows_all_stop() {
     assert!(error.contains("the disk is gone"), "{error}");
 }
 
-/// Ends the training after some epochs.
+/// A strategy that ends the training after some epochs.
 #[derive(Clone)]
 struct After(usize);
 
@@ -254,7 +254,7 @@ fn only_rank_0_writes_checkpoints_and_all_go_on_from_them() {
         |rank: &str| fs::read_dir(folder.join(rank).join("checkpoint")).map_or(0, Iterator::count);
     assert!(files("0") > 0);
     assert_eq!(files("1"), 0);
-    // All ranks read those of rank 0.
+    // All ranks read the checkpoints of rank 0.
     let went_on = on_ranks(2, |rank, strategy| Ok(launch(strategy, rank, 0, 3, Some(2))));
     let at_once = numbers(training(loader(0, 8, 4, 0, 1)).launch(learner(0.0)));
     went_on.iter().for_each(|of_rank| assert_near(of_rank, &at_once));

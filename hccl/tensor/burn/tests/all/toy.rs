@@ -11,9 +11,9 @@ pub type Batch = Tensor<2>;
 pub struct Toy {
     pub weight: Param<Tensor<2>>,
     pub bias: Param<Tensor<1>>,
-    /// No loss depends on it.
+    /// A parameter on which no loss depends.
     unused: Param<Tensor<1>>,
-    /// It does not learn.
+    /// A parameter that does not learn.
     frozen: Param<Tensor<1>>,
 }
 
@@ -34,7 +34,7 @@ impl Toy {
         }
     }
 
-    /// All parameters, one behind the other.
+    /// Returns all parameters, one after the other.
     pub fn numbers(&self) -> Vec<f32> {
         let mut all = self.weight.val().try_into_vec_as::<f32>().unwrap();
         for param in [&self.bias, &self.unused, &self.frozen] {

@@ -2,9 +2,9 @@
 //!
 //!     cargo run --manifest-path hccl/tensor/Cargo.toml --example candle_digits
 //!
-//! Data parallel each rank computes a part of each batch, and gradients leave during the backward
-//! pass. Tensor parallel each rank has a part of two layers. The columns of the table show the same
-//! numbers: however a step is divided, it is the same step.
+//! In data-parallel training each rank computes a part of each batch, and gradients are sent during
+//! the backward pass. In tensor-parallel training each rank has a part of two layers. The columns
+//! of the table show the same numbers, because a divided step gives the same result as a whole one.
 
 mod train;
 

@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const NAMES: [&str; 3] = ["first", "second", "third"];
 
-/// The network, as for one device.
+/// Makes the network as for one device.
 fn network(vb: VarBuilder) -> candle_core::Result<Sequential> {
     Ok(seq()
         .add(linear(WIDTHS[0], WIDTHS[1], vb.pp(NAMES[0]))?)
@@ -24,7 +24,7 @@ fn network(vb: VarBuilder) -> candle_core::Result<Sequential> {
         .add(linear(WIDTHS[2], WIDTHS[3], vb.pp(NAMES[2]))?))
 }
 
-/// The same network; its first two layers are divided over the ranks.
+/// Makes the same network, but divides its first two layers over the ranks.
 fn divided_network(vb: VarBuilder, group: &Group) -> candle_core::Result<Sequential> {
     Ok(seq()
         .add(ColumnLinear::load(WIDTHS[0], WIDTHS[1], vb.pp(NAMES[0]), group)?)
@@ -34,8 +34,8 @@ fn divided_network(vb: VarBuilder, group: &Group) -> candle_core::Result<Sequent
         .add(linear(WIDTHS[2], WIDTHS[3], vb.pp(NAMES[2]))?))
 }
 
-/// The same first parameters in every run, so that runs can be compared. `part` takes the part of a
-/// rank.
+/// Makes the first parameters. They are the same in every run, so that runs can be compared. `part`
+/// returns the part of a rank.
 fn parameters(part: impl Fn(usize, Tensor) -> candle_core::Result<Tensor>) -> Result<VarMap> {
     let map = VarMap::new();
     for (layer, name) in NAMES.iter().enumerate() {
@@ -46,7 +46,7 @@ fn parameters(part: impl Fn(usize, Tensor) -> candle_core::Result<Tensor>) -> Re
     }
     for (layer, name) in NAMES.iter().enumerate() {
         let bias = Tensor::zeros((WIDTHS[layer + 1], 1), DType::F32, &Device::Cpu)?;
-        // The bias of a layer with divided outputs is divided, too; else it is whole.
+        // Only the first layer has divided outputs, so only its bias is divided.
         let bias = if layer == 0 { part(layer, bias)? } else { bias };
         let mut vars = map.data().lock().map_err(|error| error.to_string())?;
         vars.insert(format!("{name}.bias"), Var::from_tensor(&bias.flatten_all()?)?);
@@ -73,7 +73,7 @@ fn accuracy(network: &impl Module, digits: &Digits) -> candle_core::Result<f64> 
     read.eq(&labels)?.to_dtype(DType::F64)?.mean_all()?.to_scalar()
 }
 
-/// Every rank has the network and a part of each batch.
+/// Trains with the network and a part of each batch on every rank.
 pub fn data_parallel(ranks: usize, split: &Split) -> Result<Curve> {
     let train = |rank: Rank| -> Result<(Vec<f32>, f64)> {
         let (index, ranks) = (rank.index() as usize, ranks);
@@ -97,7 +97,7 @@ pub fn data_parallel(ranks: usize, split: &Split) -> Result<Curve> {
     curve("data parallel", ranks, train)
 }
 
-/// Every rank has a part of the first two layers, and sees all rows.
+/// Trains with a part of the first two layers and with all rows on every rank.
 pub fn tensor_parallel(ranks: usize, split: &Split) -> Result<Curve> {
     let train = |rank: Rank| -> Result<(Vec<f32>, f64)> {
         let group = Group::new(rank.communicator()?, rank.device().stream()?);
@@ -124,7 +124,7 @@ pub fn tensor_parallel(ranks: usize, split: &Split) -> Result<Curve> {
     curve("tensor parallel", ranks, train)
 }
 
-/// Trains on all ranks, and gives the curve of rank 0.
+/// Trains on all ranks, and returns the curve of rank 0.
 fn curve(
     way: &'static str,
     ranks: usize,

@@ -1,4 +1,4 @@
-//! Replicas: their gradients, and how mistakes are told.
+//! Tests replicas: their gradients, and the errors of mistakes.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ impl Module for Model {
 
 const NAMES: [&str; 4] = ["first.weight", "first.bias", "last.weight", "unused"];
 
-/// Parameters that depend on the seed.
+/// Makes parameters that depend on the seed.
 fn map(seed: usize) -> VarMap {
     let map = VarMap::new();
     let shapes: [&[usize]; 4] = [&[3, 3], &[3], &[2, 3], &[4]];
@@ -43,13 +43,13 @@ fn map(seed: usize) -> VarMap {
     map
 }
 
-/// Rows of a batch.
+/// Returns some rows of a batch, with their inputs and their expected outputs.
 fn rows(from: usize, to: usize) -> (Tensor, Tensor) {
     let part = |all: Tensor| all.narrow(0, from, to - from).unwrap();
     (part(numbers(7, 3, 100)), part(numbers(7, 2, 200)))
 }
 
-/// The loss of the whole batch and its gradients, as candle computes them.
+/// Returns the loss of the whole batch and its gradients, as candle computes them.
 fn whole() -> (f32, Vec<Tensor>) {
     let map = map(0);
     let model = model(VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu)).unwrap();
@@ -166,7 +166,7 @@ fn gradients_of_16_bits_keep_their_type_and_are_summed_in_32() {
         on_ranks(3, |rank, comm, stream| {
             let weight = |vb: VarBuilder| vb.get_with_hints(2, "weight", Init::Const(1.0));
             let mut parallel = DataParallel::new(&VarMap::new(), dtype, comm, stream, weight)?;
-            // In 16 bits, 256 and 1 added one by one would lose the ones.
+            // In 16 bits, a sum of 256, 1 and 1 could lose the ones.
             let factor = [256.0, 1.0, 1.0][rank.index() as usize];
             let step = parallel.step(1, 1, |weight| (weight * factor)?.sum_all())?;
             let gradient = step.gradients.get(&parallel.vars()[0]).unwrap();
@@ -182,7 +182,7 @@ fn mistakes_of_a_model_are_told_when_it_is_made() {
     on_ranks(1, |rank, comm, stream| {
         let none = |_: VarBuilder| Ok(());
         let map = VarMap::new();
-        said(DataParallel::new(&map, DType::F32, comm, stream, none), "asked for no parameter");
+        said(DataParallel::new(&map, DType::F32, comm, stream, none), "requested no parameter");
         let (comm, stream) = (rank.communicator()?, rank.device().stream()?);
         let made = DataParallel::new(&map, DType::F64, comm, stream, |vb| linear(1, 1, vb));
         assert!(matches!(made, Err(Error::ParameterType { dtype: DType::F64, .. })));
@@ -200,7 +200,7 @@ fn mistakes_in_a_step_are_told_before_anything_moves() {
         said(parallel.accumulate(3, 2, |_| panic!()), "3 rows cannot be");
         said(parallel.step(2, 4, |model| model.forward(&x)).map(drop), "has 4 elements");
         said(parallel.step(2, 4, |_| candle_core::bail!("my own")).map(drop), "my own");
-        // The step is a whole one after all of these.
+        // A step still works after all these errors.
         let step = parallel.step(2, 4, |model| mse(&model.forward(&x)?, &y))?;
         assert!(step.loss > 0.0, "on rank {}", rank.index());
         Ok(())
@@ -222,9 +222,9 @@ fn a_model_that_asks_for_other_parameters_later_is_refused() {
         };
         let mut parallel = DataParallel::new(&VarMap::new(), DType::F32, comm, stream, changing)?;
         let mut refused = |piece| said(parallel.step(1, 1, |one| one.sum_all()).map(drop), piece);
-        refused("asks for a parameter two that was not there");
+        refused("requests a parameter two that it did not request");
         refused("parameter one is [2] of F32, not [3] of F32");
-        refused("asked for with its shape");
+        refused("was requested without its shape");
         Ok(())
     });
 }
@@ -243,10 +243,10 @@ fn a_backward_pass_outside_of_the_step_is_refused() {
         let kept = kept.lock().unwrap().take().unwrap();
         let refused = kept.backward().unwrap_err().to_string();
         assert!(refused.contains("parameter one comes outside of its step"), "{refused}");
-        // Also within the step that follows.
+        // The kept tensor is also refused within the next step.
         let refused = parallel.step(1, 1, |one| one.sum_all()? + &kept);
         assert!(matches!(refused, Err(Error::OutsideOfStep { .. })), "{refused:?}");
-        // A pass of one's own in a step comes before that of the step.
+        // Here the caller runs a backward pass inside a step, before that of the step.
         let refused = parallel.step(1, 1, |one| {
             one.sum_all()?.backward()?;
             one.sum_all()

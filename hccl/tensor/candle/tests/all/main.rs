@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use hccl::prelude::*;
 use hccl_candle::Result;
 
-/// Runs a closure once a rank and gives the results of all.
+/// Runs a closure on each rank, and returns the results of all ranks.
 fn on_ranks<T: Send>(
     ranks: u32,
     run: impl Fn(&Rank, Communicator, Stream) -> Result<T> + Sync,
@@ -21,7 +21,7 @@ fn on_ranks<T: Send>(
     of_ranks.unwrap()
 }
 
-/// Numbers between -1 and 1 that look like none in particular.
+/// Returns a tensor of numbers between -1 and 1 without an evident pattern.
 fn numbers(rows: usize, columns: usize, seed: usize) -> Tensor {
     let number = |at: usize| ((at * 7919 + seed * 104_729) % 1000) as f32 / 500.0 - 1.0;
     let numbers: Vec<f32> = (0..rows * columns).map(number).collect();
@@ -40,7 +40,7 @@ fn assert_near(given: &Tensor, expected: &Tensor) {
     }
 }
 
-/// The error has a text with this piece.
+/// Asserts that the outcome is an error whose text contains this piece.
 fn said<T>(outcome: Result<T>, piece: &str) {
     let text = outcome.err().expect(piece).to_string();
     assert!(text.contains(piece), "{piece:?} is not in: {text}");

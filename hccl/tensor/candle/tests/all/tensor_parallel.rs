@@ -1,4 +1,4 @@
-//! Divided layers: their outputs, their gradients, and the errors of mistakes.
+//! Tests divided layers: their outputs, their gradients, and the errors of mistakes.
 
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Linear, Module, VarBuilder, VarMap};
@@ -6,7 +6,7 @@ use hccl_candle::{ColumnLinear, DataParallel, Group, RowLinear};
 
 use crate::{assert_near, numbers, on_ranks};
 
-/// Two layers, and a batch of tokens: whole.
+/// Returns the parameters of two whole layers, and a whole batch of tokens.
 fn whole() -> ([Var; 4], Tensor) {
     let var = |rows, columns, seed| Var::from_tensor(&numbers(rows, columns, seed)).unwrap();
     let flat = |var: Var| Var::from_tensor(&var.flatten_all().unwrap()).unwrap();
@@ -14,12 +14,12 @@ fn whole() -> ([Var; 4], Tensor) {
     (vars, numbers(8, 5, 5))
 }
 
-/// The mean of the squares of the layers' outputs.
+/// Returns the mean of the squares of the layers' outputs.
 fn loss(outputs: &Tensor) -> candle_core::Result<Tensor> {
     outputs.sqr()?.mean_all()
 }
 
-/// The loss, and the gradients of the parameters and of the inputs.
+/// Returns the loss, and the gradients of the parameters and of the inputs.
 fn expected() -> (Tensor, Vec<Tensor>) {
     let (vars, inputs) = whole();
     let inputs = Var::from_tensor(&inputs).unwrap();
@@ -89,7 +89,7 @@ fn each_function_of_a_group_has_the_backward_of_its_forward() {
                          inputs: Tensor|
              -> candle_core::Result<()> {
                 let own = Var::from_tensor(&of(own))?;
-                // Transposed twice, so that the elements do not lie row by row.
+                // Two transpositions store the elements in another order than row by row.
                 let given = go(&own.t()?.contiguous()?.t()?)?;
                 assert_near(&given, &outputs);
                 let gradients = (given * weight)?.sum_all()?.backward()?;
@@ -136,7 +136,7 @@ fn weights_of_a_new_layer_are_as_wide_as_those_of_the_whole_layer() {
         let weights = crate::flat(row.weight());
         let squares: f32 = weights.iter().map(|weight| weight * weight).sum();
         let variance = squares / weights.len() as f32;
-        // Of 32768 numbers: the bounds are ten times as far apart as chance brings it.
+        // For 32768 numbers the standard error of the variance is a tenth of these bounds.
         assert!((0.92..1.08).contains(&(variance * 1024.0 / 2.0)), "{variance}");
         Ok(())
     });
@@ -161,7 +161,7 @@ fn what_cannot_be_divided_is_told() {
         let one = Tensor::new(1f32, &Device::Cpu)?;
         said(group.gather_in(&one).map(drop), "a tensor without dimensions has no tokens");
         let whole = Tensor::new(&[1u32, 2], &Device::Cpu)?;
-        said(group.reduce_out(&whole).map(drop), "ranks add no elements of U32");
+        said(group.reduce_out(&whole).map(drop), "ranks cannot sum U32");
         Ok(())
     });
 }

@@ -1,4 +1,4 @@
-//! The cases of the sample: an operation, a type and a size each, and the part of one rank in it.
+//! The cases of the sample. A case is an operation with a type and a size; each rank runs its part.
 
 use std::time::{Duration, Instant};
 
@@ -75,12 +75,13 @@ impl SampleOp {
 pub(crate) struct Case {
     pub(crate) op: SampleOp,
     pub(crate) dtype: DType,
-    /// The number of elements that a rank gives, or that fall to each rank.
+    /// The number of elements that a rank gives, or the number of elements in the part of each
+    /// rank.
     pub(crate) elements: usize,
 }
 
 impl Case {
-    /// Writes the case as it stands in a report.
+    /// Returns the case as text for a report.
     pub(crate) fn text(&self, ranks: u32) -> String {
         let op = self.op.name();
         let kind = self.op.kind().map_or("-".to_owned(), |kind| kind.name().to_owned());
@@ -92,7 +93,7 @@ impl Case {
     }
 }
 
-/// Returns all cases for this product, the most telling ones first.
+/// Returns all cases for this product, the most important ones first.
 pub(crate) fn cases(product: Option<Product>) -> Vec<Case> {
     let mut cases = vec![Case { op: Barrier, dtype: DType::F32, elements: 0 }];
     let mut add = |types: &[DType], elements: usize| {
@@ -103,7 +104,8 @@ pub(crate) fn cases(product: Option<Product>) -> Vec<Case> {
                 let ops =
                     [AllReduce(kind), AllReduceInPlace(kind), Reduce(kind), ReduceScatter(kind)];
                 cases.extend(ops.map(of));
-                // Products are not reduced so on A2 and A3, nor i64 on the A2.
+                // The A2 and the A3 compute no products in this operation, and the A2 no sums of
+                // i64.
                 if matches!(kind, ReduceKind::Sum)
                     && !matches!(dtype, DType::I64 | DType::U64 | DType::F64)
                 {
@@ -125,7 +127,7 @@ pub(crate) fn cases(product: Option<Product>) -> Vec<Case> {
 }
 
 fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool {
-    // The 950 alone reduces these.
+    // Only the Ascend 950 reduces these types.
     let is_wide = matches!(dtype, DType::U64 | DType::F64);
     dtype.is_reduced_by(kind) && (!is_wide || product == Some(Product::Ascend950))
 }
@@ -133,9 +135,10 @@ fn is_reduced(dtype: DType, kind: ReduceKind, product: Option<Product>) -> bool 
 /// The observations of one rank in a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// The first element that differs, and how many do.
+    /// The first element that differs, and the number of elements that differ.
     pub(crate) difference: Option<Difference>,
-    /// The times from the call to its completion: this is the first time, `again` the second.
+    /// The time from the call to its completion in the first run; `again` is that of the second
+    /// run.
     pub(crate) first: Duration,
     pub(crate) again: Duration,
 }
@@ -149,7 +152,7 @@ pub(crate) struct Difference {
     pub(crate) count: usize,
 }
 
-/// The things that a rank works with.
+/// The communicator and the stream of a rank.
 pub(crate) struct Bench<'a> {
     pub(crate) comm: &'a mut Communicator,
     pub(crate) stream: &'a Stream,
@@ -196,7 +199,8 @@ fn compare<T: Sample>(got: &[T], expected: &[T]) -> Option<Difference> {
     Some(Difference { element, expected, got, count })
 }
 
-/// Returns the elements that this rank gets, and those that it should get.
+/// Runs a case once, and sets `time`. Returns the elements that this rank gets, and the expected
+/// ones.
 fn once<T: Sample>(
     case: &Case,
     bench: &mut Bench<'_>,
@@ -208,7 +212,7 @@ fn once<T: Sample>(
     let own: Vec<T> = (0..n).map(|index| T::moved(me, index)).collect();
     let of_ranks =
         |rank: u32, from: usize| (from..from + n).map(move |index| T::moved(rank, index));
-    // As many as the rank has a number, and one more: so that parts differ.
+    // The size of a part depends on the number of the rank, so that parts differ.
     let parts = |rank: u32| n / 2 + rank as usize % 3;
     let root = ranks - 1;
     if let Some(kind) = case.op.kind() {
@@ -269,7 +273,7 @@ fn once<T: Sample>(
             Ok((came.to_vec(stream).wait()?, expected.collect()))
         }
         AllToAllV | AllToAllVC => {
-            // From each rank to each other one: as many as the two have numbers together.
+            // The number of elements from one rank to another depends on the sum of their numbers.
             let count = |from: u32, to: u32| parts(from + to);
             let to = Partition::packed((0..ranks).map(|rank| count(me, rank)))?;
             let from = Partition::packed((0..ranks).map(|rank| count(rank, me)))?;
@@ -335,7 +339,7 @@ fn reduction<T: Sample>(
     let given: Vec<T> = (0..gives).map(|index| T::given(kind, me, ranks, index)).collect();
     let expected: Vec<T> = gets.map(|index| T::reduced(kind, ranks, index)).collect();
     let call = Reduction { op, given, parts, gets: expected.len(), bench, time };
-    // The list of cases has no reduction that the type does not have.
+    // The list of cases contains only reductions that the type has.
     Ok((T::with(kind, call)?.unwrap_or_default(), expected))
 }
 

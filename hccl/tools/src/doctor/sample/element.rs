@@ -1,11 +1,11 @@
 //! Inputs of the sample, and the expected results.
 //!
 //! Inputs of reductions are small whole numbers. So every sum, product, maximum and minimum is
-//! exact in every type, in any order of computation. Inputs of movements have any bits.
+//! exact in every type, in any order of computation. Inputs of movements have arbitrary bits.
 
 use hccl::dtype::{Element, Max, Min, Prod, Reduce, ReduceKind, ReduceOp, Sum, bf16, f16};
 
-/// An action on a reduction whose operation is known as a type.
+/// An action that needs the operation of a reduction as a type.
 pub(crate) trait WithReduction<T: Element> {
     fn call<Op: ReduceOp>(self, op: Op) -> hccl::Result<Option<Vec<T>>>
     where
@@ -14,29 +14,29 @@ pub(crate) trait WithReduction<T: Element> {
 
 /// An element of the sample.
 pub(crate) trait Sample: Kinds {
-    /// Makes an element of any bits: it takes those that fit.
+    /// Makes an element from the lowest bits of `bits`.
     fn from_bits(bits: u64) -> Self;
 
     fn from_number(number: i64) -> Self;
 
     fn into_bits(self) -> u64;
 
-    /// Writes the element as a person reads it.
+    /// Returns the value and the bits of the element as text.
     fn text(self) -> String;
 
-    /// The element that a rank gives to a movement.
+    /// Returns the element that a rank gives to a movement.
     fn moved(rank: u32, index: usize) -> Self {
         let mut bits = (u64::from(rank) << 40 ^ index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits ^= bits >> 29;
         Self::from_bits(bits.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ bits >> 17)
     }
 
-    /// The element that a rank gives to a reduction.
+    /// Returns the element that a rank gives to a reduction.
     fn given(kind: ReduceKind, rank: u32, ranks: u32, index: usize) -> Self {
         Self::from_number(number(kind, rank, ranks, index))
     }
 
-    /// The element that a reduction over all ranks must give.
+    /// Returns the element that a reduction over all ranks must give.
     fn reduced(kind: ReduceKind, ranks: u32, index: usize) -> Self {
         let numbers = (0..ranks).map(|rank| number(kind, rank, ranks, index));
         let result = match kind {
@@ -49,18 +49,18 @@ pub(crate) trait Sample: Kinds {
     }
 }
 
-/// The whole number that a rank gives.
+/// Returns the whole number that a rank gives to a reduction.
 fn number(kind: ReduceKind, rank: u32, ranks: u32, index: usize) -> i64 {
     let mixed = u64::from(rank).wrapping_mul(31).wrapping_add((index as u64).wrapping_mul(17));
     if kind == ReduceKind::Prod {
-        // Six of two are 64, which fits all types.
+        // At most six ranks give 2, so a product is at most 64, which fits every type.
         return match (rank < 6, (mixed + mixed / 7) % 3) {
             (true, 0) => 2,
             (_, 1) => -1,
             _ => 1,
         };
     }
-    // All together fit the smallest type.
+    // The sum over all ranks fits the smallest type.
     let largest = (120 / u64::from(ranks.max(1))).max(1);
     ((mixed ^ mixed >> 3) % (2 * largest + 1)) as i64 - largest as i64
 }
@@ -93,7 +93,7 @@ macro_rules! values {
 
 /// The reductions of a type.
 pub(crate) trait Kinds: Element {
-    /// Calls `with` with the reduction. Nothing where there is none for this type.
+    /// Calls `with` with the reduction. Returns `None` if the type does not have it.
     fn with<W: WithReduction<Self>>(kind: ReduceKind, with: W) -> hccl::Result<Option<Vec<Self>>>;
 }
 
@@ -145,7 +145,7 @@ mod tests {
                 assert_eq!(sum.into_bits(), T::reduced(ReduceKind::Sum, ranks, index).into_bits());
                 let product = of(ReduceKind::Prod).reduce(|a, b| a * b).unwrap();
                 let expected = T::reduced(ReduceKind::Prod, ranks, index);
-                // A product of 0 would hide the others; its sign is that of its factors.
+                // A factor of 0 would hide the other factors. The sign is that of the factors.
                 assert_eq!(product.into_bits(), expected.into_bits());
                 assert_ne!(expected.into_bits(), 0);
             }

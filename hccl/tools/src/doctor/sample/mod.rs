@@ -1,5 +1,5 @@
-//! A sample of the conformance suite: every operation, type and some sizes, on as many
-//! ranks as there are devices, with inputs and references of its own.
+//! A sample of the conformance suite: every operation and type, with some sizes. It runs on as many
+//! ranks as there are devices, and has inputs and references of its own.
 
 pub(crate) mod case;
 pub(crate) mod element;
@@ -14,7 +14,7 @@ use hccl::prelude::*;
 use crate::fact::Teller;
 use case::{Bench, Case, Seen};
 
-/// A case that takes longer is given up.
+/// The time limit of a case.
 const LIMIT: Duration = Duration::from_secs(30);
 /// The number of cases that may break their communicator before the rest is given up.
 const MOST_FAILURES: usize = 20;
@@ -26,10 +26,11 @@ enum Report {
     Left,
 }
 
-/// Runs the child: tries the cases from number `first` on, for this time. Facts:
-/// `cases COUNT RANKS`, `case NUMBER TEXT`, and then `ok NUMBER FIRST_US AGAIN_US`,
-/// `difference NUMBER RANK ELEMENT EXPECTED GOT COUNT` or `error NUMBER RANK TEXT`;
-/// `time-out NUMBER` when the time was over before this case.
+/// Runs the child: tries the cases from number `first` on, for this time. Facts: `cases COUNT
+/// RANKS`; for each case `case NUMBER TEXT`, and then `ok NUMBER FIRST_US AGAIN_US`, `difference
+/// NUMBER RANK ELEMENT EXPECTED GOT COUNT` or `error NUMBER RANK TEXT`. If it cannot try all cases,
+/// the last fact is `no-cann WHY`, `no-communicator NUMBER WHY`, `given-up NUMBER` after too many
+/// failures, or `time-out NUMBER` when the time was over before this case.
 pub(crate) fn run(first: usize, time: Duration, teller: &Teller) {
     let until = Instant::now() + time;
     let runtime = match Runtime::cann() {
@@ -53,7 +54,7 @@ pub(crate) fn run(first: usize, time: Duration, teller: &Teller) {
             Ended::Failed => failures += 1,
             Ended::NotBegun(problem) => {
                 teller.tell(&["no-communicator", &before.to_string(), &problem]);
-                // There is nothing to try it with.
+                // Without a communicator no case can run.
                 return;
             }
         }
@@ -68,7 +69,7 @@ enum Ended {
     NotBegun(String),
 }
 
-/// Runs cases on one communicator, as long as nothing fails.
+/// Runs cases on one communicator, until a case fails or the time is over.
 fn session(
     runtime: &Runtime,
     cases: &[Case],
@@ -91,13 +92,13 @@ fn session(
                 places[rank.index() as usize].lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some((orders, report)) = place else { return Ok(()) };
             let outcome = work(&rank, orders, &report);
-            // If this fails, the receiver has left already.
+            // This fails if the receiver has stopped already.
             let _ = report.send(Report::Left);
             outcome
         };
         let whole = scope.spawn(move || runtime.run_ranks(ranks, body));
         let ended = order(cases, next, until, &orders, &reports, teller);
-        // Ranks leave when nobody orders anything any more.
+        // The ranks end when no more orders can come.
         drop(orders);
         if let Ended::NotBegun(_) = ended {
             let problem = match whole.join() {
@@ -110,7 +111,7 @@ fn session(
     })
 }
 
-/// Does the work of one rank: cases, as they are ordered.
+/// Does the work of one rank: runs the cases that it receives.
 fn work(rank: &Rank, orders: Receiver<Case>, report: &Sender<Report>) -> hccl::Result<()> {
     let stream = rank.device().stream()?;
     let mut comm = rank.communicator()?;
@@ -125,7 +126,7 @@ fn work(rank: &Rank, orders: Receiver<Case>, report: &Sender<Report>) -> hccl::R
     Ok(())
 }
 
-/// Orders one case after the other, and reports the results of the ranks.
+/// Sends the cases to the ranks, one after the other, and reports the results of the ranks.
 fn order(
     cases: &[Case],
     next: &mut usize,
@@ -149,7 +150,7 @@ fn order(
         let number = next.to_string();
         *next += 1;
         teller.tell(&["case", &number, &case.text(ranks as u32)]);
-        // A rank that is gone is missed below.
+        // If a rank is gone, its report will be missing below.
         for order in orders {
             let _ = order.send(*case);
         }
@@ -161,7 +162,8 @@ fn order(
                     teller.tell(&["error", &number, "?", "a rank has left"]);
                     return Ended::Failed;
                 }
-                // It hangs in a call, so it cannot be waited for: the parent starts another child.
+                // A rank hangs in a call, so this process cannot wait for it. The parent starts
+                // another child.
                 Err(RecvTimeoutError::Timeout) => {
                     let came = all.len();
                     let text = format!(
@@ -183,7 +185,7 @@ fn order(
 /// The status of a child that has left a rank hanging.
 pub(crate) const HANGS: i32 = 3;
 
-/// Whether the communicator can go on.
+/// Reports the results of a case. Returns whether the communicator can still be used.
 fn tell(number: &str, all: &[(u32, Result<Seen, String>)], teller: &Teller) -> bool {
     for (rank, seen) in all {
         if let Err(error) = seen {

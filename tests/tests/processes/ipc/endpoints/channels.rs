@@ -1,4 +1,4 @@
-//! Ends of channels that meet between two processes.
+//! Ends of channels, which meet between two processes.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn the_kth_end_of_one_process_goes_with_the_kth_of_the_other() {
         "ipc::endpoints::channels::the_kth_end_of_one_process_goes_with_the_kth_of_the_other";
     both(NAME, |side| {
         let thread = thread();
-        // The process that makes its ends first.
+        // `first` is the process that makes its ends first.
         for first in [0, 1] {
             let create = |side: &Side<'_>| [1, 2, 3].map(|count| side.create(side.desc(count)));
             let mut ends = [0; 3];
@@ -61,7 +61,7 @@ fn a_wait_may_be_queued_before_the_other_end_is_there() {
                 assert_eq!(status(channel), 0);
             } else {
                 side.carry.meet();
-                // Long enough for a deadlock to be told.
+                // This is long enough for the report of a deadlock.
                 std::thread::sleep(Duration::from_millis(600));
                 let channel = side.connected(1);
                 issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
@@ -154,7 +154,7 @@ fn wrong_descriptions_of_other_processes_are_refused() {
         let said = "of process";
         not_issued!(HCCL_E_PARA, [said], HcommEndpointCreate(&side.other, &mut handle));
         let mut damaged = of_hex(&hex(&side.other));
-        // SAFETY: bytes, for which any bits are valid.
+        // SAFETY: the union has bytes, for which any bits are valid.
         unsafe { damaged.anon_1.raws[13] ^= 1 };
         let mut same_card = side.other;
         same_card.loc.anon_1.device.superDevId = side.me.into();
@@ -163,7 +163,7 @@ fn wrong_descriptions_of_other_processes_are_refused() {
         for (wrong, piece) in [
             (damaged, "damaged on its way"),
             (same_card, "another device"),
-            (other_protocol, "of the protocol 1"),
+            (other_protocol, "has the protocol 1"),
         ] {
             let mut desc = HcommChannelDesc { remoteEndpoint: wrong, ..side.desc(1) };
             let mut channel = 0;
@@ -177,8 +177,7 @@ fn wrong_descriptions_of_other_processes_are_refused() {
     });
 }
 
-/// One end that is connected and one that waits; memory that was imported, and an import that comes
-/// too late.
+/// One end is connected and one waits. Memory was imported, and another import comes too late.
 #[test]
 fn a_process_that_is_killed_is_named() {
     const NAME: &str = "ipc::endpoints::channels::a_process_that_is_killed_is_named";
@@ -212,7 +211,7 @@ fn a_process_that_is_killed_is_named() {
     let there = side.import(&export);
     let waits = side.create(side.desc(1));
     issue!(HcommChannelNotifyWaitOnThread(thread(), channel, 0, LONG));
-    // One at an end that has met none waits for the process too.
+    // A wait at an end without a counterpart waits for the process, too.
     issue!(HcommChannelNotifyWaitOnThread(thread(), waits, 0, LONG));
     killed.meet();
     killed.kill();
@@ -224,7 +223,8 @@ fn a_process_that_is_killed_is_named() {
     assert_eq!(until_other_than(0, channel), REMOTE);
     assert_eq!(until_other_than(AGAIN, waits), REMOTE);
     assert!(common::message().contains(&said));
-    // Its memory stays mapped as long as it is imported here; nobody can import it any more.
+    // The memory of the killed process stays mapped while it is imported here, but no process can
+    // import it any more.
     let output = common::malloc(4096);
     ok!(aclrtMemcpy(output, 4096, there.addr, 4096, common::D2D));
     assert_eq!(common::read(output, 4096), [3; 4096]);
@@ -242,7 +242,7 @@ fn a_process_that_is_killed_is_named() {
     );
 }
 
-/// The other process has its endpoint and makes no end.
+/// The other process has its endpoint but makes no end.
 #[test]
 fn an_end_that_finds_no_counterpart_in_the_other_process_fails_after_the_connect_timeout() {
     const NAME: &str = "ipc::endpoints::channels::an_end_that_finds_no_counterpart_in_the_other_process_fails_after_the_connect_timeout";
@@ -264,7 +264,7 @@ fn an_end_that_finds_no_counterpart_in_the_other_process_fails_after_the_connect
     });
 }
 
-/// A carrier for a test that carries nothing more.
+/// A carrier for a test that exchanges nothing more.
 struct Nobody;
 
 impl Carry for Nobody {

@@ -8,16 +8,16 @@ fn memory_of_another_process_is_imported_and_reached_over_a_channel() {
         "ipc::endpoints::memory::memory_of_another_process_is_imported_and_reached_over_a_channel";
     both(NAME, |side| {
         let (mine, theirs) = (side.me + 1, 2 - side.me);
-        // Neither begins or ends a page.
+        // Neither range begins or ends at a page.
         let window = at(upload(&[0; 9000]), 320);
         let host = at(malloc_host(9000), 64);
-        // SAFETY: memory of this process.
+        // SAFETY: this is memory of this process.
         unsafe { host.cast::<u8>().write_bytes(mine, 5000) };
         let exports = [
             side.export(side.register("window", &on_device(window, 5000))),
             side.export(side.register("host", &on_host(host, 5000))),
         ];
-        // Imported before there is a channel, or behind it.
+        // The memory is imported before there is a channel, and after it.
         let other = exports.map(|export| side.carry.swap(&export));
         let there = side.import(&other[0]);
         let channel = side.connected(2);
@@ -33,14 +33,14 @@ fn memory_of_another_process_is_imported_and_reached_over_a_channel() {
         issue!(HcommChannelNotifyRecordOnThread(thread, channel, 1));
         issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
         issue!(HcommLocalCopyOnThread(thread, output, at(window, 4936), 64));
-        // Reads back the written bytes, and the other's bytes on its host.
+        // The written bytes are read back, and then the bytes on the other process's host.
         issue!(HcommReadOnThread(thread, channel, at(output, 64), at(there.addr, 4936), 64));
         let from = at(there_on_host.addr, 4936);
         issue!(HcommReadOnThread(thread, channel, at(output, 128), from, 64));
         finish();
         let expected = [[theirs; 64], [mine; 64], [theirs; 64]].concat();
         assert_eq!(common::read(output, 192), expected);
-        // Not beyond their ends.
+        // Nothing beyond the ends of the memory can be reached.
         let said = "has exchanged";
         for (memory, bytes) in [(there, 65), (there_on_host, 65)] {
             let from = at(memory.addr, 4936);
@@ -73,7 +73,7 @@ fn memory_that_is_taken_back_or_unregistered_is_out_of_reach() {
             |from: &CommMem| call!(HcommReadOnThread(thread, channel, output, from.addr, 8192));
         assert_eq!((read(&first), read(&second)), (0, 0));
         finish();
-        // Imported twice, so taken back twice.
+        // The memory is imported twice, so it must be released twice.
         assert_eq!(side.import(&other[0]).addr, first.addr);
         let (from, length) = (other[0].as_ptr().cast(), other[0].len() as u32);
         issue!(HcommMemUnimport(side.endpoint, from, length));
@@ -83,16 +83,17 @@ fn memory_that_is_taken_back_or_unregistered_is_out_of_reach() {
         assert_eq!((read(&first), read(&second)), (PARA, 0));
         let said = "was not imported";
         not_issued!(HCCL_E_NOT_FOUND, [said], HcommMemUnimport(side.endpoint, from, length));
-        // It can be imported again, elsewhere.
+        // It can be imported again, at another address.
         let again = side.import(&other[0]);
         assert_eq!(read(&again), 0);
         finish();
         side.carry.meet();
 
-        // The owner unregisters one and frees it at once: it waits for nobody.
+        // The owner unregisters one memory and frees it at once, without a wait.
         issue!(HcommMemUnreg(side.endpoint, handles[1]));
         ok!(aclrtFree(memory[1]));
-        // As large as before: not at the same place as long as the other one could write there.
+        // New memory of the same size is at another address as long as the other process could
+        // write there.
         let fresh: Vec<_> = (0..4).map(|_| upload(&[99; 8192])).collect();
         let since = Instant::now();
         while read(&second) != PARA {
@@ -112,8 +113,8 @@ fn memory_that_is_taken_back_or_unregistered_is_out_of_reach() {
     });
 }
 
-/// The importer's write is in its queue when the owner unregisters and frees the memory. It must
-/// not write to memory that the owner allocates after that.
+/// The importer's write is in its queue when the owner unregisters and frees the memory. The write
+/// must not change memory that the owner allocates after that.
 #[test]
 fn freed_memory_is_not_reused_before_the_importer_has_let_go() {
     const NAME: &str =
@@ -132,7 +133,7 @@ fn freed_memory_is_not_reused_before_the_importer_has_let_go() {
             let fresh = upload(&vec![9; BYTES]);
             assert_ne!(fresh, memory, "another process reaches it");
             side.carry.meet();
-            // Its write is done. Then the memory comes back.
+            // The write is complete. Then the memory is available again.
             let since = Instant::now();
             loop {
                 let next = common::malloc(BYTES);
@@ -172,7 +173,7 @@ fn host_memory_of_a_program_is_not_imported_by_another_process() {
         let mut own = vec![5u8; 5000];
         let handle = side.register("own", &on_host(own.as_mut_ptr().cast(), 5000));
         let export = side.export(handle);
-        // This process may.
+        // This process may import it.
         assert_eq!(side.import(&export).addr, own.as_mut_ptr().cast());
         let other = side.carry.swap(&export);
         let (code, text) = side.import_fails(&other);

@@ -1,10 +1,10 @@
-//! Each field of each version, malformed in each way: missing, of another kind, out of its range,
-//! or at odds with another field.
+//! Tests that malform each field of each version in each way: the field is missing, of another
+//! kind, out of its range, or in conflict with another field.
 
 use super::*;
 
-/// Rows of a table: the table to change, the path of a field and its new value (null: the field is
-/// removed), and the expected error: CANN's number and a piece of the text.
+/// Makes the rows of a test. A row has the table to change, the path of a field and its new value
+/// (null removes the field), and the expected error: CANN's code and a piece of the text.
 macro_rules! rows {
     ($($table:ident $path:literal = $value:tt => $report:ident $piece:literal;)*) => {
         vec![$(($table(), $path, json!($value), stringify!($report), $piece)),*]
@@ -20,7 +20,7 @@ fn all_are_told(rows: Vec<(Value, &str, Value, &str, &str)>) {
     }
 }
 
-/// Two ranks with a second layer.
+/// Returns a table of version 2.0 whose two ranks have a second layer.
 fn layered() -> Value {
     let mut table = v2();
     for rank in 0..2 {
@@ -172,7 +172,7 @@ fn the_length_of_a_file_is_looked_at_before_it_is_read() {
     let name = format!("hccl-long-table-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let told = |bytes: u64| {
-        // A sparse file: it takes no room.
+        // The file is sparse, so it takes no disk space.
         std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
         let began = std::time::Instant::now();
         let failure = RankTable::read(&path, Product::A2).map(drop).unwrap_err();
@@ -183,5 +183,5 @@ fn the_length_of_a_file_is_looked_at_before_it_is_read() {
     assert!(text.contains("EI0004") && text.contains("it has 1099511627776 bytes"), "{text}");
     assert!(text.contains("1073741824 are the most"), "{text}");
     assert!(time < std::time::Duration::from_secs(60), "{time:?}");
-    assert!(told(7).0.contains("it is no JSON"));
+    assert!(told(7).0.contains("it is not JSON"));
 }
