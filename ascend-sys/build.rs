@@ -1,4 +1,5 @@
-//! Tells the linker where CANN is, for the feature `linked` only: all else loads CANN at run time.
+//! Tells the linker where CANN is, only for the feature `linked`: without it, CANN is loaded at run
+//! time.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ fn main() {
     for directory in &directories {
         println!("cargo::rustc-link-search=native={}", directory.display());
     }
-    // CANN 8 has the runtime under its old name only.
+    // CANN 8 has the runtime only under its old name.
     let old = directories.iter().any(|it| it.join("libascendcl.so").exists())
         && !directories.iter().any(|it| it.join("libacl_rt.so").exists());
     for library in [if old { "ascendcl" } else { "acl_rt" }, "hcomm", "hccl"] {
@@ -22,8 +23,8 @@ fn main() {
     }
 }
 
-/// The directories with CANN's libraries for linking, in the order of the search at run time;
-/// `devlib` has stubs for machines without a driver.
+/// Returns the directories with CANN's libraries for linking, in the order of the search at run
+/// time. `devlib` has stub libraries for machines without a driver.
 fn directories() -> Vec<PathBuf> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"]

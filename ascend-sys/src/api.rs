@@ -1,4 +1,4 @@
-//! The way to a back end: four ways to fill the table, and questions about its contents.
+//! Back ends: four ways to fill the function table, and queries about its contents.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,10 +8,11 @@ use crate::error::{LoadError, MissingSymbol};
 use crate::load::{self, Loaded};
 use crate::{Functions, Library};
 
-/// A back end: a table of functions and where they come from.
+/// A back end: a table of functions, and the places where they were looked for.
 ///
-/// It dereferences to [`Functions`], so a call is `(api.aclrtFree?)(pointer)` after the check that
-/// the function is there. Loaded libraries stay loaded for the life of the process.
+/// An `Api` dereferences to [`Functions`]. Every field is an `Option`, so a caller checks that the
+/// function is there and then calls it, as in `(api.aclrtFree?)(pointer)`. Loaded libraries stay
+/// loaded for the life of the process.
 #[derive(Debug, Clone)]
 pub struct Api {
     functions: Functions,
@@ -21,82 +22,84 @@ pub struct Api {
 impl Api {
     /// Loads the installed CANN.
     ///
-    /// Each of `libacl_rt.so` (or else `libascendcl.so`), `libhcomm.so` and `libhccl.so` is taken
+    /// Each of `libacl_rt.so` (or else `libascendcl.so`), `libhcomm.so` and `libhccl.so` is loaded
     /// from the first place that has it: `lib64` and `<arch>-linux/lib64` under
-    /// `$ASCEND_HOME_PATH`, the same under `$ASCEND_TOOLKIT_HOME`, and the loader's own path.
-    /// `libmsprofiler.so` is taken in the same way where there is one. Functions that the installed
-    /// release lacks are `None`; [`Api::require`] tells them.
+    /// `$ASCEND_HOME_PATH`, the same directories under `$ASCEND_TOOLKIT_HOME`, and then the
+    /// loader's own path. `libmsprofiler.so` is loaded in the same way if it is found. Functions
+    /// that the installed release lacks are `None`; [`Api::require`] reports them.
     ///
     /// Blocks while the libraries are read from disk.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Library`] lists every place tried. [`LoadError::is_absent`] tells whether CANN
-    /// is not there at all.
+    /// [`LoadError::Library`] lists every place tried. [`LoadError::is_absent`] returns whether
+    /// CANN is absent altogether.
     pub fn load() -> Result<Api, LoadError> {
         let directories = load::directories(|name| std::env::var_os(name));
         load::load(&directories, true).map(Api::from)
     }
 
-    /// Where [`load`](Self::load) looks for each library, in the order of the search; a path of one
-    /// component is left to the system's loader. The last library may be missing. Loads nothing.
+    /// Returns the libraries in the order in which they are loaded, each with the places that
+    /// [`load`](Self::load) searches for it, in order. The system's loader searches for a path of
+    /// one component. The last library may be missing. Loads nothing.
     pub fn places() -> Vec<(Library, Vec<PathBuf>)> {
         load::places(&load::directories(|name| std::env::var_os(name)))
     }
 
     /// Loads the same libraries from one directory and from nowhere else.
     ///
-    /// The system's loader finds the libraries that these depend on.
+    /// The system's loader finds the libraries on which these depend. Blocks while the libraries
+    /// are read from disk.
     ///
-    /// Loading runs the libraries' own start-up code, and they are taken for CANN: name only a
-    /// directory that you trust as much as the program itself.
+    /// Loading a library runs its start-up code, and the program then trusts the library as CANN.
+    /// So name only a directory that you trust as much as the program itself.
     ///
     /// # Errors
     ///
     /// [`LoadError::Library`], as for [`Api::load`].
     pub fn load_from(directory: impl AsRef<Path>) -> Result<Api, LoadError> {
         let directory = directory.as_ref();
-        // A file name without a directory would be searched for by the loader.
+        // The loader would search its own path for a file name without a directory.
         let here = directory.as_os_str().is_empty();
         let directory = if here { Path::new(".") } else { directory };
         load::load(&[directory.to_owned()], false).map(Api::from)
     }
 
-    /// The libraries that the program was linked with.
+    /// Returns the back end of the libraries that the program was linked with.
     ///
-    /// Functions of CANN 8.5.0 are referred to by name, so the program does not start without
-    /// them; newer ones are looked up (`dlsym`) and may be `None`. The build takes the libraries
-    /// from `$ASCEND_HOME_PATH` or `$ASCEND_TOOLKIT_HOME` if one is set, else from the linker's
-    /// path.
+    /// The program refers to the functions of CANN 8.5.0 by name, so it does not start without
+    /// them. Newer functions are looked up (`dlsym`) and may be `None`. The build takes the
+    /// libraries from `$ASCEND_HOME_PATH` or `$ASCEND_TOOLKIT_HOME` if one of them is set, else
+    /// from the linker's path.
     #[cfg(feature = "linked")]
     pub fn linked() -> Api {
         let functions = load::complete(crate::functions::linked());
         Api { functions, sources: vec!["the libraries that the program is linked with".into()] }
     }
 
-    /// A back end that is part of the program, such as the emulator.
+    /// Returns a back end that is part of the program, such as the emulator.
     ///
     /// # Safety
     ///
-    /// Each function of the table behaves as the documentation of its CANN namesake says, for every
-    /// call that keeps to that documentation. Safe code on top of the table relies on it: for
-    /// example, a pointer from `aclrtMalloc` must have as many bytes as were asked for.
+    /// Each function of the table must behave as CANN documents the function of the same name, for
+    /// every call that keeps to that documentation. Safe code on top of the table relies on this:
+    /// for example, a pointer from `aclrtMalloc` must have as many bytes as the caller requested.
     pub unsafe fn from_table(functions: Functions) -> Api {
         Api { functions, sources: vec!["a table that the program made".into()] }
     }
 
-    /// The table. The same as dereferencing.
+    /// Returns the table, as dereferencing does.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// The places where the functions were looked for: the files that were loaded, or a text in
-    /// their place.
+    /// Returns the places where the functions were looked for: the paths of the loaded libraries,
+    /// or a text if the back end was not loaded from files.
     pub fn sources(&self) -> &[String] {
         &self.sources
     }
 
-    /// Whether the function with this name is there, and its metadata.
+    /// Returns whether the back end has the function `name`, with the function's metadata.
     pub fn availability(&self, name: &str) -> Availability {
         let MissingSymbol { name, library, since } = MissingSymbol::named(name);
         let address = self.functions.address(&name);
@@ -110,7 +113,7 @@ impl Api {
         }
     }
 
-    /// Checks that all these functions are there.
+    /// Checks that the back end has all these functions.
     ///
     /// # Errors
     ///
@@ -144,22 +147,23 @@ impl From<Loaded> for Api {
     }
 }
 
-/// The answer of [`Api::availability`].
+/// The result of [`Api::availability`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Availability {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
     /// Whether the back end has the function.
     pub found: bool,
-    /// The file of the library (or of the program itself) that has it.
+    /// The file of the library or of the program itself that contains the function.
     pub file: Option<PathBuf>,
-    /// The library in which CANN 9 has it; [`Library::None`] too when no header declares the name.
+    /// The library in which CANN 9 has the function. It is [`Library::None`] also when no header
+    /// declares the name.
     pub library: Library,
-    /// The first release that has it, as in [`Symbol::since`](crate::Symbol::since); `unlisted`
-    /// too when no header declares the name.
+    /// The first release that has the function, as in [`Symbol::since`](crate::Symbol::since). It
+    /// is `unlisted` also when no header declares the name.
     pub since: &'static str,
-    /// The places where it was looked for.
+    /// The places where the function was looked for.
     pub tried: Vec<String>,
 }
 
@@ -194,8 +198,8 @@ mod tests {
             HcclGroupEnd: Some(group_end),
             ..Functions::default()
         };
-        // SAFETY: both functions say that they succeeded and have nothing to do; there are no
-        // others.
+        // SAFETY: both functions return success and have nothing to do, and the table has no other
+        // functions.
         unsafe { Api::from_table(functions) }
     }
 

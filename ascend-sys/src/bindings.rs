@@ -383,7 +383,7 @@ pub type aclrtStream = *mut ::core::ffi::c_void;
 pub type aclmdlRITask = *mut ::core::ffi::c_void;
 /// An event.
 pub type aclrtEvent = *mut ::core::ffi::c_void;
-/// A context: what the calls of a thread refer to on a device.
+/// A context, to which the calls of a thread on a device refer.
 pub type aclrtContext = *mut ::core::ffi::c_void;
 /// A notify: a binary semaphore of a device.
 pub type aclrtNotify = *mut ::core::ffi::c_void;
@@ -391,11 +391,11 @@ pub type aclrtNotify = *mut ::core::ffi::c_void;
 pub type aclrtCntNotify = *mut ::core::ffi::c_void;
 /// A label that a stream can jump to.
 pub type aclrtLabel = *mut ::core::ffi::c_void;
-/// Labels that a stream can jump to.
+/// A list of labels that a stream can jump to.
 pub type aclrtLabelList = *mut ::core::ffi::c_void;
 /// A buffer of the queue interface.
 pub type aclrtMbuf = *mut ::core::ffi::c_void;
-/// What an AscendCL function returns: ACL_SUCCESS, or one of the ACL_ERROR_ constants.
+/// The result of an AscendCL function: ACL_SUCCESS, or one of the ACL_ERROR_ constants.
 pub type aclError = ::core::ffi::c_int;
 /// The bits of a half-precision number.
 pub type aclFloat16 = u16;
@@ -446,7 +446,7 @@ impl aclDataType {
     pub const ACL_FLOAT4_E1M2: aclDataType = aclDataType(41);
 }
 #[repr(transparent)]
-/// Types of elements. The numbers differ from HcclDataType's.
+/// The types of elements. The numbers differ from those of HcclDataType.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclDataType(pub ::core::ffi::c_int);
 impl aclFormat {
@@ -472,7 +472,7 @@ impl aclFormat {
     pub const ACL_FORMAT_FRACTAL_NZ_C0_8: aclFormat = aclFormat(54);
 }
 #[repr(transparent)]
-/// Layouts of tensors.
+/// The layouts of tensors.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclFormat(pub ::core::ffi::c_int);
 impl aclLogLevel {
@@ -482,7 +482,7 @@ impl aclLogLevel {
     pub const ACL_ERROR: aclLogLevel = aclLogLevel(3);
 }
 #[repr(transparent)]
-/// How serious a line of the log is.
+/// The severity of a line of the log.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclLogLevel(pub ::core::ffi::c_uint);
 impl aclMemType {
@@ -491,7 +491,7 @@ impl aclMemType {
     pub const ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT: aclMemType = aclMemType(2);
 }
 #[repr(transparent)]
-/// Where memory is.
+/// The kind of place where memory is.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclMemType(pub ::core::ffi::c_uint);
 impl aclSysParamOpt {
@@ -501,7 +501,7 @@ impl aclSysParamOpt {
     pub const ACL_OPT_ENABLE_KERNEL_EARLY_START: aclSysParamOpt = aclSysParamOpt(3);
 }
 #[repr(transparent)]
-/// Options of the process or of a context.
+/// The options of the process or of a context.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclSysParamOpt(pub ::core::ffi::c_uint);
 impl aclCannAttr {
@@ -511,7 +511,7 @@ impl aclCannAttr {
     pub const ACL_CANN_ATTR_JIT_COMPILE: aclCannAttr = aclCannAttr(2);
 }
 #[repr(transparent)]
-/// Optional features of the software.
+/// The optional features of the software.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclCannAttr(pub ::core::ffi::c_int);
 impl aclDeviceInfo {
@@ -521,12 +521,12 @@ impl aclDeviceInfo {
     pub const ACL_DEVICE_INFO_L2_SIZE: aclDeviceInfo = aclDeviceInfo(2);
 }
 #[repr(transparent)]
-/// What a device can be asked for.
+/// The properties of a device that aclGetDeviceCapability can get.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclDeviceInfo(pub ::core::ffi::c_int);
-/// Physical memory.
+/// A handle of physical memory.
 pub type aclrtDrvMemHandle = *mut ::core::ffi::c_void;
-/// A binary in memory.
+/// A binary in memory that is not loaded yet.
 pub type aclrtBinary = *mut ::core::ffi::c_void;
 /// A loaded binary.
 pub type aclrtBinHandle = *mut ::core::ffi::c_void;
@@ -540,7 +540,7 @@ pub type aclrtParamHandle = *mut ::core::ffi::c_void;
 pub type aclmdlRI = *mut ::core::ffi::c_void;
 /// A condition of a graph.
 pub type aclmdlRICondHandle = *mut ::core::ffi::c_void;
-/// More about how busy a device is; CANN does not publish its fields.
+/// Further information on the utilization of a device. CANN does not publish its fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclrtUtilizationExtendInfo {
@@ -551,14 +551,14 @@ pub struct aclrtUtilizationExtendInfo {
 pub struct tagRtGroupInfo {
     _unused: [u8; 0],
 }
-/// Groups of cores.
+/// A description of groups of cores.
 pub type aclrtGroupInfo = tagRtGroupInfo;
 #[repr(C)]
 #[derive(Debug)]
 pub struct rtExceptionInfo {
     _unused: [u8; 0],
 }
-/// What is known about a task that failed.
+/// The information on a task that failed.
 pub type aclrtExceptionInfo = rtExceptionInfo;
 impl aclrtRunMode {
     pub const ACL_DEVICE: aclrtRunMode = aclrtRunMode(0);
@@ -574,7 +574,7 @@ impl aclrtTsId {
     pub const ACL_TS_ID_RESERVED: aclrtTsId = aclrtTsId(2);
 }
 #[repr(transparent)]
-/// Task schedulers.
+/// The task schedulers of a device.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtTsId(pub ::core::ffi::c_uint);
 impl aclrtEventStatus {
@@ -593,7 +593,7 @@ impl aclrtEventRecordedStatus {
         aclrtEventRecordedStatus(1);
 }
 #[repr(transparent)]
-/// Whether what was recorded in an event has happened.
+/// Whether the record of an event is complete.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventRecordedStatus(pub ::core::ffi::c_uint);
 impl aclrtEventWaitStatus {
@@ -602,7 +602,7 @@ impl aclrtEventWaitStatus {
     pub const ACL_EVENT_WAIT_STATUS_RESERVED: aclrtEventWaitStatus = aclrtEventWaitStatus(65535);
 }
 #[repr(transparent)]
-/// Whether all waits for an event are over.
+/// Whether all waits for an event are complete.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventWaitStatus(pub ::core::ffi::c_uint);
 impl aclrtStreamStatus {
@@ -611,7 +611,7 @@ impl aclrtStreamStatus {
     pub const ACL_STREAM_STATUS_RESERVED: aclrtStreamStatus = aclrtStreamStatus(65535);
 }
 #[repr(transparent)]
-/// Whether all tasks of a stream are done.
+/// Whether all tasks of a stream are complete.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamStatus(pub ::core::ffi::c_uint);
 impl aclrtCallbackBlockType {
@@ -619,7 +619,7 @@ impl aclrtCallbackBlockType {
     pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(1);
 }
 #[repr(transparent)]
-/// Whether the stream waits for a callback.
+/// Whether the stream waits until the callback returns.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCallbackBlockType(pub ::core::ffi::c_uint);
 impl aclrtMemcpyKind {
@@ -633,7 +633,7 @@ impl aclrtMemcpyKind {
     pub const ACL_MEMCPY_INTER_DEVICE_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(7);
 }
 #[repr(transparent)]
-/// Where a copy goes from and to.
+/// The source and the destination of a copy: the host or a device.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemcpyKind(pub ::core::ffi::c_uint);
 impl aclrtMemManagedAdviseType {
@@ -651,7 +651,7 @@ impl aclrtMemManagedAdviseType {
         aclrtMemManagedAdviseType(5);
 }
 #[repr(transparent)]
-/// Hints about managed memory. Since 9.1.0.
+/// The hints about the use of managed memory. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemManagedAdviseType(pub ::core::ffi::c_uint);
 impl aclrtMemManagedLocationType {
@@ -667,7 +667,7 @@ impl aclrtMemManagedLocationType {
         aclrtMemManagedLocationType(4);
 }
 #[repr(transparent)]
-/// Kinds of places for managed memory. Since 9.1.0.
+/// The kinds of places for managed memory. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemManagedLocationType(pub ::core::ffi::c_uint);
 impl aclrtMemMallocPolicy {
@@ -685,7 +685,8 @@ impl aclrtMemMallocPolicy {
         aclrtMemMallocPolicy(1048576);
 }
 #[repr(transparent)]
-/// Which pages memory is taken from; the last three are flags that can be added.
+/** The sizes of pages from which memory is allocated. The last three values are flags
+that can be added.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemMallocPolicy(pub ::core::ffi::c_uint);
 impl aclrtHostRegisterType {
@@ -694,7 +695,7 @@ impl aclrtHostRegisterType {
     pub const ACL_HOST_REGISTER_READONLY: aclrtHostRegisterType = aclrtHostRegisterType(8);
 }
 #[repr(transparent)]
-/// How the device sees registered host memory.
+/// The kind of access that a device has to registered host memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHostRegisterType(pub ::core::ffi::c_uint);
 impl aclrtMallocAttrType {
@@ -704,7 +705,7 @@ impl aclrtMallocAttrType {
     pub const ACL_RT_MEM_ATTR_VA_FLAG: aclrtMallocAttrType = aclrtMallocAttrType(3);
 }
 #[repr(transparent)]
-/// Which member of aclrtMallocAttrValue is meant.
+/// The member of aclrtMallocAttrValue that is used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMallocAttrType(pub ::core::ffi::c_uint);
 impl aclrtMemAttr {
@@ -728,7 +729,7 @@ impl aclrtMemAttr {
     pub const ACL_MEM_P2P_HUGE1G: aclrtMemAttr = aclrtMemAttr(17);
 }
 #[repr(transparent)]
-/// Kinds of device memory.
+/// The kinds of device memory, with the size of their pages.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemAttr(pub ::core::ffi::c_uint);
 impl aclrtMemPgType {
@@ -737,7 +738,7 @@ impl aclrtMemPgType {
     pub const HUGE1G_PAGE_TYPE: aclrtMemPgType = aclrtMemPgType(2);
 }
 #[repr(transparent)]
-/// Sizes of pages.
+/// The sizes of pages.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemPgType(pub ::core::ffi::c_uint);
 impl aclrtMemType {
@@ -747,14 +748,14 @@ impl aclrtMemType {
     pub const P2P_DDR_TYPE: aclrtMemType = aclrtMemType(3);
 }
 #[repr(transparent)]
-/// Kinds of device memory.
+/// The kinds of device memory, without the size of their pages.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemType(pub ::core::ffi::c_uint);
 impl aclrtIpcMemAttrType {
     pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK: aclrtIpcMemAttrType = aclrtIpcMemAttrType(0);
 }
 #[repr(transparent)]
-/// Attributes of memory shared between processes.
+/// The attributes of memory that processes share.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtIpcMemAttrType(pub ::core::ffi::c_uint);
 impl aclrtGroupAttr {
@@ -766,7 +767,7 @@ impl aclrtGroupAttr {
     pub const ACL_GROUP_GROUPID_INT: aclrtGroupAttr = aclrtGroupAttr(5);
 }
 #[repr(transparent)]
-/// What a group of cores can be asked for.
+/// The properties of a group of cores that aclrtGetGroupInfoDetail can get.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtGroupAttr(pub ::core::ffi::c_uint);
 impl aclrtFloatOverflowMode {
@@ -775,7 +776,7 @@ impl aclrtFloatOverflowMode {
     pub const ACL_RT_OVERFLOW_MODE_UNDEF: aclrtFloatOverflowMode = aclrtFloatOverflowMode(2);
 }
 #[repr(transparent)]
-/// What happens when a floating-point number overflows.
+/// The result of a floating-point operation that overflows.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtFloatOverflowMode(pub ::core::ffi::c_uint);
 impl aclrtStreamConfigAttr {
@@ -785,7 +786,7 @@ impl aclrtStreamConfigAttr {
     pub const ACL_RT_STREAM_PRIORITY: aclrtStreamConfigAttr = aclrtStreamConfigAttr(3);
 }
 #[repr(transparent)]
-/// Fields of a stream configuration.
+/// The fields of a stream configuration.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamConfigAttr(pub ::core::ffi::c_uint);
 impl aclrtMemLocationType {
@@ -796,7 +797,7 @@ impl aclrtMemLocationType {
     pub const ACL_MEM_LOCATION_TYPE_HOST_NUMA: aclrtMemLocationType = aclrtMemLocationType(4);
 }
 #[repr(transparent)]
-/// Kinds of places for memory.
+/// The kinds of places for memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemLocationType(pub ::core::ffi::c_uint);
 impl aclrtMemManagedRangeAttribute {
@@ -818,14 +819,15 @@ impl aclrtMemManagedRangeAttribute {
         aclrtMemManagedRangeAttribute(8);
 }
 #[repr(transparent)]
-/// What a range of managed memory can be asked for. Since 9.1.0.
+/** The properties of a range of managed memory that aclrtMemManagedGetAttr can get. Since
+9.1.0.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemManagedRangeAttribute(pub ::core::ffi::c_uint);
 impl aclrtMemAllocationType {
     pub const ACL_MEM_ALLOCATION_TYPE_PINNED: aclrtMemAllocationType = aclrtMemAllocationType(0);
 }
 #[repr(transparent)]
-/// Kinds of physical memory.
+/// The kinds of physical memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemAllocationType(pub ::core::ffi::c_uint);
 impl aclrtMemHandleType {
@@ -833,7 +835,7 @@ impl aclrtMemHandleType {
     pub const ACL_MEM_HANDLE_TYPE_POSIX: aclrtMemHandleType = aclrtMemHandleType(2);
 }
 #[repr(transparent)]
-/// What physical memory can be exported as.
+/// The kinds of handles as which physical memory can be exported.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemHandleType(pub ::core::ffi::c_uint);
 impl aclrtMemSharedHandleType {
@@ -843,7 +845,7 @@ impl aclrtMemSharedHandleType {
         aclrtMemSharedHandleType(2);
 }
 #[repr(transparent)]
-/// Kinds of handles for exported memory.
+/// The kinds of handles for exported memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemSharedHandleType(pub ::core::ffi::c_uint);
 impl aclrtMemGranularityOptions {
@@ -855,7 +857,7 @@ impl aclrtMemGranularityOptions {
         aclrtMemGranularityOptions(65535);
 }
 #[repr(transparent)]
-/// Which granularity is asked for.
+/// The granularity that aclrtMemGetAllocationGranularity gets.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemGranularityOptions(pub ::core::ffi::c_uint);
 impl aclrtDeviceStatus {
@@ -864,7 +866,7 @@ impl aclrtDeviceStatus {
     pub const ACL_RT_DEVICE_STATUS_END: aclrtDeviceStatus = aclrtDeviceStatus(65535);
 }
 #[repr(transparent)]
-/// Whether a device works.
+/// Whether a device works normally.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceStatus(pub ::core::ffi::c_uint);
 impl aclmdlRICaptureMode {
@@ -873,7 +875,7 @@ impl aclmdlRICaptureMode {
     pub const ACL_MODEL_RI_CAPTURE_MODE_RELAXED: aclmdlRICaptureMode = aclmdlRICaptureMode(2);
 }
 #[repr(transparent)]
-/// Which calls are refused during a capture, and for which threads.
+/// The calls that are refused during a capture, and the threads to which this applies.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICaptureMode(pub ::core::ffi::c_uint);
 impl aclmdlRICaptureStatus {
@@ -896,7 +898,7 @@ impl aclrtErrorType {
     pub const ACL_RT_ERROR_OTHERS: aclrtErrorType = aclrtErrorType(65535);
 }
 #[repr(transparent)]
-/// What kind of error a device has.
+/// The kind of error that a device has.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtErrorType(pub ::core::ffi::c_uint);
 impl aclrtAicoreErrorType {
@@ -905,7 +907,7 @@ impl aclrtAicoreErrorType {
     pub const ACL_RT_AICORE_ERROR_HW_LOCAL: aclrtAicoreErrorType = aclrtAicoreErrorType(2);
 }
 #[repr(transparent)]
-/// Whether software or hardware is to blame for a core's error.
+/// Whether the error of a core was caused by software or hardware.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAicoreErrorType(pub ::core::ffi::c_uint);
 impl aclrtCmoType {
@@ -915,14 +917,14 @@ impl aclrtCmoType {
     pub const ACL_RT_CMO_TYPE_FLUSH: aclrtCmoType = aclrtCmoType(3);
 }
 #[repr(transparent)]
-/// Operations on the cache.
+/// The operations on the cache.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCmoType(pub ::core::ffi::c_uint);
 impl aclrtLastErrLevel {
     pub const ACL_RT_THREAD_LEVEL: aclrtLastErrLevel = aclrtLastErrLevel(0);
 }
 #[repr(transparent)]
-/// Whose last error is asked for.
+/// The scope of the last error.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtLastErrLevel(pub ::core::ffi::c_uint);
 impl aclrtBinaryLoadOptionType {
@@ -936,7 +938,7 @@ impl aclrtBinaryLoadOptionType {
         aclrtBinaryLoadOptionType(3);
 }
 #[repr(transparent)]
-/// Which member of aclrtBinaryLoadOptionValue is meant. Two names have one value.
+/// The member of aclrtBinaryLoadOptionValue that is used. Two names have the same value.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtBinaryLoadOptionType(pub ::core::ffi::c_uint);
 impl aclrtEngineType {
@@ -944,7 +946,7 @@ impl aclrtEngineType {
     pub const ACL_RT_ENGINE_TYPE_AIV: aclrtEngineType = aclrtEngineType(1);
 }
 #[repr(transparent)]
-/// Kinds of cores: matrix (AIC) and vector (AIV).
+/// The kinds of cores: matrix (AIC) and vector (AIV).
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEngineType(pub ::core::ffi::c_uint);
 impl aclrtLaunchKernelAttrId {
@@ -970,7 +972,7 @@ impl aclrtLaunchKernelAttrId {
         aclrtLaunchKernelAttrId(9);
 }
 #[repr(transparent)]
-/// Which member of aclrtLaunchKernelAttrValue is meant. Two names have one value.
+/// The member of aclrtLaunchKernelAttrValue that is used. Two names have the same value.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtLaunchKernelAttrId(pub ::core::ffi::c_uint);
 impl aclrtStreamAttr {
@@ -981,7 +983,7 @@ impl aclrtStreamAttr {
     pub const ACL_STREAM_ATTR_PRIORITY: aclrtStreamAttr = aclrtStreamAttr(5);
 }
 #[repr(transparent)]
-/// Which member of aclrtStreamAttrValue is meant.
+/// The member of aclrtStreamAttrValue that is used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamAttr(pub ::core::ffi::c_uint);
 impl aclmdlRITaskType {
@@ -994,7 +996,7 @@ impl aclmdlRITaskType {
     pub const ACL_MODEL_RI_TASK_VALUE_WAIT: aclmdlRITaskType = aclmdlRITaskType(6);
 }
 #[repr(transparent)]
-/// Kinds of tasks of a graph. Since 9.1.0.
+/// The kinds of tasks of a graph. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRITaskType(pub ::core::ffi::c_uint);
 impl aclrtDevAttr {
@@ -1030,7 +1032,7 @@ impl aclrtDevAttr {
     pub const ACL_DEV_ATTR_NPU_ARCH: aclrtDevAttr = aclrtDevAttr(601);
 }
 #[repr(transparent)]
-/// What a device can be asked for. Some values have two names.
+/// The properties of a device that aclrtGetDeviceInfo can get. Some values have two names.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevAttr(pub ::core::ffi::c_uint);
 impl aclrtDevFeatureType {
@@ -1040,7 +1042,7 @@ impl aclrtDevFeatureType {
         aclrtDevFeatureType(21);
 }
 #[repr(transparent)]
-/// Optional features of a device.
+/// The optional features of a device.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevFeatureType(pub ::core::ffi::c_uint);
 impl aclrtReduceKind {
@@ -1050,7 +1052,7 @@ impl aclrtReduceKind {
     pub const ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL: aclrtReduceKind = aclrtReduceKind(13);
 }
 #[repr(transparent)]
-/// How aclrtReduceAsync combines elements.
+/// The ways in which aclrtReduceAsync combines elements.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtReduceKind(pub ::core::ffi::c_uint);
 impl aclrtDevResLimitType {
@@ -1058,7 +1060,7 @@ impl aclrtDevResLimitType {
     pub const ACL_RT_DEV_RES_VECTOR_CORE: aclrtDevResLimitType = aclrtDevResLimitType(1);
 }
 #[repr(transparent)]
-/// What a process can be limited to.
+/// The resources of a device that can be limited.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevResLimitType(pub ::core::ffi::c_uint);
 impl aclrtCondition {
@@ -1070,7 +1072,7 @@ impl aclrtCondition {
     pub const ACL_RT_LESS_OR_EQUAL: aclrtCondition = aclrtCondition(5);
 }
 #[repr(transparent)]
-/// How two numbers are compared.
+/// The ways to compare two numbers.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCondition(pub ::core::ffi::c_uint);
 impl aclrtCompareDataType {
@@ -1078,7 +1080,7 @@ impl aclrtCompareDataType {
     pub const ACL_RT_SWITCH_INT64: aclrtCompareDataType = aclrtCompareDataType(1);
 }
 #[repr(transparent)]
-/// Which numbers are compared.
+/// The types of numbers that can be compared.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCompareDataType(pub ::core::ffi::c_uint);
 impl aclrtRandomNumFuncType {
@@ -1092,7 +1094,7 @@ impl aclrtRandomNumFuncType {
         aclrtRandomNumFuncType(3);
 }
 #[repr(transparent)]
-/// Distributions of random numbers.
+/// The distributions of random numbers.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtRandomNumFuncType(pub ::core::ffi::c_uint);
 impl aclrtDeviceTaskAbortStage {
@@ -1102,7 +1104,7 @@ impl aclrtDeviceTaskAbortStage {
         aclrtDeviceTaskAbortStage(1);
 }
 #[repr(transparent)]
-/// When the callback for aborted tasks is called.
+/// The stage of an abort at which the callback for aborted tasks is called.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceTaskAbortStage(pub ::core::ffi::c_uint);
 impl aclrtUpdateTaskAttrId {
@@ -1110,7 +1112,7 @@ impl aclrtUpdateTaskAttrId {
     pub const ACL_RT_UPDATE_AIC_AIV_TASK: aclrtUpdateTaskAttrId = aclrtUpdateTaskAttrId(2);
 }
 #[repr(transparent)]
-/// Which member of aclrtUpdateTaskAttrVal is meant.
+/// The member of aclrtUpdateTaskAttrVal that is used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtUpdateTaskAttrId(pub ::core::ffi::c_uint);
 impl aclrtDeviceState {
@@ -1120,7 +1122,7 @@ impl aclrtDeviceState {
     pub const ACL_RT_DEVICE_STATE_RESET_POST: aclrtDeviceState = aclrtDeviceState(3);
 }
 #[repr(transparent)]
-/// When the callback for a device is called.
+/// The state change for which the callback for a device is called.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceState(pub ::core::ffi::c_uint);
 impl aclrtSnapShotStage {
@@ -1132,7 +1134,7 @@ impl aclrtSnapShotStage {
     pub const ACL_RT_SNAPSHOT_UNLOCK_POST: aclrtSnapShotStage = aclrtSnapShotStage(5);
 }
 #[repr(transparent)]
-/// When the callback for a snapshot is called. Since 9.0.0.
+/// The stage of a snapshot at which the callback is called. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtSnapShotStage(pub ::core::ffi::c_uint);
 impl aclrtStreamState {
@@ -1140,7 +1142,7 @@ impl aclrtStreamState {
     pub const ACL_RT_STREAM_STATE_DESTROY_PRE: aclrtStreamState = aclrtStreamState(2);
 }
 #[repr(transparent)]
-/// When the callback for a stream is called.
+/// The state change for which the callback for a stream is called.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamState(pub ::core::ffi::c_uint);
 impl aclrtFuncAttribute {
@@ -1149,7 +1151,7 @@ impl aclrtFuncAttribute {
     pub const ACL_FUNC_ATTR_KERNEL_SCHED_MODE: aclrtFuncAttribute = aclrtFuncAttribute(3);
 }
 #[repr(transparent)]
-/// What a kernel can be asked for.
+/// The properties of a kernel that aclrtGetFunctionAttribute can get.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtFuncAttribute(pub ::core::ffi::c_uint);
 impl aclrtKernelType {
@@ -1160,7 +1162,7 @@ impl aclrtKernelType {
     pub const ACL_KERNEL_TYPE_AICPU: aclrtKernelType = aclrtKernelType(100);
 }
 #[repr(transparent)]
-/// Which cores a kernel runs on.
+/// The kind of cores that a kernel runs on.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtKernelType(pub ::core::ffi::c_uint);
 impl aclrtCntNotifyRecordMode {
@@ -1174,7 +1176,7 @@ impl aclrtCntNotifyRecordMode {
         aclrtCntNotifyRecordMode(4);
 }
 #[repr(transparent)]
-/// How recording changes the counter of a notify.
+/// The ways in which a record changes the counter of a notify.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCntNotifyRecordMode(pub ::core::ffi::c_uint);
 impl aclrtCntNotifyWaitMode {
@@ -1188,7 +1190,7 @@ impl aclrtCntNotifyWaitMode {
         aclrtCntNotifyWaitMode(4);
 }
 #[repr(transparent)]
-/// What a wait compares the counter of a notify with.
+/// The comparison of a wait with the counter of a notify.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCntNotifyWaitMode(pub ::core::ffi::c_uint);
 impl aclrtMemAccessFlags {
@@ -1197,7 +1199,7 @@ impl aclrtMemAccessFlags {
     pub const ACL_RT_MEM_ACCESS_FLAGS_READWRITE: aclrtMemAccessFlags = aclrtMemAccessFlags(3);
 }
 #[repr(transparent)]
-/// Who may do what with memory.
+/// The access that a place has to memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemAccessFlags(pub ::core::ffi::c_uint);
 impl aclCANNPackageName {
@@ -1211,7 +1213,7 @@ impl aclCANNPackageName {
     pub const ACL_PKG_NAME_DRIVER: aclCANNPackageName = aclCANNPackageName(7);
 }
 #[repr(transparent)]
-/// Packages whose version can be asked for.
+/// The packages whose version can be queried.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclCANNPackageName(pub ::core::ffi::c_uint);
 impl aclrtHacType {
@@ -1227,7 +1229,7 @@ impl aclrtHacType {
     pub const ACL_RT_HAC_TYPE_CCU: aclrtHacType = aclrtHacType(9);
 }
 #[repr(transparent)]
-/// Hardware units. Since 9.0.0.
+/// The hardware units of a device. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHacType(pub ::core::ffi::c_uint);
 impl aclrtHostMemMapCapability {
@@ -1237,7 +1239,7 @@ impl aclrtHostMemMapCapability {
         aclrtHostMemMapCapability(1);
 }
 #[repr(transparent)]
-/// Whether a unit can use mapped host memory. Since 9.0.0.
+/// Whether a hardware unit can use mapped host memory. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHostMemMapCapability(pub ::core::ffi::c_uint);
 impl aclrtMemLinkType {
@@ -1247,7 +1249,7 @@ impl aclrtMemLinkType {
     pub const ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH: aclrtMemLinkType = aclrtMemLinkType(3);
 }
 #[repr(transparent)]
-/// Links by which memory is accessed. Since 9.2.0.
+/// The links by which memory is accessed. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemLinkType(pub ::core::ffi::c_uint);
 impl aclrtAtomicOperationCapability {
@@ -1273,7 +1275,8 @@ impl aclrtAtomicOperationCapability {
         aclrtAtomicOperationCapability(256);
 }
 #[repr(transparent)]
-/// Which operands of atomic operations a link takes. Two names have one value. Since 9.1.0.
+/** The operands of atomic operations that a link supports. Two names have the same value.
+Since 9.1.0.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAtomicOperationCapability(pub ::core::ffi::c_uint);
 impl aclrtAtomicOperation {
@@ -1307,7 +1310,7 @@ impl aclrtAtomicOperation {
         aclrtAtomicOperation(44);
 }
 #[repr(transparent)]
-/// Atomic operations. Since 9.1.0.
+/// The atomic operations. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAtomicOperation(pub ::core::ffi::c_uint);
 impl aclmdlRICondHandleFlag {
@@ -1315,7 +1318,7 @@ impl aclmdlRICondHandleFlag {
         aclmdlRICondHandleFlag(1);
 }
 #[repr(transparent)]
-/// Flags of a condition of a graph. Since 9.1.0.
+/// The flags of a condition of a graph. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICondHandleFlag(pub ::core::ffi::c_uint);
 impl aclmdlRICondTaskType {
@@ -1324,7 +1327,7 @@ impl aclmdlRICondTaskType {
     pub const ACL_MODEL_RI_COND_TYPE_SWITCH: aclmdlRICondTaskType = aclmdlRICondTaskType(2);
 }
 #[repr(transparent)]
-/// Kinds of conditional tasks. Since 9.1.0.
+/// The kinds of conditional tasks. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICondTaskType(pub ::core::ffi::c_uint);
 impl aclrtDeviceLimit {
@@ -1336,7 +1339,7 @@ impl aclrtDeviceLimit {
     pub const ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE: aclrtDeviceLimit = aclrtDeviceLimit(4);
 }
 #[repr(transparent)]
-/// Limits of a device that can be set. Since 9.2.0.
+/// The limits of a device that can be set. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceLimit(pub ::core::ffi::c_uint);
 impl aclRegisterCallbackType {
@@ -1351,7 +1354,7 @@ impl aclRegisterCallbackType {
     pub const ACL_REG_TYPE_OTHER: aclRegisterCallbackType = aclRegisterCallbackType(65535);
 }
 #[repr(transparent)]
-/// Which part of AscendCL a callback belongs to.
+/// The part of AscendCL to which a callback belongs.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclRegisterCallbackType(pub ::core::ffi::c_uint);
 impl aclrtProcessState {
@@ -1359,7 +1362,7 @@ impl aclrtProcessState {
     pub const ACL_RT_PROCESS_STATE_LOCKED: aclrtProcessState = aclrtProcessState(1);
 }
 #[repr(transparent)]
-/// Whether a process is held for a snapshot.
+/// Whether a process is stopped for a snapshot.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtProcessState(pub ::core::ffi::c_uint);
 /// A place for managed memory. Since 9.1.0.
@@ -1444,7 +1447,7 @@ impl Default for aclrtMallocAttribute {
         }
     }
 }
-/// Attributes of an allocation.
+/// A list of attributes of an allocation.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMallocConfig {
@@ -1469,7 +1472,7 @@ impl Default for aclrtMallocConfig {
         }
     }
 }
-/// Processes of one server that may import shared memory.
+/// The processes of one server that may import shared memory.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtServerPid {
@@ -1496,7 +1499,7 @@ impl Default for aclrtServerPid {
         }
     }
 }
-/// How a stream is to be created.
+/// The options with which a stream is created.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtStreamConfigHandle {
@@ -1529,7 +1532,7 @@ impl Default for aclrtStreamConfigHandle {
         }
     }
 }
-/// How busy a device is, in percent.
+/// The utilization of a device in percent.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtUtilizationInfo {
@@ -1588,7 +1591,7 @@ impl Default for aclrtMemLocation {
         }
     }
 }
-/// What is known about an address.
+/// The properties of an address.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtPtrAttributes {
@@ -1616,7 +1619,7 @@ impl Default for aclrtPtrAttributes {
         }
     }
 }
-/// How much memory a module uses, in bytes.
+/// The memory that a module uses, in bytes.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtMemUsageInfo {
@@ -1638,7 +1641,7 @@ const _: () = {
     ["Offset of field: aclrtMemUsageInfo::reserved"]
         [::core::mem::offset_of!(aclrtMemUsageInfo, reserved) - 48usize];
 };
-/// Exported physical memory, for processes of other servers too.
+/// A handle of exported physical memory, which processes of other servers can also import.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemFabricHandle {
@@ -1660,7 +1663,7 @@ impl Default for aclrtMemFabricHandle {
         }
     }
 }
-/// What physical memory is to be.
+/// The properties with which physical memory is allocated.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtPhysicalMemProp {
@@ -1722,7 +1725,7 @@ impl Default for aclrtMemUceInfo {
         }
     }
 }
-/// Ranges of memory with errors.
+/// A list of ranges of memory with errors.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemUceInfoArray {
@@ -1747,7 +1750,7 @@ impl Default for aclrtMemUceInfoArray {
         }
     }
 }
-/// Details of an error, by its type.
+/// The details of an error, depending on its type.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtErrorInfoDetail {
@@ -1806,7 +1809,7 @@ impl Default for aclrtErrorInfo {
         }
     }
 }
-/// The value of an option.
+/// The value of an option for loading a binary.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtBinaryLoadOptionValue {
@@ -1865,7 +1868,7 @@ impl Default for aclrtBinaryLoadOption {
         }
     }
 }
-/// Options for loading a binary.
+/// A list of options for loading a binary.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtBinaryLoadOptions {
@@ -1891,7 +1894,7 @@ impl Default for aclrtBinaryLoadOptions {
         }
     }
 }
-/// How many blocks or threads in each direction. Passed by value. Since 9.2.0.
+/// The number of blocks or threads in each direction. It is passed by value. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct dim3 {
@@ -1907,7 +1910,7 @@ const _: () = {
     ["Offset of field: dim3::y"][::core::mem::offset_of!(dim3, y) - 4usize];
     ["Offset of field: dim3::z"][::core::mem::offset_of!(dim3, z) - 8usize];
 };
-/// A time in microseconds, in two halves.
+/// A time in microseconds, as two 32-bit halves.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtTimeoutUs {
@@ -2003,7 +2006,7 @@ impl Default for aclrtLaunchKernelAttr {
         }
     }
 }
-/// Attributes of a launch.
+/// A list of attributes of a launch.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtLaunchKernelCfg {
@@ -2254,7 +2257,7 @@ impl Default for aclmdlRIValueWaitTaskParams {
         }
     }
 }
-/// A task of a graph; `type` says which member is meant. Since 9.1.0.
+/// A task of a graph. The field `type` selects the member of the union. Since 9.1.0.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclmdlRITaskParams {
@@ -2358,7 +2361,7 @@ impl Default for aclrtBarrierCmoInfo {
         }
     }
 }
-/// Cache operations that a barrier waits for.
+/// A list of cache operations that a barrier waits for.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtBarrierTaskInfo {
@@ -2383,7 +2386,7 @@ impl Default for aclrtBarrierTaskInfo {
         }
     }
 }
-/// Where the copies of a batch go from and to.
+/// The places from which and to which the copies of a batch go.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemcpyBatchAttr {
@@ -2411,7 +2414,8 @@ impl Default for aclrtMemcpyBatchAttr {
         }
     }
 }
-/// Where in a kernel's arguments an address is to be put, and of which data.
+/** The offset in a kernel's arguments at which an address is written, and the offset of
+the data at that address.*/
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtPlaceHolderInfo {
@@ -2427,7 +2431,7 @@ const _: () = {
     ["Offset of field: aclrtPlaceHolderInfo::dataOffset"]
         [::core::mem::offset_of!(aclrtPlaceHolderInfo, dataOffset) - 4usize];
 };
-/// A parameter: a value, or an address of one.
+/// A parameter, given as a value or as the address of a value.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtRandomParaInfo {
@@ -2556,7 +2560,7 @@ impl Default for aclrtRandomNumFuncParaInfo {
         }
     }
 }
-/// A task that makes random numbers.
+/// A task that generates random numbers.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtRandomNumTaskInfo {
@@ -2600,7 +2604,7 @@ impl Default for aclrtRandomNumTaskInfo {
         }
     }
 }
-/// What changes in a task that makes random numbers.
+/// A change of a task that generates random numbers.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtRandomTaskUpdateAttr {
@@ -2630,7 +2634,7 @@ impl Default for aclrtRandomTaskUpdateAttr {
         }
     }
 }
-/// What changes in a task that runs a kernel.
+/// A change of a task that runs a kernel.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtAicAivTaskUpdateAttr {
@@ -2663,7 +2667,7 @@ impl Default for aclrtAicAivTaskUpdateAttr {
         }
     }
 }
-/// What changes in a task.
+/// A change of a task, depending on its kind.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtUpdateTaskAttrVal {
@@ -2689,7 +2693,7 @@ impl Default for aclrtUpdateTaskAttrVal {
         }
     }
 }
-/// A change of a task.
+/// A change of a task, together with its kind.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtTaskUpdateInfo {
@@ -2714,7 +2718,7 @@ impl Default for aclrtTaskUpdateInfo {
         }
     }
 }
-/// Options for taking a snapshot. Since 9.1.0.
+/// The options for taking a snapshot. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtSnapShotBackupArgs {
@@ -2741,7 +2745,7 @@ impl Default for aclrtSnapShotBackupArgs {
         }
     }
 }
-/// Options for restoring a snapshot. Since 9.1.0.
+/// The options for restoring a snapshot. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtSnapShotRestoreArgs {
@@ -2768,7 +2772,7 @@ impl Default for aclrtSnapShotRestoreArgs {
         }
     }
 }
-/// The identity of a device.
+/// The unique identifier of a device.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtUuid {
@@ -2780,7 +2784,7 @@ const _: () = {
     ["Alignment of aclrtUuid"][::core::mem::align_of::<aclrtUuid>() - 1usize];
     ["Offset of field: aclrtUuid::bytes"][::core::mem::offset_of!(aclrtUuid, bytes) - 0usize];
 };
-/// How a counting notify is recorded.
+/// The change that a record of a counting notify makes.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtCntNotifyRecordInfo {
@@ -2807,7 +2811,7 @@ impl Default for aclrtCntNotifyRecordInfo {
         }
     }
 }
-/// What a wait for a counting notify waits for, and how long.
+/// The condition of a wait for a counting notify, and its time limit.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtCntNotifyWaitInfo {
@@ -2842,7 +2846,7 @@ impl Default for aclrtCntNotifyWaitInfo {
         }
     }
 }
-/// Who may do what with memory.
+/// The access that one place has to memory.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemAccessDesc {
@@ -2870,7 +2874,7 @@ impl Default for aclrtMemAccessDesc {
         }
     }
 }
-/// The version of a package, as text.
+/// The version of a package as text.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclCANNPackageVersion {
@@ -2908,7 +2912,7 @@ impl Default for aclCANNPackageVersion {
         }
     }
 }
-/// An event for other processes. Passed by value.
+/// The handle of an event that other processes can import. It is passed by value.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtIpcEventHandle {
@@ -2930,7 +2934,8 @@ impl Default for aclrtIpcEventHandle {
         }
     }
 }
-/// Which attribute stands for which kind of memory. Since 9.0.0.
+/** An attribute of memory, and the page size and kind of memory that it combines. Since
+9.0.0.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct MemAttrMapping {
@@ -2961,7 +2966,7 @@ impl Default for MemAttrMapping {
         }
     }
 }
-/// A conditional task of a graph. Passed by value. Since 9.1.0.
+/// A conditional task of a graph. It is passed by value. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tagAclmdlRICondTaskParams {
@@ -2994,37 +2999,37 @@ impl Default for tagAclmdlRICondTaskParams {
         }
     }
 }
-/// A conditional task of a graph. Passed by value. Since 9.1.0.
+/// A conditional task of a graph. It is passed by value. Since 9.1.0.
 pub type aclmdlRICondTaskParams = tagAclmdlRICondTaskParams;
-/// A function of the host that a stream calls.
+/// A host function that a stream calls.
 pub type aclrtCallback =
     ::core::option::Option<unsafe extern "C" fn(userData: *mut ::core::ffi::c_void)>;
-/// A function of the host that a stream calls.
+/// A host function that a stream calls.
 pub type aclrtHostFunc =
     ::core::option::Option<unsafe extern "C" fn(args: *mut ::core::ffi::c_void)>;
-/// Called when a task fails.
+/// A callback that is called when a task fails.
 pub type aclrtExceptionInfoCallback =
     ::core::option::Option<unsafe extern "C" fn(exceptionInfo: *mut aclrtExceptionInfo)>;
-/// Called when a kernel of one binary fails.
+/// A callback that is called when a kernel of one binary fails.
 pub type aclrtOpExceptionCallback = ::core::option::Option<
     unsafe extern "C" fn(
         exceptionInfo: *mut aclrtExceptionInfo,
         userData: *mut ::core::ffi::c_void,
     ),
 >;
-/// Called before and after a device is set or reset.
+/// A callback that is called before and after a device is set or reset.
 pub type aclrtDeviceStateCallback = ::core::option::Option<
     unsafe extern "C" fn(deviceId: i32, state: aclrtDeviceState, args: *mut ::core::ffi::c_void),
 >;
-/// Called at a stage of a snapshot.
+/// A callback that is called at a stage of a snapshot.
 pub type aclrtSnapShotCallBack = ::core::option::Option<
     unsafe extern "C" fn(deviceId: i32, args: *mut ::core::ffi::c_void) -> ::core::ffi::c_uint,
 >;
-/// Called after a stream is created and before it is destroyed.
+/// A callback that is called after a stream is created and before it is destroyed.
 pub type aclrtStreamStateCallback = ::core::option::Option<
     unsafe extern "C" fn(stm: aclrtStream, state: aclrtStreamState, args: *mut ::core::ffi::c_void),
 >;
-/// Called before and after the tasks of a device are aborted.
+/// A callback that is called before and after the tasks of a device are aborted.
 pub type aclrtDeviceTaskAbortCallback = ::core::option::Option<
     unsafe extern "C" fn(
         deviceId: i32,
@@ -3033,7 +3038,7 @@ pub type aclrtDeviceTaskAbortCallback = ::core::option::Option<
         args: *mut ::core::ffi::c_void,
     ) -> ::core::ffi::c_int,
 >;
-/// Called by aclInit.
+/// A callback that aclInit calls.
 pub type aclInitCallbackFunc = ::core::option::Option<
     unsafe extern "C" fn(
         configStr: *const ::core::ffi::c_char,
@@ -3041,19 +3046,19 @@ pub type aclInitCallbackFunc = ::core::option::Option<
         userData: *mut ::core::ffi::c_void,
     ) -> ::core::ffi::c_int,
 >;
-/// Called by aclFinalize.
+/// A callback that aclFinalize calls.
 pub type aclFinalizeCallbackFunc = ::core::option::Option<
     unsafe extern "C" fn(userData: *mut ::core::ffi::c_void) -> ::core::ffi::c_int,
 >;
-/// Gives a block.
+/// A callback that allocates a block.
 pub type aclrtAllocatorAllocFunc = ::core::option::Option<
     unsafe extern "C" fn(allocator: aclrtAllocator, size: usize) -> *mut ::core::ffi::c_void,
 >;
-/// Takes a block back.
+/// A callback that frees a block.
 pub type aclrtAllocatorFreeFunc = ::core::option::Option<
     unsafe extern "C" fn(allocator: aclrtAllocator, block: aclrtAllocatorBlock),
 >;
-/// Gives a block, if possible at this address.
+/// A callback that allocates a block, if possible at the given address.
 pub type aclrtAllocatorAllocAdviseFunc = ::core::option::Option<
     unsafe extern "C" fn(
         allocator: aclrtAllocator,
@@ -3061,11 +3066,11 @@ pub type aclrtAllocatorAllocAdviseFunc = ::core::option::Option<
         addr: aclrtAllocatorAddr,
     ) -> *mut ::core::ffi::c_void,
 >;
-/// Gives the address of a block.
+/// A callback that returns the address of a block.
 pub type aclrtAllocatorGetAddrFromBlockFunc = ::core::option::Option<
     unsafe extern "C" fn(block: aclrtAllocatorBlock) -> *mut ::core::ffi::c_void,
 >;
-/// A pool for stream-ordered allocation.
+/// A memory pool from which streams allocate in the order of their tasks.
 pub type aclrtMemPool = *mut ::core::ffi::c_void;
 impl aclrtMemPoolAttr {
     pub const ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES: aclrtMemPoolAttr =
@@ -3080,10 +3085,10 @@ impl aclrtMemPoolAttr {
     pub const ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH: aclrtMemPoolAttr = aclrtMemPoolAttr(8);
 }
 #[repr(transparent)]
-/// Attributes of a memory pool. Since 9.0.0.
+/// The attributes of a memory pool. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemPoolAttr(pub ::core::ffi::c_uint);
-/// What a memory pool is to be. Since 9.0.0.
+/// The properties with which a memory pool is created. Since 9.0.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemPoolProps {
@@ -3138,7 +3143,7 @@ impl aclprofStepTag {
     pub const ACL_STEP_END: aclprofStepTag = aclprofStepTag(1);
 }
 #[repr(transparent)]
-/// Which end of a step a timestamp marks.
+/// The end of a step that a timestamp marks.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclprofStepTag(pub ::core::ffi::c_uint);
 impl aclprofSubscribeOpFlag {
@@ -3148,7 +3153,7 @@ impl aclprofSubscribeOpFlag {
     pub const ACL_SUBSCRIBE_NONE: aclprofSubscribeOpFlag = aclprofSubscribeOpFlag(255);
 }
 #[repr(transparent)]
-/// What a record of a subscription is about.
+/// The subject of a record of a subscription.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclprofSubscribeOpFlag(pub ::core::ffi::c_uint);
 impl aclprofSubscribeOpAttri {
@@ -3156,7 +3161,7 @@ impl aclprofSubscribeOpAttri {
     pub const ACL_SUBSCRIBE_ATTRI_NONE: aclprofSubscribeOpAttri = aclprofSubscribeOpAttri(1);
 }
 #[repr(transparent)]
-/// Attributes of a record of a subscription.
+/// The attributes of a record of a subscription.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclprofSubscribeOpAttri(pub ::core::ffi::c_uint);
 impl aclprofConfigType {
@@ -3179,7 +3184,7 @@ impl aclprofConfigType {
     pub const ACL_PROF_ARGS_MAX: aclprofConfigType = aclprofConfigType(17);
 }
 #[repr(transparent)]
-/// Settings of aclprofSetConfig.
+/// The settings of aclprofSetConfig.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclprofConfigType(pub ::core::ffi::c_uint);
 impl aclprofMessageType {
@@ -3189,37 +3194,37 @@ impl aclprofMessageType {
 /// The kind of message that aclprofEventAttributes carries.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclprofMessageType(pub ::core::ffi::c_uint);
-/// What is to be recorded, and of which devices.
+/// A description of the data that is recorded, and of the devices.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclprofConfig {
     _unused: [u8; 0],
 }
-/// What aclprofStop stops.
+/// A description of the recording that aclprofStop stops.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclprofStopConfig {
     _unused: [u8; 0],
 }
-/// Events of AI cores that are chosen one by one.
+/// A choice of single events of AI cores.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclprofAicoreEvents {
     _unused: [u8; 0],
 }
-/// What a subscription delivers.
+/// A description of the records that a subscription delivers.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclprofSubscribeConfig {
     _unused: [u8; 0],
 }
-/// A step whose ends are marked.
+/// A step whose beginning and end are marked.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclprofStepInfo {
     _unused: [u8; 0],
 }
-/// A tensor of an operator; type is 0 for an input and 1 for an output.
+/// A tensor of an operator. The type is 0 for an input and 1 for an output.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclprofTensor {
@@ -3287,7 +3292,7 @@ impl Default for aclprofTensorInfo {
         }
     }
 }
-/// The message of a range; messageType is an aclprofMessageType.
+/// The message of a range. The field messageType is an aclprofMessageType.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclprofEventAttributes {
@@ -3391,7 +3396,7 @@ impl HcclResult {
     pub const HCCL_E_RESERVED: HcclResult = HcclResult(1042);
 }
 #[repr(transparent)]
-/// What an HCCL function returns. HCOMM functions return the same numbers as int32_t.
+/// The result of an HCCL function. HCOMM functions return the same numbers as int32_t.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclResult(pub ::core::ffi::c_uint);
 impl HcclReduceOp {
@@ -3402,7 +3407,7 @@ impl HcclReduceOp {
     pub const HCCL_REDUCE_RESERVED: HcclReduceOp = HcclReduceOp(255);
 }
 #[repr(transparent)]
-/// How elements are combined.
+/// The ways to combine elements.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclReduceOp(pub ::core::ffi::c_uint);
 impl HcclDataType {
@@ -3426,7 +3431,7 @@ impl HcclDataType {
     pub const HCCL_DATA_TYPE_RESERVED: HcclDataType = HcclDataType(255);
 }
 #[repr(transparent)]
-/// Types of elements. The numbers differ from aclDataType's, and 13 is not used.
+/// The types of elements. The numbers differ from those of aclDataType, and 13 is not used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclDataType(pub ::core::ffi::c_uint);
 impl HcclConfig {
@@ -3434,7 +3439,7 @@ impl HcclConfig {
     pub const HCCL_CONFIG_RESERVED: HcclConfig = HcclConfig(1);
 }
 #[repr(transparent)]
-/// Options of the process for HcclSetConfig.
+/// The options of the process for HcclSetConfig.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclConfig(pub ::core::ffi::c_uint);
 impl HcclCommConfigCapability {
@@ -3457,7 +3462,8 @@ impl HcclCommConfigCapability {
     pub const HCCL_COMM_CONFIG_RESERVED: HcclCommConfigCapability = HcclCommConfigCapability(12);
 }
 #[repr(transparent)]
-/// What the library understands in a configuration: all values below HcclGetCommConfigCapability().
+/** The options of a configuration that the library supports: all values below
+HcclGetCommConfigCapability().*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCommConfigCapability(pub ::core::ffi::c_uint);
 impl HcclSendRecvType {
@@ -3498,7 +3504,7 @@ impl HcclCMDType {
     pub const HCCL_CMD_MAX: HcclCMDType = HcclCMDType(104);
 }
 #[repr(transparent)]
-/// Names of operations. 19 is not used.
+/// The kinds of operations. 19 is not used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCMDType(pub ::core::ffi::c_uint);
 impl HcclCommStatus {
@@ -3519,10 +3525,10 @@ impl HcclCommStatePhase {
     pub const HCCL_COMM_STATE_PHASE_RESUME_POST: HcclCommStatePhase = HcclCommStatePhase(3);
 }
 #[repr(transparent)]
-/// When a communicator's state callback is called. Since 9.2.0.
+/// The phase in which the state callback of a communicator is called. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCommStatePhase(pub ::core::ffi::c_int);
-/// The value of an option.
+/// The value of an option of the process.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union HcclConfigValue {
@@ -3544,8 +3550,8 @@ impl Default for HcclConfigValue {
         }
     }
 }
-/** What all ranks need to meet: opaque bytes that the root makes and the application sends to the
-others.*/
+/** The information that all ranks need to connect: opaque bytes that the root makes, and
+that the application sends to the other ranks.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclRootInfoDef {
@@ -3567,11 +3573,11 @@ impl Default for HcclRootInfoDef {
         }
     }
 }
-/** What all ranks need to meet: opaque bytes that the root makes and the application sends to the
-others.*/
+/** The information that all ranks need to connect: opaque bytes that the root makes, and
+that the application sends to the other ranks.*/
 pub type HcclRootInfo = HcclRootInfoDef;
-/** Options of a communicator. Call HcclCommConfigInit first: it writes the size and version into
-`reserved`.*/
+/** The options of a communicator. Call HcclCommConfigInit first: it writes the size and
+the version into `reserved`.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclCommConfigDef {
@@ -3647,8 +3653,8 @@ impl Default for HcclCommConfigDef {
         }
     }
 }
-/** Options of a communicator. Call HcclCommConfigInit first: it writes the size and version into
-`reserved`.*/
+/** The options of a communicator. Call HcclCommConfigInit first: it writes the size and
+the version into `reserved`.*/
 pub type HcclCommConfig = HcclCommConfigDef;
 /// One message of a batch.
 #[repr(C)]
@@ -3697,8 +3703,8 @@ impl HcclOpExpansionMode {
     pub const HCCL_OP_EXPANSION_AIV_ONLY: HcclOpExpansionMode = HcclOpExpansionMode(6);
 }
 #[repr(transparent)]
-/** Where operations are made into tasks, as HcclConfigGetInfo tells. HcclCommConfig numbers them
-otherwise. Since 9.1.0.*/
+/** The place where operations are made into tasks, as HcclConfigGetInfo reports it.
+HcclCommConfig uses other numbers. Since 9.1.0.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclOpExpansionMode(pub ::core::ffi::c_int);
 impl HcclConfigType {
@@ -3707,12 +3713,12 @@ impl HcclConfigType {
     pub const HCCL_CONFIG_TYPE_HCCL_ALGO: HcclConfigType = HcclConfigType(1);
 }
 #[repr(transparent)]
-/// What HcclConfigGetInfo can be asked for. Since 9.1.0.
+/// The properties that HcclConfigGetInfo can get. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclConfigType(pub ::core::ffi::c_int);
-/// The type of the answer for HCCL_CONFIG_TYPE_OP_EXPANSION_MODE.
+/// The type of the value of HCCL_CONFIG_TYPE_OP_EXPANSION_MODE.
 pub use self::HcclOpExpansionMode as HcclConfigTypeOpExpansionMode;
-/// Called when the state of a communicator changes.
+/// A callback that is called when the state of a communicator changes.
 pub type HcclCommStateCallback = ::core::option::Option<
     unsafe extern "C" fn(
         comm: HcclComm,
@@ -3722,7 +3728,7 @@ pub type HcclCommStateCallback = ::core::option::Option<
 >;
 pub const HCOMM_THREAD_CONFIG_MAGIC_WORD: u32 = 252645167;
 pub const HCOMM_THREAD_CONFIG_VERSION: u32 = 1;
-/// What an HCOMM function returns: a value of HcclResult.
+/// The result of an HCOMM function, which is a value of HcclResult.
 pub type HcommResult = i32;
 /// An endpoint.
 pub type EndpointHandle = *mut ::core::ffi::c_void;
@@ -3730,16 +3736,16 @@ pub type EndpointHandle = *mut ::core::ffi::c_void;
 pub type HcommMemHandle = *mut ::core::ffi::c_void;
 /// A socket.
 pub type HcommSocket = *mut ::core::ffi::c_void;
-/// A channel: a number, or an address on the device for vector cores. 0 is none.
+/// A channel: a number, or an address on the device for vector cores. 0 is no channel.
 pub type ChannelHandle = u64;
-/// A thread: what enqueues transfers in order.
+/// A thread, which runs transfers in order.
 pub type ThreadHandle = u64;
 impl ThreadType {
     pub const THREAD_TYPE_INVALID: ThreadType = ThreadType(-1);
     pub const THREAD_TYPE_TS: ThreadType = ThreadType(0);
 }
 #[repr(transparent)]
-/// Kinds of threads. Since 9.2.0.
+/// The kinds of threads. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct ThreadType(pub ::core::ffi::c_int);
 impl CommEngine {
@@ -3752,8 +3758,9 @@ impl CommEngine {
     pub const COMM_ENGINE_CCU: CommEngine = CommEngine(5);
 }
 #[repr(transparent)]
-/** Where a thread or channel runs: the host's CPU, the device's CPU, vector cores or the collective
-unit. _TS are stream threads.*/
+/** The engine that runs a thread or uses a channel: the CPU of the host, the CPU of the
+device, vector cores or the collective unit. The engines with _TS have threads that
+are streams.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommEngine(pub ::core::ffi::c_int);
 impl CommProtocol {
@@ -3772,7 +3779,7 @@ impl CommProtocol {
     pub const COMM_PROTOCOL_UBG: CommProtocol = CommProtocol(9);
 }
 #[repr(transparent)]
-/// How two endpoints are linked. Two values have two names.
+/// The kind of link between two endpoints. Two values have two names each.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommProtocol(pub ::core::ffi::c_int);
 impl CommAddrType {
@@ -3783,7 +3790,7 @@ impl CommAddrType {
     pub const COMM_ADDR_TYPE_EID: CommAddrType = CommAddrType(3);
 }
 #[repr(transparent)]
-/// Which member of CommAddr holds the address.
+/// The member of CommAddr that contains the address.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommAddrType(pub ::core::ffi::c_int);
 impl EndpointLocType {
@@ -3792,7 +3799,7 @@ impl EndpointLocType {
     pub const ENDPOINT_LOC_TYPE_HOST: EndpointLocType = EndpointLocType(1);
 }
 #[repr(transparent)]
-/// Which member of EndpointLoc holds the place.
+/// The member of EndpointLoc that contains the place.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct EndpointLocType(pub ::core::ffi::c_int);
 impl CommMemType {
@@ -3801,7 +3808,7 @@ impl CommMemType {
     pub const COMM_MEM_TYPE_HOST: CommMemType = CommMemType(1);
 }
 #[repr(transparent)]
-/// Where memory is. Since 9.0.0.
+/// The kind of place where memory is. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommMemType(pub ::core::ffi::c_int);
 impl HcommSocketRole {
@@ -3810,7 +3817,7 @@ impl HcommSocketRole {
     pub const HCOMM_SOCKET_ROLE_SERVER: HcommSocketRole = HcommSocketRole(1);
 }
 #[repr(transparent)]
-/// Which side of a socket this is. Since 9.0.0.
+/// The side of a socket. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommSocketRole(pub ::core::ffi::c_int);
 impl HcommEndpointFeatureType {
@@ -3819,7 +3826,7 @@ impl HcommEndpointFeatureType {
     pub const HCOMM_ENDPOINT_FEATURE_NDA: HcommEndpointFeatureType = HcommEndpointFeatureType(0);
 }
 #[repr(transparent)]
-/// Features that an endpoint may have. Since 9.2.0.
+/// The features that an endpoint may have. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommEndpointFeatureType(pub ::core::ffi::c_int);
 impl ThreadResType {
@@ -3827,11 +3834,11 @@ impl ThreadResType {
     pub const THREAD_RES_TYPE_STREAM: ThreadResType = ThreadResType(0);
 }
 #[repr(transparent)]
-/// Resources behind a thread. Since 9.1.0.
+/// The resources of a thread that can be queried. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct ThreadResType(pub ::core::ffi::c_int);
-/** The head of structures that have grown: version, magic number and size as the caller was
-compiled.*/
+/** The header of structs that have grown over time: the version, magic number and size
+with which the caller was compiled.*/
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct CommAbiHeader {
@@ -3852,7 +3859,7 @@ const _: () = {
     ["Offset of field: CommAbiHeader::reserved"]
         [::core::mem::offset_of!(CommAbiHeader, reserved) - 12usize];
 };
-/// Options of one thread; see ThreadConfigInit. Since 9.2.0.
+/// The options of one thread; see ThreadConfigInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct ThreadConfig {
@@ -4016,7 +4023,7 @@ impl Default for EndpointLoc {
         }
     }
 }
-/// An endpoint: its protocol, address and place; see EndpointDescInit.
+/// An endpoint, given by its protocol, address and place; see EndpointDescInit.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct EndpointDesc {
@@ -4106,10 +4113,10 @@ impl HcclChannelConfigType {
         HcclChannelConfigType(1);
 }
 #[repr(transparent)]
-/// Keys of an HCCL channel configuration. Since 9.2.0.
+/// The keys of an HCCL channel configuration. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclChannelConfigType(pub ::core::ffi::c_int);
-/// What a channel between two ranks is to be; see HcclChannelDescInit.
+/// The description of a channel between two ranks; see HcclChannelDescInit.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct HcclChannelDesc {
@@ -4228,7 +4235,7 @@ pub const HCCL_OPDESC_MAGIC_WORD: u32 = 252645135;
 pub const HCCL_OPDESC_VERSION: u32 = 1;
 pub const HCCL_KERNEL_LAUNCH_CFG_MAGIC_WORD: u32 = 252645135;
 pub const HCCL_KERNEL_LAUNCH_CFG_VERSION: u32 = 1;
-/// What the kernel of a point-to-point operation is given. Since 9.2.0.
+/// The arguments of the kernel of a point-to-point operation. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclP2pKernelParam {
@@ -4346,7 +4353,7 @@ impl Default for HcclOpDesc {
         }
     }
 }
-/// A kernel: its library, function and arguments. Since 9.2.0.
+/// The library, the function and the arguments of a kernel. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclKernelFuncInfo {
@@ -4377,7 +4384,7 @@ impl Default for HcclKernelFuncInfo {
         }
     }
 }
-/// How a kernel is launched; see HcclKernelLaunchCfgInit. Since 9.2.0.
+/// The options of the launch of a kernel; see HcclKernelLaunchCfgInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclKernelLaunchCfg {
@@ -4407,11 +4414,11 @@ impl Default for HcclKernelLaunchCfg {
 }
 pub const COMM_LINK_MAGIC_WORD: u32 = 252579599;
 pub const COMM_LINK_VERSION: u32 = 1;
-/// The type of the answer for ENDPOINT_ATTR_BW_COEFF.
+/// The type of the value of ENDPOINT_ATTR_BW_COEFF.
 pub type EndpointAttrBwCoeff = u32;
-/// The type of the answer for ENDPOINT_ATTR_DIE_ID.
+/// The type of the value of ENDPOINT_ATTR_DIE_ID.
 pub type EndpointAttrDieId = u32;
-/// The type of the answer for ENDPOINT_ATTR_LOCATION.
+/// The type of the value of ENDPOINT_ATTR_LOCATION.
 pub type EndpointAttrLocation = u32;
 impl EndpointAttr {
     pub const ENDPOINT_ATTR_INVALID: EndpointAttr = EndpointAttr(-1);
@@ -4420,7 +4427,7 @@ impl EndpointAttr {
     pub const ENDPOINT_ATTR_LOCATION: EndpointAttr = EndpointAttr(2);
 }
 #[repr(transparent)]
-/// What an endpoint can be asked for. Since 9.0.0.
+/// The properties of an endpoint that HcclRankGraphGetEndpointInfo can get. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct EndpointAttr(pub ::core::ffi::c_int);
 impl CommTopo {
@@ -4433,7 +4440,7 @@ impl CommTopo {
     pub const COMM_TOPO_CUSTOM: CommTopo = CommTopo(5);
 }
 #[repr(transparent)]
-/// Shapes of a network.
+/// The shapes of a network.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommTopo(pub ::core::ffi::c_int);
 impl HcclHeterogMode {
@@ -4442,10 +4449,11 @@ impl HcclHeterogMode {
     pub const HCCL_HETEROG_MODE_MIX_A2_A3: HcclHeterogMode = HcclHeterogMode(1);
 }
 #[repr(transparent)]
-/// Whether the ranks are of one product.
+/// Whether all ranks are of the same product.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclHeterogMode(pub ::core::ffi::c_int);
-/// A link between two endpoints, filled in by the library; its stride in an array is header.size.
+/** A link between two endpoints, which the library fills in. In an array, the distance
+between links is header.size.*/
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct CommLink {
@@ -4523,7 +4531,7 @@ impl Default for CommLink {
         }
     }
 }
-/// The stream behind a thread.
+/// The stream on which a thread runs.
 pub type ThreadResTypeStream = aclrtStream;
 impl HcclDedicatedThreadType {
     pub const HCCL_DED_THREAD_TYPE_INVALID: HcclDedicatedThreadType = HcclDedicatedThreadType(-1);
@@ -4541,14 +4549,14 @@ impl HcclDedicatedThreadType {
         HcclDedicatedThreadType(5);
 }
 #[repr(transparent)]
-/// Threads that a communicator keeps for a purpose of its own. Since 9.2.0.
+/// The purposes of the threads that a communicator keeps for itself. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclDedicatedThreadType(pub ::core::ffi::c_int);
 /// A team.
 pub type HcommTeamHandle = *mut u64;
 /// A window of a team.
 pub type HcommWindowHandle = *mut u64;
-/// How many objects for synchronisation a team needs. Since 9.2.0.
+/// The number of objects for synchronization that a team needs. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct HcommTeamSyncMemRequirement {
@@ -4576,7 +4584,7 @@ pub const HCCL_TEAM_CREATE_DESC_MAGIC_WORD: u32 = 265228052;
 pub const HCCL_TEAM_CREATE_DESC_VERSION: u32 = 1;
 pub const HCCL_TEAM_CREATE_CHANNELS_DESC_MAGIC_WORD: u32 = 265228053;
 pub const HCCL_TEAM_CREATE_CHANNELS_DESC_VERSION: u32 = 1;
-/// What a team is to be; see HcclTeamCreateDescInit. Since 9.2.0.
+/// The description of a team; see HcclTeamCreateDescInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclTeamCreateDesc {
@@ -4619,7 +4627,8 @@ impl Default for HcclTeamCreateDesc {
         }
     }
 }
-/// What the channels of a team are to be; see HcclTeamCreateChannelsDescInit. Since 9.2.0.
+/** The description of the channels of a team; see HcclTeamCreateChannelsDescInit. Since
+9.2.0.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclTeamCreateChannelsDesc {
@@ -4670,11 +4679,11 @@ impl HcommChannelConfigType {
         HcommChannelConfigType(0);
 }
 #[repr(transparent)]
-/// Keys of an HCOMM channel configuration. Since 9.2.0.
+/// The keys of an HCOMM channel configuration. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommChannelConfigType(pub ::core::ffi::c_int);
-/** What an HCOMM channel is to be; see HcommChannelDescInit. Not interchangeable with
-HcclChannelDesc. Since 9.0.0.*/
+/** The description of an HCOMM channel; see HcommChannelDescInit. It is not
+interchangeable with HcclChannelDesc. Since 9.0.0.*/
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct HcommChannelDesc {
@@ -4864,7 +4873,7 @@ impl HcommReduceOp {
     pub const HCOMM_REDUCE_RESERVED: HcommReduceOp = HcommReduceOp(255);
 }
 #[repr(transparent)]
-/// How elements are combined; the numbers of HcclReduceOp.
+/// The ways to combine elements, with the numbers of HcclReduceOp.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommReduceOp(pub ::core::ffi::c_uint);
 impl HcommDataType {
@@ -4888,7 +4897,7 @@ impl HcommDataType {
     pub const HCOMM_DATA_TYPE_RESERVED: HcommDataType = HcommDataType(255);
 }
 #[repr(transparent)]
-/// Types of elements; the numbers of HcclDataType.
+/// The types of elements, with the numbers of HcclDataType.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommDataType(pub ::core::ffi::c_uint);
 impl HcommTransferType {
@@ -4903,7 +4912,8 @@ impl HcommTransferType {
     pub const HCOMM_TRANSFER_TYPE_NOTIFY_RECORD: HcommTransferType = HcommTransferType(6);
 }
 #[repr(transparent)]
-/// Kinds of items in a batch of transfers, and members of its union. Since 9.2.0.
+/** The kinds of items in a batch of transfers, which select the member of its union.
+Since 9.2.0.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommTransferType(pub ::core::ffi::c_int);
 /// One item of a batch of transfers. Lengths are in bytes, counts in elements. Since 9.2.0.
@@ -5183,20 +5193,23 @@ impl Default for HcommBatchTransferDesc {
         }
     }
 }
-/** How far a stream is. One cache line per stream, written by the backend, read with atomic (acquire) loads.
-The line stays mapped for the life of the process. Another stream may have it later: then the numbers in it go on from where
-they stand, so that a line and a ticket name a task for ever. 64 bytes, 64-byte aligned.*/
+/** The progress of a stream. There is one cache line per stream, with 64 bytes and an
+alignment of 64 bytes. The backend writes it, and it is read with atomic (acquire)
+loads. The line stays mapped until the process ends. A later stream may use the same
+line. The numbers in it then continue from their old values, so a line and a ticket
+always identify one task.*/
 #[repr(C)]
 #[repr(align(64))]
 #[derive(Debug, Copy, Clone)]
 pub struct AscendExtProgress {
-    /// Ticket of the last task that entered the stream; tickets count from 1.
+    /// The ticket of the last task that was queued in the stream. Tickets count from 1.
     pub submitted: u64,
-    /// Every task with ticket <= completed is finished and touches no memory any more.
+    /** The ticket of the last complete task: every task with ticket <= completed is complete,
+    and accesses no memory any more.*/
     pub completed: u64,
-    /// How many tasks of this stream have failed so far.
+    /// The number of tasks of this stream that have failed so far.
     pub failed: u64,
-    /// Unused.
+    /// Unused words.
     pub reserved: [u64; 5usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5227,16 +5240,16 @@ impl AscendExtProduct {
     pub const ASCEND_EXT_PRODUCT_ASCEND950: AscendExtProduct = AscendExtProduct(950);
 }
 #[repr(transparent)]
-/// What a device pretends to be.
+/// The product that the devices of a block emulate.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtProduct(pub ::core::ffi::c_uint);
 impl AscendExtCheck {
     pub const ASCEND_EXT_CHECK_NOTHING: AscendExtCheck = AscendExtCheck(0);
-    /// Accesses to memory that nothing orders, and what is akin to them.
+    /// The block checks for accesses to memory that nothing orders, and for similar mistakes.
     pub const ASCEND_EXT_CHECK_RACES: AscendExtCheck = AscendExtCheck(1);
 }
 #[repr(transparent)]
-/// What a block watches for.
+/// The kind of mistakes that a block checks for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtCheck(pub ::core::ffi::c_uint);
 impl AscendExtFindingForm {
@@ -5245,43 +5258,48 @@ impl AscendExtFindingForm {
     pub const ASCEND_EXT_FINDING_SVG: AscendExtFindingForm = AscendExtFindingForm(1);
 }
 #[repr(transparent)]
-/// In which form a finding is told.
+/// The form of a finding.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtFindingForm(pub ::core::ffi::c_uint);
 impl AscendExtTimelineForm {
-    /// Chrome's trace event format (JSON), which Perfetto reads.
+    /// The trace event format of Chrome (JSON), which Perfetto reads.
     pub const ASCEND_EXT_TIMELINE_TRACE: AscendExtTimelineForm = AscendExtTimelineForm(0);
     /// A picture, as the text of an SVG file.
     pub const ASCEND_EXT_TIMELINE_SVG: AscendExtTimelineForm = AscendExtTimelineForm(1);
-    /// The text of a JSON file with all that was recorded, to be joined with what other processes recorded. Its form is no promise.
+    /** The text of a JSON file that contains everything that was recorded. It can be joined
+    with the records of other processes. The form of the text may change.*/
     pub const ASCEND_EXT_TIMELINE_RECORD: AscendExtTimelineForm = AscendExtTimelineForm(2);
 }
 #[repr(transparent)]
-/// In which form a timeline is told.
+/// The form of a timeline.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtTimelineForm(pub ::core::ffi::c_uint);
-/// What a block of virtual devices is made of.
+/// The description of a block of virtual devices.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct AscendExtBlockConfig {
-    /// sizeof(AscendExtBlockConfig)
+    /// The value of sizeof(AscendExtBlockConfig).
     pub size: u32,
-    /// How many devices: 1 to 4096.
+    /// The number of devices: 1 to 4096.
     pub deviceCount: u32,
     /// A value of AscendExtProduct.
     pub product: u32,
-    /// How long ranks wait for one another when they connect, in milliseconds; 0 is CANN's default (120 s).
+    /** The time for which ranks wait for one another when they connect, in milliseconds. 0 is
+    CANN's default (120 s).*/
     pub connectTimeoutMs: u32,
-    /// How long an operation may take, in milliseconds; 0 is CANN's default (1836 s).
+    /// The time limit of an operation in milliseconds. 0 is CANN's default (1836 s).
     pub execTimeoutMs: u32,
     /// A value of AscendExtCheck.
     pub check: u32,
-    /// Memory of each device in bytes; 0 is what the product has, or less where the process has no addresses left for it.
+    /** The memory of each device in bytes. 0 is the memory of the product, or less if the
+    process has too few addresses left for it.*/
     pub memoryBytes: u64,
-    /// For tests of kernels: chooses the order in which the units of a core, cores and servers go on. 0: the order of the kernel.
+    /** The seed by which tests of kernels choose the order in which the units of a core, the
+    cores and the servers run. 0 is the order of the kernel.*/
     pub kernelSeed: u64,
-    /** For tests of kernels: who does their work as late as the rules allow. A core and a line of the kernel, as "aiv 3:40", or
-    "server", NUL-terminated; "": nobody.*/
+    /** The core or server that, in tests of kernels, works as late as the rules allow. The
+    text names a core and a line of the kernel, such as "aiv 3:40", or is "server". It
+    ends with a NUL. With "" none is late.*/
     pub kernelLate: [::core::ffi::c_char; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5308,38 +5326,44 @@ const _: () = {
         [::core::mem::offset_of!(AscendExtBlockConfig, kernelLate) - 40usize];
 };
 impl AscendExtFaultKind {
-    /// The operation begins later by the given milliseconds. Number 0: every operation.
+    /** The operation begins later by the given number of milliseconds. With number 0 this
+    applies to every operation.*/
     pub const ASCEND_EXT_FAULT_DELAY: AscendExtFaultKind = AscendExtFaultKind(1);
-    /// From this operation on the device's streams make no progress. Number 0: from the next on.
+    /** From this operation on, the streams of the device make no progress. With number 0 this
+    begins with the next operation.*/
     pub const ASCEND_EXT_FAULT_STOP: AscendExtFaultKind = AscendExtFaultKind(2);
-    /** With this operation the rank is gone, as if its process had died: its communicators are invalid handles, and its peers
-    learn of it. Number 0: with the next.*/
+    /** With this operation the rank leaves, as if its process had ended: its communicators
+    become invalid handles, and its peers get an error. With number 0 this is the next
+    operation.*/
     pub const ASCEND_EXT_FAULT_LEAVE: AscendExtFaultKind = AscendExtFaultKind(3);
-    /// The operation is issued with one element less than the caller says, if it has a count. Number 0: every operation.
+    /** The operation is issued with one element less than the caller passes, if it has a
+    count. With number 0 this applies to every operation.*/
     pub const ASCEND_EXT_FAULT_WRONG_COUNT: AscendExtFaultKind = AscendExtFaultKind(4);
-    /// From this allocation on the device has no memory left. Number 0: from the next on.
+    /** From this allocation on, the device has no memory left. With number 0 this begins with
+    the next allocation.*/
     pub const ASCEND_EXT_FAULT_OUT_OF_MEMORY: AscendExtFaultKind = AscendExtFaultKind(5);
-    /// The operation reaches none of the peers that it has to meet, if it has to. Number 0: the next that has to.
+    /** The operation cannot connect to the peers that it must connect to first, if there are
+    any. With number 0 this is the next operation that must connect.*/
     pub const ASCEND_EXT_FAULT_LINK_TIMEOUT: AscendExtFaultKind = AscendExtFaultKind(6);
 }
 #[repr(transparent)]
-/** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault
-was asked for.*/
+/** The kind of a fault that is set for a device. Operations and allocations count from 1,
+beginning when the fault is set.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtFaultKind(pub ::core::ffi::c_uint);
-/// A fault that a device is told to have.
+/// A fault that is set for a device.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct AscendExtFault {
-    /// sizeof(AscendExtFault)
+    /// The value of sizeof(AscendExtFault).
     pub size: u32,
     /// A value of AscendExtFaultKind.
     pub kind: u32,
-    /// Which device of the block, from 0.
+    /// The number of the device in the block, counted from 0.
     pub device: u32,
-    /// The length of a delay.
+    /// The length of a delay in milliseconds.
     pub milliseconds: u32,
-    /// Which operation or allocation of the device.
+    /// The number of the operation or allocation of the device.
     pub number: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5358,55 +5382,56 @@ const _: () = {
         [::core::mem::offset_of!(AscendExtFault, number) - 16usize];
 };
 impl AscendExtCommCause {
-    /// It has not.
+    /// The communicator has not failed.
     pub const ASCEND_EXT_COMM_WELL: AscendExtCommCause = AscendExtCommCause(0);
-    /// The ranks called different things.
+    /// The calls of the ranks do not match.
     pub const ASCEND_EXT_COMM_MISMATCH: AscendExtCommCause = AscendExtCommCause(1);
-    /// A rank did not come, or a notify was not recorded, within the time limit.
+    /// A rank did not call, or a notify was not recorded, within the time limit.
     pub const ASCEND_EXT_COMM_TIMEOUT: AscendExtCommCause = AscendExtCommCause(2);
-    /// Every rank waits for another one.
+    /// Every rank waits for another rank.
     pub const ASCEND_EXT_COMM_DEADLOCK: AscendExtCommCause = AscendExtCommCause(3);
-    /// A rank has left, has destroyed it, or has given up.
+    /// A rank has left, has destroyed its communicator, or has given up.
     pub const ASCEND_EXT_COMM_GONE: AscendExtCommCause = AscendExtCommCause(4);
-    /// A rank has aborted it.
+    /// A rank has aborted the communicator.
     pub const ASCEND_EXT_COMM_ABORTED: AscendExtCommCause = AscendExtCommCause(5);
 }
 #[repr(transparent)]
-/// Why a communicator has failed.
+/// The cause for which a communicator has failed.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtCommCause(pub ::core::ffi::c_uint);
 impl AscendExtPresence {
-    /// It has come to it, or has gone on from it.
+    /// The rank has issued the collective, or has already continued after it.
     pub const ASCEND_EXT_PRESENCE_ARRIVED: AscendExtPresence = AscendExtPresence(1);
-    /// It has not come, and may.
+    /// The rank has not issued the collective, but may still do so.
     pub const ASCEND_EXT_PRESENCE_MISSING: AscendExtPresence = AscendExtPresence(2);
-    /// It will not come.
+    /// The rank will not issue the collective any more.
     pub const ASCEND_EXT_PRESENCE_GONE: AscendExtPresence = AscendExtPresence(3);
-    /// It has no part in it.
+    /// The rank does not take part in the collective.
     pub const ASCEND_EXT_PRESENCE_APART: AscendExtPresence = AscendExtPresence(4);
 }
 #[repr(transparent)]
-/// Where a rank is, as seen from a collective.
+/// The state of a rank as seen from a collective.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtPresence(pub ::core::ffi::c_uint);
-/// Where a rank of a communicator is, and what it has called in the newest collective in which it was seen.
+/** The state of a rank of a communicator, and its call in the last collective for which
+the rank was seen.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct AscendExtRank {
-    /// sizeof(AscendExtRank)
+    /// The value of sizeof(AscendExtRank).
     pub size: u32,
     pub presence: AscendExtPresence,
-    /// The number of that collective; 0 for none.
+    /// The number of that collective, or 0 if there is none.
     pub number: u64,
-    /// Its function, NUL-terminated; empty for none.
+    /// The name of its function, which ends with a NUL. The name is empty if there is none.
     pub function: [::core::ffi::c_char; 32usize],
-    /// Its count; UINT64_MAX where it has none, or a table of them.
+    /// The count of the call. It is UINT64_MAX if the call has no count, or a table of counts.
     pub count: u64,
-    /// Its data type (HcclDataType), or -1.
+    /// The data type of the call (HcclDataType), or -1.
     pub dataType: i32,
-    /// Its reduction (HcclReduceOp), or -1.
+    /// The reduction of the call (HcclReduceOp), or -1.
     pub op: i32,
-    /// Its root, or -1.
+    /// The root of the call, or -1.
     pub root: i64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5437,14 +5462,14 @@ impl Default for AscendExtRank {
         }
     }
 }
-/// The functions as a program sees them that links against CANN's libraries.
+/// The functions in the form for a program that links against CANN's libraries.
 ///
-/// Calling one of them makes the program depend on these libraries; the fields of
-/// [`Functions`](crate::Functions) have the same signatures and do not.
+/// A program that calls one of them depends on these libraries. The fields of
+/// [`Functions`](crate::Functions) have the same signatures without that dependency.
 pub mod imports {
     use super::*;
     unsafe extern "C" {
-        /// printf-style application log (variadic).
+        /// Writes a line to the application log, formatted like printf (variadic).
         pub fn aclAppLog(
             logLevel: aclLogLevel,
             func: *const ::core::ffi::c_char,
@@ -5453,203 +5478,206 @@ pub mod imports {
             fmt: *const ::core::ffi::c_char,
             ...
         );
-        /// Name of the current chip.
+        /// Returns the name of the current chip.
         pub fn aclrtGetSocName() -> *const ::core::ffi::c_char;
-        /// List optional software attributes available.
+        /// Lists the optional features of the software that are available.
         pub fn aclGetCannAttributeList(
             cannAttrList: *mut *const aclCannAttr,
             num: *mut usize,
         ) -> aclError;
-        /// Is one software attribute available.
+        /// Gets whether one optional feature of the software is available.
         pub fn aclGetCannAttribute(cannAttr: aclCannAttr, value: *mut i32) -> aclError;
-        /// Core counts or L2 size of a device.
+        /// Gets the number of cores or the size of the L2 cache of a device.
         pub fn aclGetDeviceCapability(
             deviceId: u32,
             deviceInfo: aclDeviceInfo,
             value: *mut i64,
         ) -> aclError;
-        /// Half to float, non-IEEE inf/nan handling.
+        /** Converts a half-precision number to a float. Infinities and NaNs are not handled as in
+        IEEE 754.*/
         pub fn aclFloat16ToFloat(value: aclFloat16) -> f32;
-        /// Float to half, saturating.
+        /** Converts a float to a half-precision number. Values beyond the range become the
+        largest finite number.*/
         pub fn aclFloatToFloat16(value: f32) -> aclFloat16;
-        /// Wrap pointer and size in an object.
+        /// Creates an object that contains an address and a size.
         pub fn aclCreateDataBuffer(
             data: *mut ::core::ffi::c_void,
             size: usize,
         ) -> *mut aclDataBuffer;
-        /// Free wrapper only.
+        /// Frees the object, but not the memory at its address.
         pub fn aclDestroyDataBuffer(dataBuffer: *const aclDataBuffer) -> aclError;
-        /// Replace pointer and size.
+        /// Replaces the address and the size in the object.
         pub fn aclUpdateDataBuffer(
             dataBuffer: *mut aclDataBuffer,
             data: *mut ::core::ffi::c_void,
             size: usize,
         ) -> aclError;
-        /// Pointer inside wrapper.
+        /// Returns the address in the object.
         pub fn aclGetDataBufferAddr(dataBuffer: *const aclDataBuffer) -> *mut ::core::ffi::c_void;
-        /// Size as 32 bits (deprecated). Deprecated.
+        /// Returns the size in the object as 32 bits. Deprecated.
         pub fn aclGetDataBufferSize(dataBuffer: *const aclDataBuffer) -> u32;
-        /// Size as size_t.
+        /// Returns the size in the object.
         pub fn aclGetDataBufferSizeV2(dataBuffer: *const aclDataBuffer) -> usize;
-        /// Bytes per element of a data type.
+        /// Returns the number of bytes of an element of a data type.
         pub fn aclDataTypeSize(dataType: aclDataType) -> usize;
-        /// Initialise the runtime, optional JSON config path.
+        /// Initializes the runtime. The path of a JSON configuration file is optional.
         pub fn aclInit(configPath: *const ::core::ffi::c_char) -> aclError;
-        /// Shut the runtime down.
+        /// Shuts down the runtime.
         pub fn aclFinalize() -> aclError;
-        /// Drop one init reference, shut down at zero.
+        /** Removes one reference to the runtime, and shuts it down when there are no references
+        left.*/
         pub fn aclFinalizeReference(refCount: *mut u64) -> aclError;
-        /// Package version strings (deprecated). Deprecated.
+        /// Gets the version of a package as text. Deprecated.
         pub fn aclsysGetCANNVersion(
             name: aclCANNPackageName,
             version: *mut aclCANNPackageVersion,
         ) -> aclError;
-        /// Version text of a named package.
+        /// Gets the version of a package, given by its name, as text.
         pub fn aclsysGetVersionStr(
             pkgName: *mut ::core::ffi::c_char,
             versionStr: *mut ::core::ffi::c_char,
         ) -> aclError;
-        /// Numeric version of a named package.
+        /// Gets the version of a package, given by its name, as a number.
         pub fn aclsysGetVersionNum(
             pkgName: *mut ::core::ffi::c_char,
             versionNum: *mut i32,
         ) -> aclError;
-        /// Read process-wide option.
+        /// Gets an option of the process.
         pub fn aclrtGetSysParamOpt(opt: aclSysParamOpt, value: *mut i64) -> aclError;
-        /// Set process-wide option.
+        /// Sets an option of the process.
         pub fn aclrtSetSysParamOpt(opt: aclSysParamOpt, value: i64) -> aclError;
-        /// Is the process on host or on device.
+        /// Gets whether the process runs on the host or on the device.
         pub fn aclrtGetRunMode(runMode: *mut aclrtRunMode) -> aclError;
-        /// Enable dump facility.
+        /// Enables the dump facility.
         pub fn aclmdlInitDump() -> aclError;
-        /// Load dump settings from a file.
+        /// Loads the settings of the dump facility from a file.
         pub fn aclmdlSetDump(dumpCfgPath: *const ::core::ffi::c_char) -> aclError;
-        /// Disable dump facility.
+        /// Disables the dump facility.
         pub fn aclmdlFinalizeDump() -> aclError;
-        /// ACL API major, minor, patch (deprecated). Deprecated.
+        /// Gets the major, minor and patch version of the AscendCL interface. Deprecated.
         pub fn aclrtGetVersion(
             majorVersion: *mut i32,
             minorVersion: *mut i32,
             patchVersion: *mut i32,
         ) -> aclError;
-        /// Run a callback during init.
+        /// Registers a callback that aclInit calls.
         pub fn aclInitCallbackRegister(
             type_: aclRegisterCallbackType,
             cbFunc: aclInitCallbackFunc,
             userData: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Remove an init callback.
+        /// Removes a callback that aclInit calls.
         pub fn aclInitCallbackUnRegister(
             type_: aclRegisterCallbackType,
             cbFunc: aclInitCallbackFunc,
         ) -> aclError;
-        /// Run a callback during shutdown.
+        /// Registers a callback that aclFinalize calls.
         pub fn aclFinalizeCallbackRegister(
             type_: aclRegisterCallbackType,
             cbFunc: aclFinalizeCallbackFunc,
             userData: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Remove a shutdown callback.
+        /// Removes a callback that aclFinalize calls.
         pub fn aclFinalizeCallbackUnRegister(
             type_: aclRegisterCallbackType,
             cbFunc: aclFinalizeCallbackFunc,
         ) -> aclError;
-        /// Can binaries for a chip run here.
+        /// Gets whether binaries for a chip can run here.
         pub fn aclrtCheckArchCompatibility(
             socVersion: *const ::core::ffi::c_char,
             canCompatible: *mut i32,
         ) -> aclError;
-        /// Last detailed error text, null when none.
+        /// Returns the text of the last error of this thread, or NULL if there is none.
         pub fn aclGetRecentErrMsg() -> *const ::core::ffi::c_char;
-        /// Read thread's last error, keep it.
+        /// Returns the last error of this thread and keeps it.
         pub fn aclrtPeekAtLastError(level: aclrtLastErrLevel) -> aclError;
-        /// Read thread's last error and clear it.
+        /// Returns the last error of this thread and clears it.
         pub fn aclrtGetLastError(level: aclrtLastErrLevel) -> aclError;
-        /// Single task-exception callback (deprecated). Deprecated.
+        /// Sets the single callback for tasks that fail. Deprecated.
         pub fn aclrtSetExceptionInfoCallback(callback: aclrtExceptionInfoCallback) -> aclError;
-        /// Add task-exception callback. Since 9.2.0.
+        /// Adds a callback for tasks that fail. Since 9.2.0.
         pub fn aclrtExceptionInfoCallbackRegister(callback: aclrtExceptionInfoCallback)
         -> aclError;
-        /// Remove task-exception callback. Since 9.2.0.
+        /// Removes a callback for tasks that fail. Since 9.2.0.
         pub fn aclrtExceptionInfoCallbackUnregister(
             callback: aclrtExceptionInfoCallback,
         ) -> aclError;
-        /// Failing task id.
+        /// Returns the number of the task that failed.
         pub fn aclrtGetTaskIdFromExceptionInfo(info: *const aclrtExceptionInfo) -> u32;
-        /// Failing stream id.
+        /// Returns the number of the stream whose task failed.
         pub fn aclrtGetStreamIdFromExceptionInfo(info: *const aclrtExceptionInfo) -> u32;
-        /// Submitting thread id.
+        /// Returns the number of the thread that queued the task.
         pub fn aclrtGetThreadIdFromExceptionInfo(info: *const aclrtExceptionInfo) -> u32;
-        /// Failing device id.
+        /// Returns the number of the device on which the task failed.
         pub fn aclrtGetDeviceIdFromExceptionInfo(info: *const aclrtExceptionInfo) -> u32;
-        /// Error code of the failure.
+        /// Returns the error code of the failure.
         pub fn aclrtGetErrorCodeFromExceptionInfo(info: *const aclrtExceptionInfo) -> u32;
-        /// Kernel argument block of the failure. Since 9.0.0.
+        /// Gets the argument block of the kernel that failed. Since 9.0.0.
         pub fn aclrtGetArgsFromExceptionInfo(
             info: *const aclrtExceptionInfo,
             devArgsPtr: *mut *mut ::core::ffi::c_void,
             devArgsLen: *mut u32,
         ) -> aclError;
-        /// Kernel handle of the failure. Since 9.0.0.
+        /// Gets the handle of the kernel that failed. Since 9.0.0.
         pub fn aclrtGetFuncHandleFromExceptionInfo(
             info: *const aclrtExceptionInfo,
             func: *mut aclrtFuncHandle,
         ) -> aclError;
-        /// Exception callback for kernels of one binary. Since 9.0.0.
+        /// Sets the callback for failed kernels of one binary. Since 9.0.0.
         pub fn aclrtBinarySetExceptionCallback(
             binHandle: aclrtBinHandle,
             callback: aclrtOpExceptionCallback,
             userData: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// List uncorrectable memory errors.
+        /// Lists memory errors that could not be corrected.
         pub fn aclrtGetMemUceInfo(
             deviceId: i32,
             memUceInfoArray: *mut aclrtMemUceInfo,
             arraySize: usize,
             retSize: *mut usize,
         ) -> aclError;
-        /// Repair listed memory errors.
+        /// Repairs the listed memory errors.
         pub fn aclrtMemUceRepair(
             deviceId: i32,
             memUceInfoArray: *mut aclrtMemUceInfo,
             arraySize: usize,
         ) -> aclError;
-        /// Detailed device error record.
+        /// Gets a detailed record of an error of a device.
         pub fn aclrtGetErrorVerbose(deviceId: i32, errorInfo: *mut aclrtErrorInfo) -> aclError;
-        /// Try to repair the recorded device error.
+        /// Tries to repair the recorded error of a device.
         pub fn aclrtRepairError(deviceId: i32, errorInfo: *const aclrtErrorInfo) -> aclError;
-        /// Bind calling thread to a device.
+        /// Sets the device that the calling thread uses.
         pub fn aclrtSetDevice(deviceId: i32) -> aclError;
-        /// Release this process's use of a device.
+        /// Releases the use of a device by this process.
         pub fn aclrtResetDevice(deviceId: i32) -> aclError;
-        /// Release a device ignoring reference count.
+        /// Releases a device, whatever its reference count is.
         pub fn aclrtResetDeviceForce(deviceId: i32) -> aclError;
-        /// Device bound to the calling thread.
+        /// Gets the device that the calling thread uses.
         pub fn aclrtGetDevice(deviceId: *mut i32) -> aclError;
-        /// Wait for all work on the device.
+        /// Waits until all work on the device is complete.
         pub fn aclrtSynchronizeDevice() -> aclError;
-        /// Same with millisecond timeout.
+        /// Waits until all work on the device is complete, at most for a time in milliseconds.
         pub fn aclrtSynchronizeDeviceWithTimeout(timeout: i32) -> aclError;
-        /// Choose task scheduler (AI core or vector).
+        /// Sets the task scheduler: that of the AI cores or of the vector cores.
         pub fn aclrtSetTsDevice(tsId: aclrtTsId) -> aclError;
-        /// Cube, vector, AICPU and memory load.
+        /// Gets the utilization of the cube cores, the vector cores, the AI CPU and the memory.
         pub fn aclrtGetDeviceUtilizationRate(
             deviceId: i32,
             utilizationInfo: *mut aclrtUtilizationInfo,
         ) -> aclError;
-        /// Number of visible devices.
+        /// Gets the number of visible devices.
         pub fn aclrtGetDeviceCount(count: *mut u32) -> aclError;
-        /// Select compute group.
+        /// Selects the group of cores to use.
         pub fn aclrtSetGroup(groupId: i32) -> aclError;
-        /// Number of compute groups.
+        /// Gets the number of groups of cores.
         pub fn aclrtGetGroupCount(count: *mut u32) -> aclError;
-        /// Allocate group description.
+        /// Allocates a description of groups of cores.
         pub fn aclrtCreateGroupInfo() -> *mut aclrtGroupInfo;
-        /// Free group description.
+        /// Frees a description of groups of cores.
         pub fn aclrtDestroyGroupInfo(groupInfo: *mut aclrtGroupInfo) -> aclError;
-        /// Fill group description.
+        /// Fills a description with all groups of cores.
         pub fn aclrtGetAllGroupInfo(groupInfo: *mut aclrtGroupInfo) -> aclError;
-        /// Read one attribute of a group.
+        /// Gets one property of a group of cores.
         pub fn aclrtGetGroupInfoDetail(
             groupInfo: *const aclrtGroupInfo,
             groupIndex: i32,
@@ -5658,67 +5686,69 @@ pub mod imports {
             valueLen: usize,
             paramRetSize: *mut usize,
         ) -> aclError;
-        /// Can one device reach another's memory.
+        /// Gets whether a device can access the memory of another device.
         pub fn aclrtDeviceCanAccessPeer(
             canAccessPeer: *mut i32,
             deviceId: i32,
             peerDeviceId: i32,
         ) -> aclError;
-        /// Allow access to a peer device.
+        /// Allows access to the memory of a peer device.
         pub fn aclrtDeviceEnablePeerAccess(peerDeviceId: i32, flags: u32) -> aclError;
-        /// Revoke peer access.
+        /// Ends the access to the memory of a peer device.
         pub fn aclrtDeviceDisablePeerAccess(peerDeviceId: i32) -> aclError;
-        /// Choose saturating or inf/nan float overflow.
+        /// Sets whether floating-point operations that overflow saturate or become infinite.
         pub fn aclrtSetDeviceSatMode(mode: aclrtFloatOverflowMode) -> aclError;
-        /// Read float overflow mode.
+        /// Gets the overflow mode of floating-point operations.
         pub fn aclrtGetDeviceSatMode(mode: *mut aclrtFloatOverflowMode) -> aclError;
-        /// Is the device healthy.
+        /// Gets whether the device works normally.
         pub fn aclrtQueryDeviceStatus(
             deviceId: i32,
             deviceStatus: *mut aclrtDeviceStatus,
         ) -> aclError;
-        /// Process id as the physical device sees it.
+        /// Gets the number of this process as the physical device numbers it.
         pub fn aclrtDeviceGetBareTgid(pid: *mut i32) -> aclError;
-        /// Stop running tasks of a device.
+        /// Aborts the running tasks of a device.
         pub fn aclrtDeviceTaskAbort(deviceId: i32, timeout: u32) -> aclError;
-        /// Query one device attribute.
+        /// Gets one property of a device.
         pub fn aclrtGetDeviceInfo(deviceId: u32, attr: aclrtDevAttr, value: *mut i64) -> aclError;
-        /// Lowest and highest stream priorities.
+        /// Gets the lowest and the highest priority of a stream.
         pub fn aclrtDeviceGetStreamPriorityRange(
             leastPriority: *mut i32,
             greatestPriority: *mut i32,
         ) -> aclError;
-        /// Query one device feature flag.
+        /// Gets whether a device has an optional feature.
         pub fn aclrtGetDeviceCapability(
             deviceId: i32,
             devFeatureType: aclrtDevFeatureType,
             value: *mut i32,
         ) -> aclError;
-        /// 16-byte device identifier.
+        /// Gets the 16-byte identifier of a device.
         pub fn aclrtDeviceGetUuid(deviceId: i32, uuid: *mut aclrtUuid) -> aclError;
-        /// Set a device limit (kernel stack, print buffer). Since 9.2.0.
+        /** Sets a limit of a device, such as the size of kernel stacks or of the print buffer.
+        Since 9.2.0.*/
         pub fn aclrtDeviceSetLimit(limit: aclrtDeviceLimit, value: usize) -> aclError;
-        /// Read a device limit. Since 9.2.0.
+        /// Gets a limit of a device. Since 9.2.0.
         pub fn aclrtDeviceGetLimit(limit: aclrtDeviceLimit, value: *mut usize) -> aclError;
-        /// PCI address text of a device. Since 9.2.0.
+        /// Gets the PCI address of a device as text. Since 9.2.0.
         pub fn aclrtDeviceGetPCIBusId(
             deviceId: i32,
             pciBusId: *mut ::core::ffi::c_char,
             len: i32,
         ) -> aclError;
-        /// Device index from PCI address text. Since 9.2.0.
+        /// Gets the device at a PCI address. Since 9.2.0.
         pub fn aclrtDeviceGetByPCIBusId(
             pciBusId: *const ::core::ffi::c_char,
             deviceId: *mut i32,
         ) -> aclError;
-        /// Atomics supported between host and device. Since 9.1.0.
+        /** Gets the atomic operations that are supported between the host and a device. Since
+        9.1.0.*/
         pub fn aclrtDeviceGetHostAtomicCapabilities(
             capabilities: *mut u32,
             operations: *const aclrtAtomicOperation,
             count: u32,
             deviceId: i32,
         ) -> aclError;
-        /// Atomics supported between two devices. Since 9.1.0.
+        /// Gets the atomic operations that are supported between two devices. Since 9.1.0.
         pub fn aclrtDeviceGetP2PAtomicCapabilities(
             capabilities: *mut u32,
             operations: *const aclrtAtomicOperation,
@@ -5726,236 +5756,241 @@ pub mod imports {
             srcDeviceId: i32,
             dstDeviceId: i32,
         ) -> aclError;
-        /// Core quota of a device.
+        /// Gets the limit on the number of cores of a device.
         pub fn aclrtGetDeviceResLimit(
             deviceId: i32,
             type_: aclrtDevResLimitType,
             value: *mut u32,
         ) -> aclError;
-        /// Set core quota of a device.
+        /// Sets the limit on the number of cores of a device.
         pub fn aclrtSetDeviceResLimit(
             deviceId: i32,
             type_: aclrtDevResLimitType,
             value: u32,
         ) -> aclError;
-        /// Restore default core quota.
+        /// Restores the default limits on the number of cores of a device.
         pub fn aclrtResetDeviceResLimit(deviceId: i32) -> aclError;
-        /// Interconnect kind between two devices.
+        /// Gets the kind of link between two devices.
         pub fn aclrtGetDevicesTopo(deviceId: u32, otherDeviceId: u32, value: *mut u64) -> aclError;
-        /// Map user index to logical index.
+        /// Gets the logical number of a device from the number that the user sees.
         pub fn aclrtGetLogicDevIdByUserDevId(userDevid: i32, logicDevId: *mut i32) -> aclError;
-        /// Map logical index to user index.
+        /// Gets the number that the user sees from the logical number of a device.
         pub fn aclrtGetUserDevIdByLogicDevId(logicDevId: i32, userDevid: *mut i32) -> aclError;
-        /// Map physical index to logical index.
+        /// Gets the logical number of a device from its physical number.
         pub fn aclrtGetLogicDevIdByPhyDevId(phyDevId: i32, logicDevId: *mut i32) -> aclError;
-        /// Map logical index to physical index.
+        /// Gets the physical number of a device from its logical number.
         pub fn aclrtGetPhyDevIdByLogicDevId(logicDevId: i32, phyDevId: *mut i32) -> aclError;
-        /// Map physical index to user index. Since 9.1.0.
+        /// Gets the number that the user sees from the physical number of a device. Since 9.1.0.
         pub fn aclrtGetUserDevIdByPhyDevId(phyDevId: i32, userDevId: *mut i32) -> aclError;
-        /// Map user index to physical index. Since 9.1.0.
+        /// Gets the physical number of a device from the number that the user sees. Since 9.1.0.
         pub fn aclrtGetPhyDevIdByUserDevId(userDevId: i32, phyDevId: *mut i32) -> aclError;
-        /// Address used for kernel synchronisation.
+        /// Gets the address that kernels use for synchronization.
         pub fn aclrtGetHardwareSyncAddr(addr: *mut *mut ::core::ffi::c_void) -> aclError;
-        /// Hook on device set and reset.
+        /// Registers a callback for the set and the reset of a device.
         pub fn aclrtRegDeviceStateCallback(
             regName: *const ::core::ffi::c_char,
             callback: aclrtDeviceStateCallback,
             args: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Hook before and after task abort.
+        /// Registers a callback that is called before and after the tasks of a device are aborted.
         pub fn aclrtSetDeviceTaskAbortCallback(
             regName: *const ::core::ffi::c_char,
             callback: aclrtDeviceTaskAbortCallback,
             args: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Peer access state of two devices.
+        /// Gets whether one device may access the memory of another one.
         pub fn aclrtDevicePeerAccessStatus(
             deviceId: i32,
             peerDeviceId: i32,
             status: *mut i32,
         ) -> aclError;
-        /// Flush the device L2 cache. Since 9.2.0.
+        /// Flushes the L2 cache of the device. Since 9.2.0.
         pub fn aclrtDeviceL2CacheFlush(rsv: *mut ::core::ffi::c_void) -> aclError;
-        /// Create context on a device and make current.
+        /// Creates a context on a device, and makes it current.
         pub fn aclrtCreateContext(context: *mut aclrtContext, deviceId: i32) -> aclError;
-        /// Destroy a context.
+        /// Destroys a context.
         pub fn aclrtDestroyContext(context: aclrtContext) -> aclError;
-        /// Make a context current for this thread.
+        /// Makes a context current for this thread.
         pub fn aclrtSetCurrentContext(context: aclrtContext) -> aclError;
-        /// Current context of this thread.
+        /// Gets the current context of this thread.
         pub fn aclrtGetCurrentContext(context: *mut aclrtContext) -> aclError;
-        /// Read option in current context.
+        /// Gets an option of the current context.
         pub fn aclrtCtxGetSysParamOpt(opt: aclSysParamOpt, value: *mut i64) -> aclError;
-        /// Set option in current context.
+        /// Sets an option of the current context.
         pub fn aclrtCtxSetSysParamOpt(opt: aclSysParamOpt, value: i64) -> aclError;
-        /// Default stream of current context.
+        /// Gets the default stream of the current context.
         pub fn aclrtCtxGetCurrentDefaultStream(stream: *mut aclrtStream) -> aclError;
-        /// Is the primary context active.
+        /// Gets whether the primary context of a device is active.
         pub fn aclrtGetPrimaryCtxState(
             deviceId: i32,
             flags: *mut u32,
             active: *mut i32,
         ) -> aclError;
-        /// Overflow status address of the context.
+        /// Gets the address of the overflow status of the context.
         pub fn aclrtCtxGetFloatOverflowAddr(
             overflowAddr: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Continue or stop after a failed task.
+        /// Sets whether a stream continues or stops after a task fails.
         pub fn aclrtSetStreamFailureMode(stream: aclrtStream, mode: u64) -> aclError;
-        /// Id of last task submitted here.
+        /// Gets the number of the last task that this thread queued.
         pub fn aclrtGetThreadLastTaskId(taskId: *mut u32) -> aclError;
-        /// Numeric id of a stream.
+        /// Gets the number of a stream.
         pub fn aclrtStreamGetId(stream: aclrtStream, streamId: *mut i32) -> aclError;
-        /// Config object for streams (not in libacl_rt). No host library of a release exports it.
+        /** Creates a configuration for streams (not in libacl_rt). No host library of a release
+        exports it.*/
         pub fn aclrtCreateStreamConfigHandle() -> *mut aclrtStreamConfigHandle;
-        /// Free stream config object (not in libacl_rt). No host library of a release exports it.
+        /** Frees a configuration for streams (not in libacl_rt). No host library of a release
+        exports it.*/
         pub fn aclrtDestroyStreamConfigHandle(handle: *mut aclrtStreamConfigHandle) -> aclError;
-        /// Set stream config option (not in libacl_rt). No host library of a release exports it.
+        /** Sets a field of a configuration for streams (not in libacl_rt). No host library of a
+        release exports it.*/
         pub fn aclrtSetStreamConfigOpt(
             handle: *mut aclrtStreamConfigHandle,
             attr: aclrtStreamConfigAttr,
             attrValue: *const ::core::ffi::c_void,
             valueSize: usize,
         ) -> aclError;
-        /// New stream with defaults.
+        /// Creates a stream with default options.
         pub fn aclrtCreateStream(stream: *mut aclrtStream) -> aclError;
-        /// New stream from config object (not in libacl_rt). No host library of a release exports it.
+        /** Creates a stream with a configuration (not in libacl_rt). No host library of a release
+        exports it.*/
         pub fn aclrtCreateStreamV2(
             stream: *mut aclrtStream,
             handle: *const aclrtStreamConfigHandle,
         ) -> aclError;
-        /// New stream with priority and flags.
+        /// Creates a stream with a priority and flags.
         pub fn aclrtCreateStreamWithConfig(
             stream: *mut aclrtStream,
             priority: u32,
             flag: u32,
         ) -> aclError;
-        /// Destroy after pending work drains.
+        /// Destroys a stream after its pending work is complete.
         pub fn aclrtDestroyStream(stream: aclrtStream) -> aclError;
-        /// Destroy, discarding pending work.
+        /// Destroys a stream, and discards its pending work.
         pub fn aclrtDestroyStreamForce(stream: aclrtStream) -> aclError;
-        /// Block until the stream is idle.
+        /// Waits until all work of a stream is complete.
         pub fn aclrtSynchronizeStream(stream: aclrtStream) -> aclError;
-        /// Same with millisecond timeout.
+        /// Waits until all work of a stream is complete, at most for a time in milliseconds.
         pub fn aclrtSynchronizeStreamWithTimeout(stream: aclrtStream, timeout: i32) -> aclError;
-        /// Is the stream idle.
+        /// Gets whether all work of a stream is complete.
         pub fn aclrtStreamQuery(stream: aclrtStream, status: *mut aclrtStreamStatus) -> aclError;
-        /// Priority of a stream.
+        /// Gets the priority of a stream.
         pub fn aclrtStreamGetPriority(stream: aclrtStream, priority: *mut u32) -> aclError;
-        /// Creation flags of a stream.
+        /// Gets the flags with which a stream was created.
         pub fn aclrtStreamGetFlags(stream: aclrtStream, flags: *mut u32) -> aclError;
-        /// Later stream work waits for an event.
+        /// Makes the later work of a stream wait for an event.
         pub fn aclrtStreamWaitEvent(stream: aclrtStream, event: aclrtEvent) -> aclError;
-        /// Same with timeout and flag. Since 9.2.0.
+        /** Makes the later work of a stream wait for an event, with a time limit and a flag.
+        Since 9.2.0.*/
         pub fn aclrtStreamWaitEventWithFlag(
             stream: aclrtStream,
             event: aclrtEvent,
             timeout: u32,
             flag: u32,
         ) -> aclError;
-        /// Same with timeout.
+        /// Makes the later work of a stream wait for an event, with a time limit.
         pub fn aclrtStreamWaitEventWithTimeout(
             stream: aclrtStream,
             event: aclrtEvent,
             timeout: i32,
         ) -> aclError;
-        /// Process-wide timeout for stream waits on events.
+        /// Sets the time limit of the process for waits of streams for events.
         pub fn aclrtSetOpWaitTimeout(timeout: u32) -> aclError;
-        /// Kernel execution timeout, seconds.
+        /// Sets the time limit of kernels in seconds.
         pub fn aclrtSetOpExecuteTimeOut(timeout: u32) -> aclError;
-        /// Kernel execution timeout, milliseconds.
+        /// Sets the time limit of kernels in milliseconds.
         pub fn aclrtSetOpExecuteTimeOutWithMs(timeout: u32) -> aclError;
-        /// Kernel timeout in microseconds, returns effective value.
+        /// Sets the time limit of kernels in microseconds, and returns the actual limit.
         pub fn aclrtSetOpExecuteTimeOutV2(timeout: u64, actualTimeout: *mut u64) -> aclError;
-        /// Smallest timeout step, microseconds.
+        /// Gets the smallest step of the time limit of kernels in microseconds.
         pub fn aclrtGetOpTimeOutInterval(interval: *mut u64) -> aclError;
-        /// Toggle overflow detection.
+        /// Switches the detection of overflows in a stream on or off.
         pub fn aclrtSetStreamOverflowSwitch(stream: aclrtStream, flag: u32) -> aclError;
-        /// Read overflow detection state.
+        /// Gets whether overflows are detected in a stream.
         pub fn aclrtGetStreamOverflowSwitch(stream: aclrtStream, flag: *mut u32) -> aclError;
-        /// Copy overflow flags to device buffer.
+        /// Copies the overflow flags to device memory.
         pub fn aclrtGetOverflowStatus(
             outputAddr: *mut ::core::ffi::c_void,
             outputSize: usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Clear overflow flags.
+        /// Clears the overflow flags.
         pub fn aclrtResetOverflowStatus(stream: aclrtStream) -> aclError;
-        /// Drop queued tasks and stop running ones.
+        /// Discards the queued tasks of a stream, and aborts its running ones.
         pub fn aclrtStreamAbort(stream: aclrtStream) -> aclError;
-        /// Stream-ordered write of a device word.
+        /// Queues a task that writes a word of device memory.
         pub fn aclrtValueWrite(
             devAddr: *mut ::core::ffi::c_void,
             value: u64,
             flag: u32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Stream waits until device word matches.
+        /// Queues a task that waits until a word of device memory matches.
         pub fn aclrtValueWait(
             devAddr: *mut ::core::ffi::c_void,
             value: u64,
             flag: u32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Streams still creatable.
+        /// Gets the number of streams that can still be created.
         pub fn aclrtGetStreamAvailableNum(streamCount: *mut u32) -> aclError;
-        /// Set failure mode, overflow switch or tag.
+        /// Sets an attribute of a stream: its failure mode, its overflow switch or its tag.
         pub fn aclrtSetStreamAttribute(
             stream: aclrtStream,
             stmAttrType: aclrtStreamAttr,
             value: *mut aclrtStreamAttrValue,
         ) -> aclError;
-        /// Read a stream attribute.
+        /// Gets an attribute of a stream.
         pub fn aclrtGetStreamAttribute(
             stream: aclrtStream,
             stmAttrType: aclrtStreamAttr,
             value: *mut aclrtStreamAttrValue,
         ) -> aclError;
-        /// Core quota of a stream.
+        /// Gets the limit on the number of cores of a stream.
         pub fn aclrtGetStreamResLimit(
             stream: aclrtStream,
             type_: aclrtDevResLimitType,
             value: *mut u32,
         ) -> aclError;
-        /// Set core quota of a stream.
+        /// Sets the limit on the number of cores of a stream.
         pub fn aclrtSetStreamResLimit(
             stream: aclrtStream,
             type_: aclrtDevResLimitType,
             value: u32,
         ) -> aclError;
-        /// Restore stream core quota.
+        /// Restores the default limits on the number of cores of a stream.
         pub fn aclrtResetStreamResLimit(stream: aclrtStream) -> aclError;
-        /// Adopt a stream's core quota in thread.
+        /// Makes the current thread use the core limits of a stream.
         pub fn aclrtUseStreamResInCurrentThread(stream: aclrtStream) -> aclError;
-        /// Stop using that quota.
+        /// Stops using the core limits of a stream in the current thread.
         pub fn aclrtUnuseStreamResInCurrentThread(stream: aclrtStream) -> aclError;
-        /// Core quota effective in this thread.
+        /// Gets the limit on the number of cores in the current thread.
         pub fn aclrtGetResInCurrentThread(type_: aclrtDevResLimitType, value: *mut u32)
         -> aclError;
-        /// New jump label.
+        /// Creates a label to jump to.
         pub fn aclrtCreateLabel(label: *mut aclrtLabel) -> aclError;
-        /// Place label in a stream.
+        /// Queues a label in a stream.
         pub fn aclrtSetLabel(label: aclrtLabel, stream: aclrtStream) -> aclError;
-        /// Free label.
+        /// Destroys a label.
         pub fn aclrtDestroyLabel(label: aclrtLabel) -> aclError;
-        /// Build device list of labels.
+        /// Creates a list of labels on the device.
         pub fn aclrtCreateLabelList(
             labels: *mut aclrtLabel,
             num: usize,
             labelList: *mut aclrtLabelList,
         ) -> aclError;
-        /// Free label list.
+        /// Destroys a list of labels.
         pub fn aclrtDestroyLabelList(labelList: aclrtLabelList) -> aclError;
-        /// Jump to label chosen by device value.
+        /// Queues a jump to the label that a value in device memory selects.
         pub fn aclrtSwitchLabelByIndex(
             ptr: *mut ::core::ffi::c_void,
             maxValue: u32,
             labelList: aclrtLabelList,
             stream: aclrtStream,
         ) -> aclError;
-        /// Start a dormant stream from another.
+        /// Queues a task that starts another stream.
         pub fn aclrtActiveStream(activeStream: aclrtStream, stream: aclrtStream) -> aclError;
-        /// Branch to one of two streams by comparison.
+        /// Queues a branch to a stream, depending on the comparison of two values.
         pub fn aclrtSwitchStream(
             leftValue: *mut ::core::ffi::c_void,
             cond: aclrtCondition,
@@ -5965,211 +6000,212 @@ pub mod imports {
             falseStream: aclrtStream,
             stream: aclrtStream,
         ) -> aclError;
-        /// Insert a profiling marker.
+        /// Queues a marker for profiling.
         pub fn aclrtProfTrace(
             userdata: *mut ::core::ffi::c_void,
             length: i32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Copy float overflow status.
+        /// Queues a copy of the floating-point overflow status.
         pub fn aclrtGetFloatOverflowStatus(
             outputAddr: *mut ::core::ffi::c_void,
             outputSize: u64,
             stream: aclrtStream,
         ) -> aclError;
-        /// Clear float overflow status.
+        /// Queues a task that clears the floating-point overflow status.
         pub fn aclrtResetFloatOverflowStatus(stream: aclrtStream) -> aclError;
-        /// Fetch overflow status by check mode.
+        /// Queues a task that gets the overflow status for a check mode.
         pub fn aclrtNpuGetFloatOverFlowStatus(
             outputAddr: *mut ::core::ffi::c_void,
             outputSize: u64,
             checkMode: u32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Clear overflow status by check mode.
+        /// Queues a task that clears the overflow status for a check mode.
         pub fn aclrtNpuClearFloatOverFlowStatus(checkMode: u32, stream: aclrtStream) -> aclError;
-        /// Generate random numbers on a stream.
+        /// Queues a task that generates random numbers.
         pub fn aclrtRandomNumAsync(
             taskInfo: *const aclrtRandomNumTaskInfo,
             stream: aclrtStream,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Hook on stream creation and destruction.
+        /// Registers a callback for the creation and the destruction of streams.
         pub fn aclrtRegStreamStateCallback(
             regName: *const ::core::ffi::c_char,
             callback: aclrtStreamStateCallback,
             args: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Current kernel timeout, milliseconds.
+        /// Gets the time limit of kernels in milliseconds.
         pub fn aclrtGetOpExecuteTimeout(timeoutMs: *mut u32) -> aclError;
-        /// Stop tasks on the stream.
+        /// Stops a stream: no further task of it begins.
         pub fn aclrtStreamStop(stream: aclrtStream) -> aclError;
-        /// Patch parameters of an already queued task.
+        /// Changes the parameters of a task that is already queued.
         pub fn aclrtTaskUpdateAsync(
             taskStream: aclrtStream,
             taskId: u32,
             info: *mut aclrtTaskUpdateInfo,
             execStream: aclrtStream,
         ) -> aclError;
-        /// Remove persistent tasks from a stream.
+        /// Removes the persistent tasks from a stream.
         pub fn aclrtPersistentTaskClean(stream: aclrtStream) -> aclError;
-        /// New event with defaults.
+        /// Creates an event with default flags.
         pub fn aclrtCreateEvent(event: *mut aclrtEvent) -> aclError;
-        /// New event with behaviour flags.
+        /// Creates an event with flags.
         pub fn aclrtCreateEventWithFlag(event: *mut aclrtEvent, flag: u32) -> aclError;
-        /// New reusable event with flags.
+        /// Creates an event with flags that can be recorded and reset again and again.
         pub fn aclrtCreateEventExWithFlag(event: *mut aclrtEvent, flag: u32) -> aclError;
-        /// Destroy an event.
+        /// Destroys an event.
         pub fn aclrtDestroyEvent(event: aclrtEvent) -> aclError;
-        /// Mark a point in a stream.
+        /// Records an event at the current point of a stream.
         pub fn aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) -> aclError;
-        /// Record with external-graph flag. Since 9.2.0.
+        /// Records an event with a flag for events outside a graph. Since 9.2.0.
         pub fn aclrtRecordEventWithFlag(
             event: aclrtEvent,
             stream: aclrtStream,
             flag: u32,
         ) -> aclError;
-        /// Stream-ordered reset of an event.
+        /// Queues a task that resets an event.
         pub fn aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) -> aclError;
-        /// Old completion query (deprecated). Deprecated.
+        /// Gets whether an event is complete. Deprecated.
         pub fn aclrtQueryEvent(event: aclrtEvent, status: *mut aclrtEventStatus) -> aclError;
-        /// Has the recorded point completed.
+        /// Gets whether the recorded point of an event is complete.
         pub fn aclrtQueryEventStatus(
             event: aclrtEvent,
             status: *mut aclrtEventRecordedStatus,
         ) -> aclError;
-        /// Have waits on the event completed.
+        /// Gets whether all waits for an event are complete.
         pub fn aclrtQueryEventWaitStatus(
             event: aclrtEvent,
             status: *mut aclrtEventWaitStatus,
         ) -> aclError;
-        /// Block until the event completes.
+        /// Waits until an event is complete.
         pub fn aclrtSynchronizeEvent(event: aclrtEvent) -> aclError;
-        /// Same with millisecond timeout.
+        /// Waits until an event is complete, at most for a time in milliseconds.
         pub fn aclrtSynchronizeEventWithTimeout(event: aclrtEvent, timeout: i32) -> aclError;
-        /// Milliseconds between two recorded events.
+        /// Gets the time between two recorded events in milliseconds.
         pub fn aclrtEventElapsedTime(
             ms: *mut f32,
             startEvent: aclrtEvent,
             endEvent: aclrtEvent,
         ) -> aclError;
-        /// System counter captured when event recorded.
+        /// Gets the system counter at the time when an event was recorded.
         pub fn aclrtEventGetTimestamp(event: aclrtEvent, timestamp: *mut u64) -> aclError;
-        /// Numeric id of an event.
+        /// Gets the number of an event.
         pub fn aclrtGetEventId(event: aclrtEvent, eventId: *mut u32) -> aclError;
-        /// Events still creatable.
+        /// Gets the number of events that can still be created.
         pub fn aclrtGetEventAvailNum(eventCount: *mut u32) -> aclError;
-        /// Export an event to other processes.
+        /// Exports an event for other processes.
         pub fn aclrtIpcGetEventHandle(
             event: aclrtEvent,
             handle: *mut aclrtIpcEventHandle,
         ) -> aclError;
-        /// Import an exported event (64-byte struct by value).
+        /// Imports an exported event. The 64-byte handle is passed by value.
         pub fn aclrtIpcOpenEventHandle(
             handle: aclrtIpcEventHandle,
             event: *mut aclrtEvent,
         ) -> aclError;
-        /// New one-bit hardware notify.
+        /// Creates a notify, which is one bit in hardware.
         pub fn aclrtCreateNotify(notify: *mut aclrtNotify, flag: u64) -> aclError;
-        /// Free notify.
+        /// Destroys a notify.
         pub fn aclrtDestroyNotify(notify: aclrtNotify) -> aclError;
-        /// New counting notify.
+        /// Creates a counting notify.
         pub fn aclrtCntNotifyCreate(cntNotify: *mut aclrtCntNotify, flag: u64) -> aclError;
-        /// Free counting notify.
+        /// Destroys a counting notify.
         pub fn aclrtCntNotifyDestroy(cntNotify: aclrtCntNotify) -> aclError;
-        /// Stream-ordered signal.
+        /// Queues a task that records a notify.
         pub fn aclrtRecordNotify(notify: aclrtNotify, stream: aclrtStream) -> aclError;
-        /// Stream waits for signal, then clears it.
+        /// Queues a task that waits for a notify and then clears it.
         pub fn aclrtWaitAndResetNotify(
             notify: aclrtNotify,
             stream: aclrtStream,
             timeout: u32,
         ) -> aclError;
-        /// Numeric id of a notify.
+        /// Gets the number of a notify.
         pub fn aclrtGetNotifyId(notify: aclrtNotify, notifyId: *mut u32) -> aclError;
-        /// Clear several notifies.
+        /// Clears several notifies.
         pub fn aclrtNotifyBatchReset(notifies: *mut aclrtNotify, num: usize) -> aclError;
-        /// Export a notify as text key.
+        /// Exports a notify as a text key.
         pub fn aclrtNotifyGetExportKey(
             notify: aclrtNotify,
             key: *mut ::core::ffi::c_char,
             len: usize,
             flags: u64,
         ) -> aclError;
-        /// Import a notify from key.
+        /// Imports a notify by its key.
         pub fn aclrtNotifyImportByKey(
             notify: *mut aclrtNotify,
             key: *const ::core::ffi::c_char,
             flags: u64,
         ) -> aclError;
-        /// Allow listed processes to import.
+        /// Allows the listed processes to import a notify.
         pub fn aclrtNotifySetImportPid(notify: aclrtNotify, pid: *mut i32, num: usize) -> aclError;
-        /// Allow processes on other servers to import.
+        /// Allows processes on other servers to import a notify.
         pub fn aclrtNotifySetImportPidInterServer(
             notify: aclrtNotify,
             serverPids: *mut aclrtServerPid,
             num: usize,
         ) -> aclError;
-        /// Stream-ordered set or add to counter.
+        /// Queues a task that sets the counter of a notify or adds to it.
         pub fn aclrtCntNotifyRecord(
             cntNotify: aclrtCntNotify,
             stream: aclrtStream,
             info: *mut aclrtCntNotifyRecordInfo,
         ) -> aclError;
-        /// Stream waits for counter condition.
+        /// Queues a task that waits for a condition of a counter.
         pub fn aclrtCntNotifyWaitWithTimeout(
             cntNotify: aclrtCntNotify,
             stream: aclrtStream,
             info: *mut aclrtCntNotifyWaitInfo,
         ) -> aclError;
-        /// Stream-ordered counter reset.
+        /// Queues a task that resets a counter.
         pub fn aclrtCntNotifyReset(cntNotify: aclrtCntNotify, stream: aclrtStream) -> aclError;
-        /// Numeric id of counting notify.
+        /// Gets the number of a counting notify.
         pub fn aclrtCntNotifyGetId(cntNotify: aclrtCntNotify, notifyId: *mut u32) -> aclError;
-        /// Allocate device memory, padded.
+        /// Allocates device memory. The size is padded.
         pub fn aclrtMalloc(
             devPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
             policy: aclrtMemMallocPolicy,
         ) -> aclError;
-        /// Allocate device memory, 32-byte multiple, no padding.
+        /** Allocates device memory. The size is rounded up to a multiple of 32 bytes, without
+        further padding.*/
         pub fn aclrtMallocAlign32(
             devPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
             policy: aclrtMemMallocPolicy,
         ) -> aclError;
-        /// Allocate cacheable device memory.
+        /// Allocates device memory that can be cached.
         pub fn aclrtMallocCached(
             devPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
             policy: aclrtMemMallocPolicy,
         ) -> aclError;
-        /// Allocate device memory with attributes.
+        /// Allocates device memory with attributes.
         pub fn aclrtMallocWithCfg(
             devPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
             policy: aclrtMemMallocPolicy,
             cfg: *mut aclrtMallocConfig,
         ) -> aclError;
-        /// Allocate memory usable by the task scheduler.
+        /// Allocates memory that the task scheduler can use.
         pub fn aclrtMallocForTaskScheduler(
             devPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
             policy: aclrtMemMallocPolicy,
             cfg: *mut aclrtMallocConfig,
         ) -> aclError;
-        /// Pinned host memory with attributes.
+        /// Allocates pinned host memory with attributes.
         pub fn aclrtMallocHostWithCfg(
             ptr: *mut *mut ::core::ffi::c_void,
             size: u64,
             cfg: *mut aclrtMallocConfig,
         ) -> aclError;
-        /// Where a pointer lives.
+        /// Gets the place and the page size of the memory at an address.
         pub fn aclrtPointerGetAttributes(
             ptr: *const ::core::ffi::c_void,
             attributes: *mut aclrtPtrAttributes,
         ) -> aclError;
-        /// Read one attribute of unified range. Since 9.1.0.
+        /// Gets one property of a range of managed memory. Since 9.1.0.
         pub fn aclrtMemManagedGetAttr(
             attribute: aclrtMemManagedRangeAttribute,
             ptr: *const ::core::ffi::c_void,
@@ -6177,7 +6213,7 @@ pub mod imports {
             data: *mut ::core::ffi::c_void,
             dataSize: usize,
         ) -> aclError;
-        /// Read several attributes of unified range. Since 9.1.0.
+        /// Gets several properties of a range of managed memory. Since 9.1.0.
         pub fn aclrtMemManagedGetAttrs(
             attributes: *mut aclrtMemManagedRangeAttribute,
             numAttributes: usize,
@@ -6186,51 +6222,51 @@ pub mod imports {
             data: *mut *mut ::core::ffi::c_void,
             dataSizes: *mut usize,
         ) -> aclError;
-        /// Map existing host memory for device.
+        /// Maps existing host memory for the device.
         pub fn aclrtHostRegister(
             ptr: *mut ::core::ffi::c_void,
             size: u64,
             type_: aclrtHostRegisterType,
             devPtr: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Register host memory by flags.
+        /// Registers host memory according to flags.
         pub fn aclrtHostRegisterV2(ptr: *mut ::core::ffi::c_void, size: u64, flag: u32)
         -> aclError;
-        /// Device address of registered host memory.
+        /// Gets the device address of registered host memory.
         pub fn aclrtHostGetDevicePointer(
             pHost: *mut ::core::ffi::c_void,
             pDevice: *mut *mut ::core::ffi::c_void,
             flag: u32,
         ) -> aclError;
-        /// Undo host registration.
+        /// Ends the registration of host memory.
         pub fn aclrtHostUnregister(ptr: *mut ::core::ffi::c_void) -> aclError;
-        /// Can an accelerator map host memory. Since 9.0.0.
+        /// Gets whether a hardware unit can use mapped host memory. Since 9.0.0.
         pub fn aclrtHostMemMapCapabilities(
             deviceId: u32,
             hacType: aclrtHacType,
             capabilities: *mut aclrtHostMemMapCapability,
         ) -> aclError;
-        /// Write back cached device range.
+        /// Writes a cached range of device memory back.
         pub fn aclrtMemFlush(devPtr: *mut ::core::ffi::c_void, size: usize) -> aclError;
-        /// Invalidate cached device range.
+        /// Invalidates a cached range of device memory.
         pub fn aclrtMemInvalidate(devPtr: *mut ::core::ffi::c_void, size: usize) -> aclError;
-        /// Free device memory.
+        /// Frees device memory.
         pub fn aclrtFree(devPtr: *mut ::core::ffi::c_void) -> aclError;
-        /// Allocate pinned host memory.
+        /// Allocates pinned host memory.
         pub fn aclrtMallocHost(hostPtr: *mut *mut ::core::ffi::c_void, size: usize) -> aclError;
-        /// Allocate unified memory. Since 9.0.0.
+        /// Allocates managed memory. Since 9.0.0.
         pub fn aclrtMemAllocManaged(
             ptr: *mut *mut ::core::ffi::c_void,
             size: u64,
             flag: u32,
         ) -> aclError;
-        /// Free pinned host memory.
+        /// Frees pinned host memory.
         pub fn aclrtFreeHost(hostPtr: *mut ::core::ffi::c_void) -> aclError;
-        /// Synchronise device, then free.
+        /// Waits for all work of the device, and then frees device memory.
         pub fn aclrtFreeWithDevSync(devPtr: *mut ::core::ffi::c_void) -> aclError;
-        /// Synchronise device, then free host memory.
+        /// Waits for all work of the device, and then frees pinned host memory.
         pub fn aclrtFreeHostWithDevSync(hostPtr: *mut ::core::ffi::c_void) -> aclError;
-        /// Blocking copy with destination bound.
+        /// Copies memory and waits for the copy. `destMax` is the size of the destination.
         pub fn aclrtMemcpy(
             dst: *mut ::core::ffi::c_void,
             destMax: usize,
@@ -6238,14 +6274,14 @@ pub mod imports {
             count: usize,
             kind: aclrtMemcpyKind,
         ) -> aclError;
-        /// Blocking byte fill.
+        /// Fills memory with a byte and waits for the fill.
         pub fn aclrtMemset(
             devPtr: *mut ::core::ffi::c_void,
             maxCount: usize,
             value: i32,
             count: usize,
         ) -> aclError;
-        /// Stream-ordered copy.
+        /// Queues a copy in a stream.
         pub fn aclrtMemcpyAsync(
             dst: *mut ::core::ffi::c_void,
             destMax: usize,
@@ -6254,14 +6290,14 @@ pub mod imports {
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Blocking 32-bit pattern fill. Since 9.1.0.
+        /// Fills memory with a 32-bit pattern and waits for the fill. Since 9.1.0.
         pub fn aclrtMemsetD32(
             ptr: *mut ::core::ffi::c_void,
             memSize: usize,
             value: u32,
             N: usize,
         ) -> aclError;
-        /// Stream-ordered 32-bit pattern fill. Since 9.1.0.
+        /// Queues a fill with a 32-bit pattern. Since 9.1.0.
         pub fn aclrtMemsetD32Async(
             ptr: *mut ::core::ffi::c_void,
             memSize: usize,
@@ -6269,7 +6305,7 @@ pub mod imports {
             N: usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Async copy, blocking for foreign memory (deprecated). Deprecated.
+        /// Queues a copy, or waits for it if the memory is foreign. Deprecated.
         pub fn aclrtMemcpyAsyncWithCondition(
             dst: *mut ::core::ffi::c_void,
             destMax: usize,
@@ -6278,7 +6314,7 @@ pub mod imports {
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Blocking pitched copy.
+        /// Copies rows of memory and waits for the copy.
         pub fn aclrtMemcpy2d(
             dst: *mut ::core::ffi::c_void,
             dpitch: usize,
@@ -6288,7 +6324,7 @@ pub mod imports {
             height: usize,
             kind: aclrtMemcpyKind,
         ) -> aclError;
-        /// Stream-ordered pitched copy.
+        /// Queues a copy of rows of memory.
         pub fn aclrtMemcpy2dAsync(
             dst: *mut ::core::ffi::c_void,
             dpitch: usize,
@@ -6299,15 +6335,15 @@ pub mod imports {
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Device address of a device variable. Since 9.1.0.
+        /// Gets the address of a device variable. Since 9.1.0.
         pub fn aclrtGetSymbolAddress(
             symbol: *const ::core::ffi::c_void,
             devPtr: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Size of a device variable. Since 9.1.0.
+        /// Gets the size of a device variable. Since 9.1.0.
         pub fn aclrtGetSymbolSize(symbol: *const ::core::ffi::c_void, size: *mut usize)
         -> aclError;
-        /// Copy out of a device variable. Since 9.1.0.
+        /// Copies the value of a device variable and waits for the copy. Since 9.1.0.
         pub fn aclrtMemcpyFromSymbol(
             dst: *mut ::core::ffi::c_void,
             dstMax: usize,
@@ -6316,7 +6352,7 @@ pub mod imports {
             offset: usize,
             kind: aclrtMemcpyKind,
         ) -> aclError;
-        /// Stream-ordered copy from device variable. Since 9.1.0.
+        /// Queues a copy of the value of a device variable. Since 9.1.0.
         pub fn aclrtMemcpyFromSymbolAsync(
             dst: *mut ::core::ffi::c_void,
             dstMax: usize,
@@ -6326,7 +6362,7 @@ pub mod imports {
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Copy into a device variable. Since 9.1.0.
+        /// Copies a value into a device variable and waits for the copy. Since 9.1.0.
         pub fn aclrtMemcpyToSymbol(
             symbol: *const ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
@@ -6334,7 +6370,7 @@ pub mod imports {
             offset: usize,
             kind: aclrtMemcpyKind,
         ) -> aclError;
-        /// Stream-ordered copy to device variable. Since 9.1.0.
+        /// Queues a copy into a device variable. Since 9.1.0.
         pub fn aclrtMemcpyToSymbolAsync(
             symbol: *const ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
@@ -6343,7 +6379,7 @@ pub mod imports {
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Stream-ordered byte fill.
+        /// Queues a fill with a byte.
         pub fn aclrtMemsetAsync(
             devPtr: *mut ::core::ffi::c_void,
             maxCount: usize,
@@ -6351,33 +6387,33 @@ pub mod imports {
             count: usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Placement hint for unified memory. Since 9.1.0.
+        /// Gives a hint about the use of managed memory. Since 9.1.0.
         pub fn aclrtMemManagedAdvise(
             ptr: *const ::core::ffi::c_void,
             size: u64,
             advise: aclrtMemManagedAdviseType,
             location: aclrtMemManagedLocation,
         ) -> aclError;
-        /// Free and total bytes by memory kind.
+        /// Gets the free and the total number of bytes of a kind of memory.
         pub fn aclrtGetMemInfo(attr: aclrtMemAttr, free: *mut usize, total: *mut usize)
         -> aclError;
-        /// Per-module memory usage.
+        /// Gets the memory that each module uses.
         pub fn aclrtGetMemUsageInfo(
             deviceId: i32,
             memUsageInfo: *mut aclrtMemUsageInfo,
             inputNum: usize,
             outputNum: *mut usize,
         ) -> aclError;
-        /// Stream-ordered cache maintenance.
+        /// Queues an operation on the cache.
         pub fn aclrtCmoAsync(
             src: *mut ::core::ffi::c_void,
             size: usize,
             cmoType: aclrtCmoType,
             stream: aclrtStream,
         ) -> aclError;
-        /// Size of a device copy descriptor.
+        /// Gets the size of a descriptor of a copy in device memory.
         pub fn aclrtGetMemcpyDescSize(kind: aclrtMemcpyKind, descSize: *mut usize) -> aclError;
-        /// Fill a device copy descriptor.
+        /// Fills a descriptor of a copy in device memory.
         pub fn aclrtSetMemcpyDesc(
             desc: *mut ::core::ffi::c_void,
             kind: aclrtMemcpyKind,
@@ -6386,7 +6422,7 @@ pub mod imports {
             count: usize,
             config: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Copy through pointers plus offsets.
+        /// Queues a copy between addresses that are read from memory, plus offsets.
         pub fn aclrtMemcpyAsyncWithOffset(
             dst: *mut *mut ::core::ffi::c_void,
             destMax: usize,
@@ -6397,13 +6433,13 @@ pub mod imports {
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Copy described by device descriptor.
+        /// Queues a copy that a descriptor in device memory describes.
         pub fn aclrtMemcpyAsyncWithDesc(
             desc: *mut ::core::ffi::c_void,
             kind: aclrtMemcpyKind,
             stream: aclrtStream,
         ) -> aclError;
-        /// Copy engine reduce (sum, max, min) into destination.
+        /// Queues a reduction (sum, maximum or minimum) into the destination by the copy engine.
         pub fn aclrtReduceAsync(
             dst: *mut ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
@@ -6413,47 +6449,47 @@ pub mod imports {
             stream: aclrtStream,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Pick one buffer of a chain.
+        /// Gets one buffer of a chain.
         pub fn aclrtGetBufFromChain(
             headBuf: aclrtMbuf,
             index: u32,
             buf: *mut aclrtMbuf,
         ) -> aclError;
-        /// Buffers in a chain.
+        /// Gets the number of buffers in a chain.
         pub fn aclrtGetBufChainNum(headBuf: aclrtMbuf, num: *mut u32) -> aclError;
-        /// Link a buffer to a chain.
+        /// Appends a buffer to a chain.
         pub fn aclrtAppendBufChain(headBuf: aclrtMbuf, buf: aclrtMbuf) -> aclError;
-        /// Add a reference to a buffer.
+        /// Adds a reference to a buffer.
         pub fn aclrtCopyBufRef(buf: aclrtMbuf, newBuf: *mut aclrtMbuf) -> aclError;
-        /// Read buffer's private area.
+        /// Reads the private area of a buffer.
         pub fn aclrtGetBufUserData(
             buf: aclrtMbuf,
             dataPtr: *mut ::core::ffi::c_void,
             size: usize,
             offset: usize,
         ) -> aclError;
-        /// Write buffer's private area.
+        /// Writes the private area of a buffer.
         pub fn aclrtSetBufUserData(
             buf: aclrtMbuf,
             dataPtr: *const ::core::ffi::c_void,
             size: usize,
             offset: usize,
         ) -> aclError;
-        /// Payload pointer and capacity.
+        /// Gets the address and the capacity of the payload of a buffer.
         pub fn aclrtGetBufData(
             buf: aclrtMbuf,
             dataPtr: *mut *mut ::core::ffi::c_void,
             size: *mut usize,
         ) -> aclError;
-        /// Used payload length.
+        /// Gets the used length of the payload.
         pub fn aclrtGetBufDataLen(buf: aclrtMbuf, len: *mut usize) -> aclError;
-        /// Set used payload length.
+        /// Sets the used length of the payload.
         pub fn aclrtSetBufDataLen(buf: aclrtMbuf, len: usize) -> aclError;
-        /// Free message buffer.
+        /// Frees a buffer.
         pub fn aclrtFreeBuf(buf: aclrtMbuf) -> aclError;
-        /// Allocate message buffer.
+        /// Allocates a buffer.
         pub fn aclrtAllocBuf(buf: *mut aclrtMbuf, size: usize) -> aclError;
-        /// Cache maintenance tagged with barrier id.
+        /// Queues an operation on the cache that has the number of a barrier.
         pub fn aclrtCmoAsyncWithBarrier(
             src: *mut ::core::ffi::c_void,
             size: usize,
@@ -6461,13 +6497,13 @@ pub mod imports {
             barrierId: u32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Wait for tagged cache operations.
+        /// Queues a task that waits for the cache operations with the numbers of barriers.
         pub fn aclrtCmoWaitBarrier(
             taskInfo: *mut aclrtBarrierTaskInfo,
             stream: aclrtStream,
             flag: u32,
         ) -> aclError;
-        /// Many blocking copies in one call.
+        /// Makes many copies in one call and waits for them.
         pub fn aclrtMemcpyBatch(
             dsts: *mut *mut ::core::ffi::c_void,
             destMaxs: *mut usize,
@@ -6479,7 +6515,8 @@ pub mod imports {
             numAttrs: usize,
             failIndex: *mut usize,
         ) -> aclError;
-        /// Batch copy without failure index. Since 9.1.0.
+        /** Makes many copies in one call and waits for them, without the index of a failed copy.
+        Since 9.1.0.*/
         pub fn aclrtMemcpyBatchV2(
             dsts: *mut *mut ::core::ffi::c_void,
             destMaxs: *mut usize,
@@ -6490,7 +6527,7 @@ pub mod imports {
             attrsIndexes: *mut usize,
             numAttrs: usize,
         ) -> aclError;
-        /// Many stream-ordered copies.
+        /// Queues many copies in one call.
         pub fn aclrtMemcpyBatchAsync(
             dsts: *mut *mut ::core::ffi::c_void,
             destMaxs: *mut usize,
@@ -6503,7 +6540,7 @@ pub mod imports {
             failIndex: *mut usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Async batch copy without failure index. Since 9.1.0.
+        /// Queues many copies in one call, without the index of a failed copy. Since 9.1.0.
         pub fn aclrtMemcpyBatchAsyncV2(
             dsts: *mut *mut ::core::ffi::c_void,
             destMaxs: *mut usize,
@@ -6515,7 +6552,7 @@ pub mod imports {
             numAttrs: usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Do addresses belong to a memory kind.
+        /// Gets whether addresses belong to a kind of memory.
         pub fn aclrtCheckMemType(
             addrList: *mut *mut ::core::ffi::c_void,
             size: u32,
@@ -6523,28 +6560,28 @@ pub mod imports {
             checkResult: *mut u32,
             reserve: u32,
         ) -> aclError;
-        /// Size of cache-operation descriptor.
+        /// Gets the size of a descriptor of a cache operation.
         pub fn aclrtCmoGetDescSize(size: *mut usize) -> aclError;
-        /// Fill cache-operation descriptor.
+        /// Fills a descriptor of a cache operation.
         pub fn aclrtCmoSetDesc(
             cmoDesc: *mut ::core::ffi::c_void,
             src: *mut ::core::ffi::c_void,
             size: usize,
         ) -> aclError;
-        /// Cache operation from descriptor.
+        /// Queues the cache operation that a descriptor describes.
         pub fn aclrtCmoAsyncWithDesc(
             cmoDesc: *mut ::core::ffi::c_void,
             cmoType: aclrtCmoType,
             stream: aclrtStream,
             reserve: *const ::core::ffi::c_void,
         ) -> aclError;
-        /// Base and size of containing allocation. Since 9.0.0.
+        /// Gets the address and the size of the allocation that contains an address. Since 9.0.0.
         pub fn aclrtMemGetAddressRange(
             ptr: *mut ::core::ffi::c_void,
             pbase: *mut *mut ::core::ffi::c_void,
             psize: *mut usize,
         ) -> aclError;
-        /// Prefetch unified memory to a location. Since 9.1.0.
+        /// Queues a prefetch of managed memory to a place. Since 9.1.0.
         pub fn aclrtMemManagedPrefetchAsync(
             ptr: *const ::core::ffi::c_void,
             size: usize,
@@ -6552,7 +6589,7 @@ pub mod imports {
             flags: u32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Prefetch several unified ranges. Since 9.1.0.
+        /// Queues a prefetch of several ranges of managed memory. Since 9.1.0.
         pub fn aclrtMemManagedPrefetchBatchAsync(
             ptrs: *mut *const ::core::ffi::c_void,
             sizes: *mut usize,
@@ -6563,7 +6600,7 @@ pub mod imports {
             flags: u64,
             stream: aclrtStream,
         ) -> aclError;
-        /// Reserve virtual address range.
+        /// Reserves a range of virtual addresses.
         pub fn aclrtReserveMemAddress(
             virPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
@@ -6571,18 +6608,18 @@ pub mod imports {
             expectPtr: *mut ::core::ffi::c_void,
             flags: u64,
         ) -> aclError;
-        /// Release reserved range.
+        /// Releases a reserved range.
         pub fn aclrtReleaseMemAddress(virPtr: *mut ::core::ffi::c_void) -> aclError;
-        /// Allocate physical memory handle.
+        /// Allocates physical memory.
         pub fn aclrtMallocPhysical(
             handle: *mut aclrtDrvMemHandle,
             size: usize,
             prop: *const aclrtPhysicalMemProp,
             flags: u64,
         ) -> aclError;
-        /// Free physical memory handle.
+        /// Frees physical memory.
         pub fn aclrtFreePhysical(handle: aclrtDrvMemHandle) -> aclError;
-        /// Map physical handle into reserved range.
+        /// Maps physical memory into a reserved range.
         pub fn aclrtMapMem(
             virPtr: *mut ::core::ffi::c_void,
             size: usize,
@@ -6590,9 +6627,9 @@ pub mod imports {
             handle: aclrtDrvMemHandle,
             flags: u64,
         ) -> aclError;
-        /// Undo mapping.
+        /// Ends a mapping.
         pub fn aclrtUnmapMem(virPtr: *mut ::core::ffi::c_void) -> aclError;
-        /// Map without granting access. Since 9.2.0.
+        /// Maps physical memory without granting access to it. Since 9.2.0.
         pub fn aclrtMemMapNoAccess(
             virPtr: *mut ::core::ffi::c_void,
             size: usize,
@@ -6600,53 +6637,53 @@ pub mod imports {
             handle: aclrtDrvMemHandle,
             flags: u64,
         ) -> aclError;
-        /// Export physical memory as 64-bit handle.
+        /// Exports physical memory as a 64-bit handle.
         pub fn aclrtMemExportToShareableHandle(
             handle: aclrtDrvMemHandle,
             handleType: aclrtMemHandleType,
             flags: u64,
             shareableHandle: *mut u64,
         ) -> aclError;
-        /// Export as default or fabric handle.
+        /// Exports physical memory as a default handle or a fabric handle.
         pub fn aclrtMemExportToShareableHandleV2(
             handle: aclrtDrvMemHandle,
             flags: u64,
             shareType: aclrtMemSharedHandleType,
             shareableHandle: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Import 64-bit handle on a device.
+        /// Imports physical memory on a device from a 64-bit handle.
         pub fn aclrtMemImportFromShareableHandle(
             shareableHandle: u64,
             deviceId: i32,
             handle: *mut aclrtDrvMemHandle,
         ) -> aclError;
-        /// Import default or fabric handle.
+        /// Imports physical memory from a default handle or a fabric handle.
         pub fn aclrtMemImportFromShareableHandleV2(
             shareableHandle: *mut ::core::ffi::c_void,
             shareType: aclrtMemSharedHandleType,
             flags: u64,
             handle: *mut aclrtDrvMemHandle,
         ) -> aclError;
-        /// Allow processes to import handle.
+        /// Allows processes to import exported physical memory.
         pub fn aclrtMemSetPidToShareableHandle(
             shareableHandle: u64,
             pid: *mut i32,
             pidNum: usize,
         ) -> aclError;
-        /// Same for either handle kind.
+        /// Allows processes to import exported physical memory, by a handle of either kind.
         pub fn aclrtMemSetPidToShareableHandleV2(
             shareableHandle: *mut ::core::ffi::c_void,
             shareType: aclrtMemSharedHandleType,
             pid: *mut i32,
             pidNum: usize,
         ) -> aclError;
-        /// Minimum or recommended allocation unit.
+        /// Gets the minimum or the recommended granularity of allocations.
         pub fn aclrtMemGetAllocationGranularity(
             prop: *mut aclrtPhysicalMemProp,
             option: aclrtMemGranularityOptions,
             granularity: *mut usize,
         ) -> aclError;
-        /// Export device memory as text key.
+        /// Exports device memory as a text key.
         pub fn aclrtIpcMemGetExportKey(
             devPtr: *mut ::core::ffi::c_void,
             size: usize,
@@ -6654,56 +6691,56 @@ pub mod imports {
             len: usize,
             flags: u64,
         ) -> aclError;
-        /// Close exported or imported key.
+        /// Ends the use of an exported or imported key.
         pub fn aclrtIpcMemClose(key: *const ::core::ffi::c_char) -> aclError;
-        /// Import device memory from key.
+        /// Imports device memory by its key.
         pub fn aclrtIpcMemImportByKey(
             devPtr: *mut *mut ::core::ffi::c_void,
             key: *const ::core::ffi::c_char,
             flags: u64,
         ) -> aclError;
-        /// Allow listed processes to import.
+        /// Allows the listed processes to import exported device memory.
         pub fn aclrtIpcMemSetImportPid(
             key: *const ::core::ffi::c_char,
             pid: *mut i32,
             num: usize,
         ) -> aclError;
-        /// Set sharing attribute such as link.
+        /// Sets an attribute of shared memory, such as its link.
         pub fn aclrtIpcMemSetAttr(
             key: *const ::core::ffi::c_char,
             type_: aclrtIpcMemAttrType,
             attr: u64,
         ) -> aclError;
-        /// Allow processes on other servers.
+        /// Allows processes on other servers to import exported device memory.
         pub fn aclrtIpcMemImportPidInterServer(
             key: *const ::core::ffi::c_char,
             serverPids: *mut aclrtServerPid,
             num: usize,
         ) -> aclError;
-        /// Grant access rights on a mapping.
+        /// Sets the access rights to mapped memory.
         pub fn aclrtMemSetAccess(
             virPtr: *mut ::core::ffi::c_void,
             size: usize,
             desc: *mut aclrtMemAccessDesc,
             count: usize,
         ) -> aclError;
-        /// Read access rights.
+        /// Gets the access rights of a place to mapped memory.
         pub fn aclrtMemGetAccess(
             virPtr: *mut ::core::ffi::c_void,
             location: *mut aclrtMemLocation,
             flag: *mut u64,
         ) -> aclError;
-        /// Physical handle behind a mapped address.
+        /// Gets the handle of the physical memory that is mapped at an address.
         pub fn aclrtMemRetainAllocationHandle(
             virPtr: *mut ::core::ffi::c_void,
             handle: *mut aclrtDrvMemHandle,
         ) -> aclError;
-        /// Properties of a physical handle.
+        /// Gets the properties of physical memory.
         pub fn aclrtMemGetAllocationPropertiesFromHandle(
             handle: aclrtDrvMemHandle,
             prop: *mut aclrtPhysicalMemProp,
         ) -> aclError;
-        /// Reserve range, variant without UC memory. Since 9.0.0.
+        /// Reserves a range of virtual addresses, in the variant without UC memory. Since 9.0.0.
         pub fn aclrtReserveMemAddressNoUCMemory(
             virPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
@@ -6711,40 +6748,40 @@ pub mod imports {
             expectPtr: *mut ::core::ffi::c_void,
             flags: u64,
         ) -> aclError;
-        /// Map memory for another device, same process. Since 9.0.0.
+        /// Maps memory for another device of the same process. Since 9.0.0.
         pub fn aclrtMemP2PMap(
             devPtr: *mut ::core::ffi::c_void,
             size: usize,
             dstDevId: i32,
             flags: u64,
         ) -> aclError;
-        /// Map through a chosen interconnect. Since 9.1.0.
+        /// Maps memory through a chosen link. Since 9.1.0.
         pub fn aclrtMemMapSelectedLink(
             virPtrDst: *mut ::core::ffi::c_void,
             size: usize,
             virPtrSrc: *mut ::core::ffi::c_void,
             linkIdx: u32,
         ) -> aclError;
-        /// Choose interconnect before mapping. Since 9.2.0.
+        /// Chooses the link of physical memory before it is mapped. Since 9.2.0.
         pub fn aclrtMemMapSetLink(
             handle: aclrtDrvMemHandle,
             adviceLink: aclrtMemLinkType,
         ) -> aclError;
-        /// Wrap kernel binary bytes.
+        /// Creates an object for the bytes of a kernel binary.
         pub fn aclrtCreateBinary(data: *const ::core::ffi::c_void, dataLen: usize) -> aclrtBinary;
-        /// Free binary wrapper.
+        /// Frees the object of a kernel binary.
         pub fn aclrtDestroyBinary(binary: aclrtBinary) -> aclError;
-        /// Load wrapped binary to device.
+        /// Loads the binary of an object onto the device.
         pub fn aclrtBinaryLoad(binary: aclrtBinary, binHandle: *mut aclrtBinHandle) -> aclError;
-        /// Unload binary.
+        /// Unloads a binary.
         pub fn aclrtBinaryUnLoad(binHandle: aclrtBinHandle) -> aclError;
-        /// Kernel handle by name.
+        /// Gets the handle of a kernel by its name.
         pub fn aclrtBinaryGetFunction(
             binHandle: aclrtBinHandle,
             kernelName: *const ::core::ffi::c_char,
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError;
-        /// Launch with raw device argument block.
+        /// Launches a kernel with an argument block in device memory.
         pub fn aclrtLaunchKernel(
             funcHandle: aclrtFuncHandle,
             numBlocks: u32,
@@ -6752,98 +6789,98 @@ pub mod imports {
             argsSize: usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Load binary or AICPU JSON from file.
+        /// Loads a binary, or the JSON file of AI CPU kernels, from a file.
         pub fn aclrtBinaryLoadFromFile(
             binPath: *const ::core::ffi::c_char,
             options: *mut aclrtBinaryLoadOptions,
             binHandle: *mut aclrtBinHandle,
         ) -> aclError;
-        /// Where the binary sits on device.
+        /// Gets the address and the size of a binary on the device.
         pub fn aclrtBinaryGetDevAddress(
             binHandle: aclrtBinHandle,
             binAddr: *mut *mut ::core::ffi::c_void,
             binSize: *mut usize,
         ) -> aclError;
-        /// Kernel handle by entry number.
+        /// Gets the handle of a kernel by the number of its entry.
         pub fn aclrtBinaryGetFunctionByEntry(
             binHandle: aclrtBinHandle,
             funcEntry: u64,
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError;
-        /// Address and size of a device global. Since 9.1.0.
+        /// Gets the address and the size of a global variable on the device. Since 9.1.0.
         pub fn aclrtBinaryGetGlobal(
             binHandle: aclrtBinHandle,
             name: *const ::core::ffi::c_char,
             dptr: *mut *mut ::core::ffi::c_void,
             size: *mut usize,
         ) -> aclError;
-        /// Kernel handle from host stub symbol. Since 9.1.0.
+        /// Gets the handle of a kernel by the symbol of its host stub. Since 9.1.0.
         pub fn aclrtGetFuncBySymbol(
             symbol: *const ::core::ffi::c_void,
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError;
-        /// Cube and vector entry addresses.
+        /// Gets the entry addresses of a kernel for the cube and the vector cores.
         pub fn aclrtGetFunctionAddr(
             funcHandle: aclrtFuncHandle,
             aicAddr: *mut *mut ::core::ffi::c_void,
             aivAddr: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Cube and vector code sizes. Since 9.1.0.
+        /// Gets the code sizes of a kernel for the cube and the vector cores. Since 9.1.0.
         pub fn aclrtGetFunctionSize(
             funcHandle: aclrtFuncHandle,
             aicSize: *mut usize,
             aivSize: *mut usize,
         ) -> aclError;
-        /// Bytes for an argument handle.
+        /// Gets the number of bytes that an argument list takes.
         pub fn aclrtKernelArgsGetHandleMemSize(
             funcHandle: aclrtFuncHandle,
             memSize: *mut usize,
         ) -> aclError;
-        /// Bytes for the argument payload.
+        /// Gets the number of bytes that the arguments of a list take.
         pub fn aclrtKernelArgsGetMemSize(
             funcHandle: aclrtFuncHandle,
             userArgsSize: usize,
             actualArgsSize: *mut usize,
         ) -> aclError;
-        /// Start building an argument list.
+        /// Begins an argument list.
         pub fn aclrtKernelArgsInit(
             funcHandle: aclrtFuncHandle,
             argsHandle: *mut aclrtArgsHandle,
         ) -> aclError;
-        /// Build arguments in caller's memory.
+        /// Begins an argument list in memory of the caller.
         pub fn aclrtKernelArgsInitByUserMem(
             funcHandle: aclrtFuncHandle,
             argsHandle: aclrtArgsHandle,
             userHostMem: *mut ::core::ffi::c_void,
             actualArgsSize: usize,
         ) -> aclError;
-        /// Append one argument.
+        /// Appends an argument to a list.
         pub fn aclrtKernelArgsAppend(
             argsHandle: aclrtArgsHandle,
             param: *mut ::core::ffi::c_void,
             paramSize: usize,
             paramHandle: *mut aclrtParamHandle,
         ) -> aclError;
-        /// Reserve an out-of-line argument.
+        /// Appends a placeholder to a list, for an argument that is outside the list.
         pub fn aclrtKernelArgsAppendPlaceHolder(
             argsHandle: aclrtArgsHandle,
             paramHandle: *mut aclrtParamHandle,
         ) -> aclError;
-        /// Storage for a reserved argument.
+        /// Gets the buffer for the data of a placeholder.
         pub fn aclrtKernelArgsGetPlaceHolderBuffer(
             argsHandle: aclrtArgsHandle,
             paramHandle: aclrtParamHandle,
             dataSize: usize,
             bufferAddr: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Overwrite an appended argument.
+        /// Overwrites an argument of a list.
         pub fn aclrtKernelArgsParaUpdate(
             argsHandle: aclrtArgsHandle,
             paramHandle: aclrtParamHandle,
             param: *mut ::core::ffi::c_void,
             paramSize: usize,
         ) -> aclError;
-        /// Launch with argument list and config.
+        /// Launches a kernel with an argument list and a configuration.
         pub fn aclrtLaunchKernelWithConfig(
             funcHandle: aclrtFuncHandle,
             numBlocks: u32,
@@ -6852,29 +6889,29 @@ pub mod imports {
             argsHandle: aclrtArgsHandle,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Seal the argument list.
+        /// Finalizes an argument list, so that kernels can be launched with it.
         pub fn aclrtKernelArgsFinalize(argsHandle: aclrtArgsHandle) -> aclError;
-        /// Kernel name text.
+        /// Gets the name of a kernel.
         pub fn aclrtGetFunctionName(
             funcHandle: aclrtFuncHandle,
             maxLen: u32,
             name: *mut ::core::ffi::c_char,
         ) -> aclError;
-        /// Load binary from memory.
+        /// Loads a binary from memory.
         pub fn aclrtBinaryLoadFromData(
             data: *const ::core::ffi::c_void,
             length: usize,
             options: *const aclrtBinaryLoadOptions,
             binHandle: *mut aclrtBinHandle,
         ) -> aclError;
-        /// Register AICPU function, get handle.
+        /// Registers a function of AI CPU kernels, and gets its handle.
         pub fn aclrtRegisterCpuFunc(
             handle: aclrtBinHandle,
             funcName: *const ::core::ffi::c_char,
             kernelName: *const ::core::ffi::c_char,
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError;
-        /// Launch with argument block and config.
+        /// Launches a kernel with an argument block in device memory and a configuration.
         pub fn aclrtLaunchKernelV2(
             funcHandle: aclrtFuncHandle,
             numBlocks: u32,
@@ -6883,7 +6920,7 @@ pub mod imports {
             cfg: *mut aclrtLaunchKernelCfg,
             stream: aclrtStream,
         ) -> aclError;
-        /// Launch with host argument block, placeholders.
+        /// Launches a kernel with an argument block in host memory, which may have placeholders.
         pub fn aclrtLaunchKernelWithHostArgs(
             funcHandle: aclrtFuncHandle,
             numBlocks: u32,
@@ -6894,7 +6931,7 @@ pub mod imports {
             placeHolderArray: *mut aclrtPlaceHolderInfo,
             placeHolderNum: usize,
         ) -> aclError;
-        /// Launch with array of argument pointers. Since 9.1.0.
+        /// Launches a kernel with an array of pointers to its arguments. Since 9.1.0.
         pub fn aclrtLaunchKernelWithArgsArray(
             func: *mut ::core::ffi::c_void,
             numBlocks: u32,
@@ -6902,7 +6939,7 @@ pub mod imports {
             cfg: *mut aclrtLaunchKernelCfg,
             args: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// SIMT launch with argument pointers. Since 9.2.0.
+        /// Launches a SIMT kernel with an array of pointers to its arguments. Since 9.2.0.
         pub fn aclrtLaunchSIMTKernelWithArgsArray(
             func: *mut ::core::ffi::c_void,
             gridDim: dim3,
@@ -6912,7 +6949,7 @@ pub mod imports {
             cfg: *mut aclrtLaunchKernelCfg,
             args: *mut *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// SIMT launch with host argument block. Since 9.2.0.
+        /// Launches a SIMT kernel with an argument block in host memory. Since 9.2.0.
         pub fn aclrtLaunchSIMTKernelWithHostArgs(
             func: *mut ::core::ffi::c_void,
             gridDim: dim3,
@@ -6925,269 +6962,273 @@ pub mod imports {
             placeHolderArray: *mut aclrtPlaceHolderInfo,
             placeHolderNum: usize,
         ) -> aclError;
-        /// Attach shape info to last task.
+        /// Attaches information on shapes to the last task.
         pub fn aclrtCacheLastTaskOpInfo(
             infoPtr: *const ::core::ffi::c_void,
             infoSize: usize,
         ) -> aclError;
-        /// Attach debug info to last task. Since 9.1.0.
+        /// Attaches information for debugging to the last task. Since 9.1.0.
         pub fn aclrtCacheLastTaskExtendInfo(
             extendInfoPtr: *const ::core::ffi::c_char,
             infoSize: usize,
         ) -> aclError;
-        /// Kernel type, ratio or schedule mode.
+        /// Gets a property of a kernel: its type, its ratio of cores or its scheduling mode.
         pub fn aclrtGetFunctionAttribute(
             funcHandle: aclrtFuncHandle,
             attrType: aclrtFuncAttribute,
             attrValue: *mut i64,
         ) -> aclError;
-        /// Binary that owns a kernel. Since 9.1.0.
+        /// Gets the binary that contains a kernel. Since 9.1.0.
         pub fn aclrtFunctionGetBinary(
             funcHandle: aclrtFuncHandle,
             binHandle: *mut aclrtBinHandle,
         ) -> aclError;
-        /// Number of kernel parameters. Since 9.1.0.
+        /// Gets the number of parameters of a kernel. Since 9.1.0.
         pub fn aclrtFunctionGetParamCount(
             func: *const ::core::ffi::c_void,
             paramCount: *mut usize,
         ) -> aclError;
-        /// Offset and size of one parameter. Since 9.1.0.
+        /// Gets the offset and the size of a parameter of a kernel. Since 9.1.0.
         pub fn aclrtFunctionGetParamInfo(
             func: *const ::core::ffi::c_void,
             paramIndex: usize,
             paramOffset: *mut usize,
             paramSize: *mut usize,
         ) -> aclError;
-        /// Free unified buffer per block. Since 9.1.0.
+        /// Gets the size of the unified buffer that a block still has available. Since 9.1.0.
         pub fn aclrtFunctionGetAvailDynUbufPerBlock(
             func: *mut ::core::ffi::c_void,
             flags: u32,
             dynamicUbufSize: *mut usize,
         ) -> aclError;
-        /// Bind polling thread to a stream.
+        /// Subscribes a thread, which polls for callbacks, to a stream.
         pub fn aclrtSubscribeReport(threadId: u64, stream: aclrtStream) -> aclError;
-        /// Queue callback for a polling thread.
+        /// Queues a callback that a subscribed thread runs.
         pub fn aclrtLaunchCallback(
             fn_: aclrtCallback,
             userData: *mut ::core::ffi::c_void,
             blockType: aclrtCallbackBlockType,
             stream: aclrtStream,
         ) -> aclError;
-        /// Polling thread runs ready callbacks.
+        /// Runs callbacks that are ready on the calling thread, which must be subscribed.
         pub fn aclrtProcessReport(timeout: i32) -> aclError;
-        /// Unbind polling thread.
+        /// Ends the subscription of a thread.
         pub fn aclrtUnSubscribeReport(threadId: u64, stream: aclrtStream) -> aclError;
-        /// Bind host-function thread (not in libacl_rt). No host library of a release exports it.
+        /** Subscribes a thread that runs host functions (not in libacl_rt). No host library of a
+        release exports it.*/
         pub fn aclrtSubscribeHostFunc(hostFuncThreadId: u64, exeStream: aclrtStream) -> aclError;
-        /// Run host functions (not in libacl_rt). No host library of a release exports it.
+        /** Runs host functions on the calling thread (not in libacl_rt). No host library of a
+        release exports it.*/
         pub fn aclrtProcessHostFunc(timeout: i32) -> aclError;
-        /// Unbind host-function thread (not in libacl_rt). No host library of a release exports it.
+        /** Ends the subscription of a thread that runs host functions (not in libacl_rt). No host
+        library of a release exports it.*/
         pub fn aclrtUnSubscribeHostFunc(hostFuncThreadId: u64, exeStream: aclrtStream) -> aclError;
-        /// Run a host function in stream order.
+        /// Queues a host function in a stream.
         pub fn aclrtLaunchHostFunc(
             stream: aclrtStream,
             fn_: aclrtHostFunc,
             args: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Read task parameters. Since 9.1.0.
+        /// Gets the parameters of a task of a graph. Since 9.1.0.
         pub fn aclmdlRITaskGetParams(
             task: aclmdlRITask,
             params: *mut aclmdlRITaskParams,
         ) -> aclError;
-        /// Edit task parameters. Since 9.1.0.
+        /// Edits the parameters of a task of a graph. Since 9.1.0.
         pub fn aclmdlRITaskSetParams(
             task: aclmdlRITask,
             params: *mut aclmdlRITaskParams,
         ) -> aclError;
-        /// Launch attribute of kernel task. Since 9.1.0.
+        /// Gets an attribute of the launch of a kernel task. Since 9.1.0.
         pub fn aclmdlRIKernelTaskGetAttribute(
             task: aclmdlRITask,
             attrId: aclrtLaunchKernelAttrId,
             attrValue: *mut aclrtLaunchKernelAttrValue,
         ) -> aclError;
-        /// Apply task edits to graph. Since 9.1.0.
+        /// Applies the edits of tasks to a graph. Since 9.1.0.
         pub fn aclmdlRIUpdate(modelRI: aclmdlRI) -> aclError;
-        /// Turn a task into no-op. Since 9.1.0.
+        /// Makes a task of a graph do nothing. Since 9.1.0.
         pub fn aclmdlRITaskDisable(task: aclmdlRITask) -> aclError;
-        /// Start recording a stream into a graph.
+        /// Begins to capture a stream into a graph.
         pub fn aclmdlRICaptureBegin(stream: aclrtStream, mode: aclmdlRICaptureMode) -> aclError;
-        /// State of the capture of a stream, and its graph.
+        /// Gets the state of the capture of a stream, and its graph.
         pub fn aclmdlRICaptureGetInfo(
             stream: aclrtStream,
             status: *mut aclmdlRICaptureStatus,
             modelRI: *mut aclmdlRI,
         ) -> aclError;
-        /// Stop recording, return graph.
+        /// Ends a capture, and returns the graph.
         pub fn aclmdlRICaptureEnd(stream: aclrtStream, modelRI: *mut aclmdlRI) -> aclError;
-        /// Print graph (deprecated). Deprecated.
+        /// Prints a graph. Deprecated.
         pub fn aclmdlRIDebugPrint(modelRI: aclmdlRI) -> aclError;
-        /// Write graph as JSON.
+        /// Writes a graph to a JSON file.
         pub fn aclmdlRIDebugJsonPrint(
             modelRI: aclmdlRI,
             path: *const ::core::ffi::c_char,
             flags: u32,
         ) -> aclError;
-        /// Swap this thread's capture strictness.
+        /// Sets the capture mode of this thread, and returns the earlier mode.
         pub fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptureMode) -> aclError;
-        /// Run graph on a stream.
+        /// Queues an execution of a graph in a stream.
         pub fn aclmdlRIExecuteAsync(modelRI: aclmdlRI, stream: aclrtStream) -> aclError;
-        /// Run graph and wait.
+        /// Executes a graph, and waits until the execution is complete.
         pub fn aclmdlRIExecute(modelRI: aclmdlRI, timeout: i32) -> aclError;
-        /// Destroy graph.
+        /// Destroys a graph.
         pub fn aclmdlRIDestroy(modelRI: aclmdlRI) -> aclError;
-        /// Open updatable task group.
+        /// Begins a group of tasks that can be updated.
         pub fn aclmdlRICaptureTaskGrpBegin(stream: aclrtStream) -> aclError;
-        /// Close group, return its handle.
+        /// Ends a group of tasks, and returns its handle.
         pub fn aclmdlRICaptureTaskGrpEnd(
             stream: aclrtStream,
             handle: *mut aclrtTaskGrp,
         ) -> aclError;
-        /// Start re-recording a task group.
+        /// Begins to capture a group of tasks again.
         pub fn aclmdlRICaptureTaskUpdateBegin(
             stream: aclrtStream,
             handle: aclrtTaskGrp,
         ) -> aclError;
-        /// Finish re-recording.
+        /// Ends the new capture of a group of tasks.
         pub fn aclmdlRICaptureTaskUpdateEnd(stream: aclrtStream) -> aclError;
-        /// Start building a graph by hand.
+        /// Begins to build a graph from bound streams.
         pub fn aclmdlRIBuildBegin(modelRI: *mut aclmdlRI, flag: u32) -> aclError;
-        /// Add stream to hand-built graph.
+        /// Binds a stream to a graph that is being built.
         pub fn aclmdlRIBindStream(modelRI: aclmdlRI, stream: aclrtStream, flag: u32) -> aclError;
-        /// Append end marker to a stream.
+        /// Queues the task that ends a stream of a graph.
         pub fn aclmdlRIEndTask(modelRI: aclmdlRI, stream: aclrtStream) -> aclError;
-        /// Finish hand-built graph.
+        /// Ends the build of a graph.
         pub fn aclmdlRIBuildEnd(modelRI: aclmdlRI, reserve: *mut ::core::ffi::c_void) -> aclError;
-        /// Remove stream from graph.
+        /// Removes a stream from a graph.
         pub fn aclmdlRIUnbindStream(modelRI: aclmdlRI, stream: aclrtStream) -> aclError;
-        /// Name a graph.
+        /// Sets the name of a graph.
         pub fn aclmdlRISetName(modelRI: aclmdlRI, name: *const ::core::ffi::c_char) -> aclError;
-        /// Read graph name.
+        /// Gets the name of a graph.
         pub fn aclmdlRIGetName(
             modelRI: aclmdlRI,
             maxLen: u32,
             name: *mut ::core::ffi::c_char,
         ) -> aclError;
-        /// Numeric graph id. Since 9.1.0.
+        /// Gets the number of a graph. Since 9.1.0.
         pub fn aclmdlRIGetId(modelRI: aclmdlRI, modelRIId: *mut u32) -> aclError;
-        /// Callback when graph is destroyed. Since 9.0.0.
+        /// Registers a callback for the destruction of a graph. Since 9.0.0.
         pub fn aclmdlRIDestroyRegisterCallback(
             modelRI: aclmdlRI,
             func: aclrtCallback,
             userData: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Remove that callback. Since 9.0.0.
+        /// Removes a callback for the destruction of a graph. Since 9.0.0.
         pub fn aclmdlRIDestroyUnregisterCallback(
             modelRI: aclmdlRI,
             func: aclrtCallback,
         ) -> aclError;
-        /// Streams of a graph. Since 9.1.0.
+        /// Gets the streams of a graph. Since 9.1.0.
         pub fn aclmdlRIGetStreams(
             modelRI: aclmdlRI,
             streams: *mut aclrtStream,
             numStreams: *mut u32,
         ) -> aclError;
-        /// Tasks of one graph stream. Since 9.1.0.
+        /// Gets the tasks of a stream of a graph. Since 9.1.0.
         pub fn aclmdlRIGetTasksByStream(
             stream: aclrtStream,
             tasks: *mut aclmdlRITask,
             numTasks: *mut u32,
         ) -> aclError;
-        /// Kind of a graph task. Since 9.1.0.
+        /// Gets the kind of a task of a graph. Since 9.1.0.
         pub fn aclmdlRITaskGetType(task: aclmdlRITask, type_: *mut aclmdlRITaskType) -> aclError;
-        /// Sequence number of a graph task. Since 9.1.0.
+        /// Gets the sequence number of a task of a graph. Since 9.1.0.
         pub fn aclmdlRITaskGetSeqId(task: aclmdlRITask, id: *mut u32) -> aclError;
-        /// Abort running graph.
+        /// Aborts the execution of a graph.
         pub fn aclmdlRIAbort(modelRI: aclmdlRI) -> aclError;
-        /// New condition variable for graph. Since 9.1.0.
+        /// Creates a condition of a graph. Since 9.1.0.
         pub fn aclmdlRICondHandleCreate(
             modelRI: aclmdlRI,
             defaultLaunchValue: u32,
             flag: aclmdlRICondHandleFlag,
             handle: *mut aclmdlRICondHandle,
         ) -> aclError;
-        /// Device address of the condition. Since 9.1.0.
+        /// Gets the device address of the value of a condition. Since 9.1.0.
         pub fn aclmdlRICondHandleGetCondPtr(
             handle: aclmdlRICondHandle,
             ptr: *mut *mut u64,
         ) -> aclError;
-        /// Add if/while/switch task (struct by value). Since 9.1.0.
+        /** Adds a conditional task (if, while or switch) to a graph. The struct is passed by
+        value. Since 9.1.0.*/
         pub fn aclmdlRIAddCondTask(
             params: aclmdlRICondTaskParams,
             stream: aclrtStream,
             flags: u32,
         ) -> aclError;
-        /// Record into an existing parent graph. Since 9.1.0.
+        /// Begins to capture a stream into an existing graph. Since 9.1.0.
         pub fn aclmdlRICaptureToModelRIBegin(
             stream: aclrtStream,
             modelRI: aclmdlRI,
             mode: aclmdlRICaptureMode,
         ) -> aclError;
-        /// Freeze API calls of a process.
+        /// Stops the calls of a process, so that a snapshot can be taken.
         pub fn aclrtSnapShotProcessLock(
             pid: ::core::ffi::c_int,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Unfreeze.
+        /// Lets the calls of a process continue after a snapshot.
         pub fn aclrtSnapShotProcessUnlock(
             pid: ::core::ffi::c_int,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Save device state.
+        /// Saves the state of the devices of a process.
         pub fn aclrtSnapShotProcessBackup(
             pid: ::core::ffi::c_int,
             args: *mut aclrtSnapShotBackupArgs,
         ) -> aclError;
-        /// Restore device state.
+        /// Restores the state of the devices of a process.
         pub fn aclrtSnapShotProcessRestore(
             pid: ::core::ffi::c_int,
             args: *mut aclrtSnapShotRestoreArgs,
         ) -> aclError;
-        /// Hook on snapshot stages. Since 9.0.0.
+        /// Registers a callback for a stage of a snapshot. Since 9.0.0.
         pub fn aclrtSnapShotCallbackRegister(
             stage: aclrtSnapShotStage,
             callback: aclrtSnapShotCallBack,
             args: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Remove snapshot hook. Since 9.0.0.
+        /// Removes a callback for a stage of a snapshot. Since 9.0.0.
         pub fn aclrtSnapShotCallbackUnregister(
             stage: aclrtSnapShotStage,
             callback: aclrtSnapShotCallBack,
         ) -> aclError;
-        /// New description of a user allocator.
+        /// Creates a description of an allocator of the application.
         pub fn aclrtAllocatorCreateDesc() -> aclrtAllocatorDesc;
-        /// Free allocator description.
+        /// Frees the description of an allocator.
         pub fn aclrtAllocatorDestroyDesc(allocatorDesc: aclrtAllocatorDesc) -> aclError;
-        /// Attach allocator object.
+        /// Sets the allocator object in a description.
         pub fn aclrtAllocatorSetObjToDesc(
             allocatorDesc: aclrtAllocatorDesc,
             allocator: aclrtAllocator,
         ) -> aclError;
-        /// Attach allocate callback.
+        /// Sets the callback that allocates blocks in a description.
         pub fn aclrtAllocatorSetAllocFuncToDesc(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorAllocFunc,
         ) -> aclError;
-        /// Attach free callback.
+        /// Sets the callback that frees blocks in a description.
         pub fn aclrtAllocatorSetFreeFuncToDesc(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorFreeFunc,
         ) -> aclError;
-        /// Attach allocate-at-hint callback.
+        /// Sets the callback that allocates blocks at suggested addresses in a description.
         pub fn aclrtAllocatorSetAllocAdviseFuncToDesc(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorAllocAdviseFunc,
         ) -> aclError;
-        /// Attach block-to-address callback.
+        /// Sets the callback that returns the addresses of blocks in a description.
         pub fn aclrtAllocatorSetGetAddrFromBlockFuncToDesc(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorGetAddrFromBlockFunc,
         ) -> aclError;
-        /// Use allocator for a stream.
+        /// Registers an allocator for a stream.
         pub fn aclrtAllocatorRegister(
             stream: aclrtStream,
             allocatorDesc: aclrtAllocatorDesc,
         ) -> aclError;
-        /// Read back a stream's allocator.
+        /// Gets the allocator of a stream.
         pub fn aclrtAllocatorGetByStream(
             stream: aclrtStream,
             allocatorDesc: *mut aclrtAllocatorDesc,
@@ -7197,49 +7238,49 @@ pub mod imports {
             allocAdviseFunc: *mut aclrtAllocatorAllocAdviseFunc,
             getAddrFromBlockFunc: *mut aclrtAllocatorGetAddrFromBlockFunc,
         ) -> aclError;
-        /// Remove a stream's allocator.
+        /// Removes the allocator of a stream.
         pub fn aclrtAllocatorUnregister(stream: aclrtStream) -> aclError;
-        /// Create stream-ordered memory pool. Since 9.0.0.
+        /// Creates a memory pool. Since 9.0.0.
         pub fn aclrtMemPoolCreate(
             memPool: *mut aclrtMemPool,
             poolProps: *const aclrtMemPoolProps,
         ) -> aclError;
-        /// Destroy pool. Since 9.0.0.
+        /// Destroys a memory pool. Since 9.0.0.
         pub fn aclrtMemPoolDestroy(memPool: aclrtMemPool) -> aclError;
-        /// Set pool attribute. Since 9.0.0.
+        /// Sets an attribute of a memory pool. Since 9.0.0.
         pub fn aclrtMemPoolSetAttr(
             memPool: aclrtMemPool,
             attr: aclrtMemPoolAttr,
             value: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Read pool attribute. Since 9.0.0.
+        /// Gets an attribute of a memory pool. Since 9.0.0.
         pub fn aclrtMemPoolGetAttr(
             memPool: aclrtMemPool,
             attr: aclrtMemPoolAttr,
             value: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Stream-ordered allocation from pool. Since 9.1.0.
+        /// Allocates memory of a pool in the order of a stream. Since 9.1.0.
         pub fn aclrtMemPoolMallocAsync(
             ptr: *mut *mut ::core::ffi::c_void,
             size: usize,
             memPool: aclrtMemPool,
             stream: aclrtStream,
         ) -> aclError;
-        /// Stream-ordered free to pool. Since 9.1.0.
+        /// Frees memory of a pool in the order of a stream. Since 9.1.0.
         pub fn aclrtMemPoolFreeAsync(
             ptr: *mut ::core::ffi::c_void,
             stream: aclrtStream,
         ) -> aclError;
-        /// Return unused pool memory. Since 9.1.0.
+        /// Releases the unused memory of a pool. Since 9.1.0.
         pub fn aclrtMemPoolTrimTo(memPool: aclrtMemPool, minBytesToKeep: usize) -> aclError;
-        /// Start profiling into a directory.
+        /// Starts profiling into a directory.
         pub fn aclprofInit(
             profilerResultPath: *const ::core::ffi::c_char,
             length: usize,
         ) -> aclError;
-        /// End profiling.
+        /// Ends profiling.
         pub fn aclprofFinalize() -> aclError;
-        /// New description of what is recorded; NULL on failure.
+        /// Creates a description of the data that is recorded. Returns NULL on failure.
         pub fn aclprofCreateConfig(
             deviceIdList: *mut u32,
             deviceNums: u32,
@@ -7247,51 +7288,51 @@ pub mod imports {
             aicoreEvents: *const aclprofAicoreEvents,
             dataTypeConfig: u64,
         ) -> *mut aclprofConfig;
-        /// Free the description.
+        /// Frees the description.
         pub fn aclprofDestroyConfig(profilerConfig: *const aclprofConfig) -> aclError;
-        /// Begin to record.
+        /// Begins to record.
         pub fn aclprofStart(profilerConfig: *const aclprofConfig) -> aclError;
-        /// Stop recording.
+        /// Stops recording.
         pub fn aclprofStop(profilerConfig: *const aclprofConfig) -> aclError;
-        /// Change a setting, given as text.
+        /// Changes a setting, which is given as text.
         pub fn aclprofSetConfig(
             configType: aclprofConfigType,
             config: *const ::core::ffi::c_char,
             configLength: usize,
         ) -> aclError;
-        /// Deliver records of a model.
+        /// Delivers the records of a model.
         pub fn aclprofModelSubscribe(
             modelId: u32,
             profSubscribeConfig: *const aclprofSubscribeConfig,
         ) -> aclError;
-        /// Stop delivering records of a model.
+        /// Stops delivering the records of a model.
         pub fn aclprofModelUnSubscribe(modelId: u32) -> aclError;
-        /// New description of a subscription; NULL on failure.
+        /// Creates a description of a subscription. Returns NULL on failure.
         pub fn aclprofCreateSubscribeConfig(
             timeInfoSwitch: i8,
             aicoreMetrics: aclprofAicoreMetrics,
             fd: *mut ::core::ffi::c_void,
         ) -> *mut aclprofSubscribeConfig;
-        /// Free the description of a subscription.
+        /// Frees the description of a subscription.
         pub fn aclprofDestroySubscribeConfig(
             profSubscribeConfig: *const aclprofSubscribeConfig,
         ) -> aclError;
-        /// Bytes of one record of a subscription.
+        /// Gets the number of bytes of one record of a subscription.
         pub fn aclprofGetOpDescSize(opDescSize: *mut usize) -> aclError;
-        /// Number of operators in delivered records.
+        /// Gets the number of operators in delivered records.
         pub fn aclprofGetOpNum(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             opNumber: *mut u32,
         ) -> aclError;
-        /// Length of the type of an operator.
+        /// Gets the length of the text that names the type of an operator.
         pub fn aclprofGetOpTypeLen(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
             opTypeLen: *mut usize,
         ) -> aclError;
-        /// Type of an operator.
+        /// Gets the type of an operator as text.
         pub fn aclprofGetOpType(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
@@ -7299,14 +7340,14 @@ pub mod imports {
             opType: *mut ::core::ffi::c_char,
             opTypeLen: usize,
         ) -> aclError;
-        /// Length of the name of an operator.
+        /// Gets the length of the name of an operator.
         pub fn aclprofGetOpNameLen(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
             opNameLen: *mut usize,
         ) -> aclError;
-        /// Name of an operator.
+        /// Gets the name of an operator.
         pub fn aclprofGetOpName(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
@@ -7314,99 +7355,99 @@ pub mod imports {
             opName: *mut ::core::ffi::c_char,
             opNameLen: usize,
         ) -> aclError;
-        /// When an operator started.
+        /// Returns the time at which an operator started.
         pub fn aclprofGetOpStart(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
         ) -> u64;
-        /// When an operator ended.
+        /// Returns the time at which an operator ended.
         pub fn aclprofGetOpEnd(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
         ) -> u64;
-        /// How long an operator took.
+        /// Returns the duration of an operator.
         pub fn aclprofGetOpDuration(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
         ) -> u64;
-        /// Model of an operator.
+        /// Returns the number of the model of an operator.
         pub fn aclprofGetModelId(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
         ) -> usize;
-        /// What a record is about.
+        /// Returns the subject of a record.
         pub fn aclprofGetOpFlag(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
         ) -> aclprofSubscribeOpFlag;
-        /// Attribute of a record, as text.
+        /// Returns an attribute of a record as text.
         pub fn aclprofGetOpAttriValue(
             opInfo: *const ::core::ffi::c_void,
             opInfoLen: usize,
             index: u32,
             attri: aclprofSubscribeOpAttri,
         ) -> *const ::core::ffi::c_char;
-        /// Mark an end of a step in a stream.
+        /// Marks the beginning or the end of a step in a stream.
         pub fn aclprofGetStepTimestamp(
             stepInfo: *mut aclprofStepInfo,
             tag: aclprofStepTag,
             stream: aclrtStream,
         ) -> aclError;
-        /// New step.
+        /// Creates a step.
         pub fn aclprofCreateStepInfo() -> *mut aclprofStepInfo;
-        /// Free a step.
+        /// Frees a step.
         pub fn aclprofDestroyStepInfo(stepInfo: *mut aclprofStepInfo);
-        /// New stamp for marks and ranges of the program.
+        /// Creates a stamp for marks and ranges of the program.
         pub fn aclprofCreateStamp() -> *mut ::core::ffi::c_void;
-        /// Free a stamp.
+        /// Frees a stamp.
         pub fn aclprofDestroyStamp(stamp: *mut ::core::ffi::c_void);
-        /// Open a nested range of the thread.
+        /// Opens a nested range of the thread.
         pub fn aclprofPush(stamp: *mut ::core::ffi::c_void) -> aclError;
-        /// Close the innermost range of the thread.
+        /// Closes the innermost range of the thread that aclprofPush has opened.
         pub fn aclprofPop() -> aclError;
-        /// Open a range that any thread may close.
+        /// Opens a range that any thread may close.
         pub fn aclprofRangeStart(stamp: *mut ::core::ffi::c_void, rangeId: *mut u32) -> aclError;
-        /// Close such a range.
+        /// Closes a range that aclprofRangeStart has opened.
         pub fn aclprofRangeStop(rangeId: u32) -> aclError;
-        /// Give a stamp a text.
+        /// Gives a stamp a text.
         pub fn aclprofSetStampTraceMessage(
             stamp: *mut ::core::ffi::c_void,
             msg: *const ::core::ffi::c_char,
             msgLen: u32,
         ) -> aclError;
-        /// Record a stamp as a mark.
+        /// Records a stamp as a mark.
         pub fn aclprofMark(stamp: *mut ::core::ffi::c_void) -> aclError;
-        /// Record a mark with a text in a stream.
+        /// Records a mark with a text in a stream.
         pub fn aclprofMarkEx(
             msg: *const ::core::ffi::c_char,
             msgLen: usize,
             stream: aclrtStream,
         ) -> aclError;
-        /// Number for a text.
+        /// Returns the number of a text.
         pub fn aclprofStr2Id(message: *const ::core::ffi::c_char) -> u64;
-        /// Open a nested range with attributes.
+        /// Opens a nested range with attributes.
         pub fn aclprofRangePushEx(attr: *mut aclprofEventAttributes) -> aclError;
-        /// Close the innermost range.
+        /// Closes the innermost range that aclprofRangePushEx has opened.
         pub fn aclprofRangePop() -> aclError;
-        /// Join a communicator described by a rank-table JSON file.
+        /// Joins a communicator that the JSON file of a rank table describes.
         pub fn HcclCommInitClusterInfo(
             clusterInfo: *const ::core::ffi::c_char,
             rank: u32,
             comm: *mut HcclComm,
         ) -> HcclResult;
-        /// Rank-table join with per-communicator options.
+        /// Joins a communicator that a rank table describes, with options of the communicator.
         pub fn HcclCommInitClusterInfoConfig(
             clusterInfo: *const ::core::ffi::c_char,
             rank: u32,
             config: *mut HcclCommConfig,
             comm: *mut HcclComm,
         ) -> HcclResult;
-        /// Carve a sub-communicator from ranks of a parent.
+        /// Makes a sub-communicator from ranks of a communicator.
         pub fn HcclCreateSubCommConfig(
             comm: *mut HcclComm,
             rankNum: u32,
@@ -7416,16 +7457,16 @@ pub mod imports {
             config: *mut HcclCommConfig,
             subComm: *mut HcclComm,
         ) -> HcclResult;
-        /// Root rank fills the bootstrap blob every rank will share.
+        /// Makes the root info on the root. All ranks of the communicator need a copy of it.
         pub fn HcclGetRootInfo(rootInfo: *mut HcclRootInfo) -> HcclResult;
-        /// Join a communicator using the shared bootstrap blob.
+        /// Joins the communicator of a root info.
         pub fn HcclCommInitRootInfo(
             nRanks: u32,
             rootInfo: *const HcclRootInfo,
             rank: u32,
             comm: *mut HcclComm,
         ) -> HcclResult;
-        /// Same as rootinfo join, plus per-communicator options.
+        /// Joins the communicator of a root info, with options of the communicator.
         pub fn HcclCommInitRootInfoConfig(
             nRanks: u32,
             rootInfo: *const HcclRootInfo,
@@ -7433,69 +7474,71 @@ pub mod imports {
             config: *const HcclCommConfig,
             comm: *mut HcclComm,
         ) -> HcclResult;
-        /// Copy the communicator name into a 128-byte buffer.
+        /// Copies the name of the communicator into a buffer of 128 bytes.
         pub fn HcclGetCommName(comm: HcclComm, commName: *mut ::core::ffi::c_char) -> HcclResult;
-        /// Look up a communicator handle by its name. Since 9.0.0.
+        /// Gets the handle of a communicator by its name. Since 9.0.0.
         pub fn HcclCommGetHandleWithName(
             commName: *const ::core::ffi::c_char,
             comm: *mut HcclComm,
         ) -> HcclResult;
-        /// Number of ranks in the communicator.
+        /// Gets the number of ranks of the communicator.
         pub fn HcclGetRankSize(comm: HcclComm, rankSize: *mut u32) -> HcclResult;
-        /// This caller's rank inside the communicator.
+        /// Gets the caller's rank in the communicator.
         pub fn HcclGetRankId(comm: HcclComm, rank: *mut u32) -> HcclResult;
-        /// Tear down a communicator and release its resources.
+        /// Destroys a communicator and releases its resources.
         pub fn HcclCommDestroy(comm: HcclComm) -> HcclResult;
-        /// One process creates communicators for several local devices.
+        /// Makes the communicators of several devices of this process.
         pub fn HcclCommInitAll(ndev: u32, devices: *mut i32, comms: *mut HcclComm) -> HcclResult;
-        /// Poll for an error raised in the background.
+        /// Gets an error that has occurred in the background.
         pub fn HcclGetCommAsyncError(comm: HcclComm, asyncError: *mut HcclResult) -> HcclResult;
-        /// Human-readable text for a result code.
+        /// Returns the text of a result code.
         pub fn HcclGetErrorString(code: HcclResult) -> *const ::core::ffi::c_char;
-        /// Pause communication for step-level fault recovery.
+        /// Suspends communication, so that a program can recover from a fault within a step.
         pub fn HcclCommSuspend(comm: HcclComm) -> HcclResult;
-        /// Process-wide hook around destroy and resume phases. Since 9.2.0.
+        /** Registers a callback of the process for the destruction and the resuming of
+        communicators. Since 9.2.0.*/
         pub fn HcclCommRegCommStateCallback(
             regName: *const ::core::ffi::c_char,
             cb: HcclCommStateCallback,
             args: *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Rebuild and continue after a suspend.
+        /// Resumes a communicator after it was suspended.
         pub fn HcclCommResume(comm: HcclComm) -> HcclResult;
-        /// Query ready/suspending/invalid state by communicator name. Since 9.1.0.
+        /** Gets whether a communicator, given by its name, is ready, suspending or invalid. Since
+        9.1.0.*/
         pub fn HcclCommGetStatus(
             commId: *const ::core::ffi::c_char,
             status: *mut HcclCommStatus,
         ) -> HcclResult;
-        /// Switch listed ranks between primary and backup NIC.
+        /// Switches the listed ranks to their main or their backup network card.
         pub fn HcclCommWorkingDevNicSet(
             comm: HcclComm,
             ranks: *mut u32,
             useBackup: *mut bool,
             nRanks: u32,
         ) -> HcclResult;
-        /// Process-wide option setter (determinism only).
+        /// Sets an option of the process. The only option is determinism.
         pub fn HcclSetConfig(config: HcclConfig, configValue: HcclConfigValue) -> HcclResult;
-        /// Read back the process-wide option.
+        /// Gets an option of the process.
         pub fn HcclGetConfig(config: HcclConfig, configValue: *mut HcclConfigValue) -> HcclResult;
-        /// Count of config capability indexes the library understands.
+        /// Returns the number of configuration options that the library supports.
         pub fn HcclGetCommConfigCapability() -> u32;
-        /// Read a resolved communicator setting into caller's buffer. Since 9.1.0.
+        /// Copies a setting of a communicator into a buffer of the caller. Since 9.1.0.
         pub fn HcclConfigGetInfo(
             comm: HcclComm,
             cfgType: HcclConfigType,
             infoLen: u32,
             info: *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Stream-ordered barrier across all ranks.
+        /// Queues a barrier of all ranks.
         pub fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> HcclResult;
-        /// Open a batch; following calls are queued. Since 9.0.0.
+        /// Begins a group, in which calls are queued. Since 9.0.0.
         pub fn HcclGroupStart() -> HcclResult;
-        /// Close the batch and launch queued calls. Since 9.0.0.
+        /// Ends a group, and launches the calls that were queued. Since 9.0.0.
         pub fn HcclGroupEnd() -> HcclResult;
-        /// Is the calling thread inside a batch. Since 9.2.0.
+        /// Gets whether the calling thread is inside a group. Since 9.2.0.
         pub fn HcclGroupStatusGet(isGroupEnabled: *mut bool) -> HcclResult;
-        /// Declare reserved virtual range used for zero-copy collectives.
+        /// Declares a reserved range of virtual addresses for collectives without copies.
         pub fn HcclCommSetMemoryRange(
             comm: HcclComm,
             baseVirPtr: *mut ::core::ffi::c_void,
@@ -7503,12 +7546,12 @@ pub mod imports {
             alignment: usize,
             flags: u64,
         ) -> HcclResult;
-        /// Forget a declared virtual range.
+        /// Ends the declaration of a range of virtual addresses.
         pub fn HcclCommUnsetMemoryRange(
             comm: HcclComm,
             baseVirPtr: *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Attach physical memory to part of the range.
+        /// Attaches physical memory to a part of the range.
         pub fn HcclCommActivateCommMemory(
             comm: HcclComm,
             virPtr: *mut ::core::ffi::c_void,
@@ -7517,12 +7560,12 @@ pub mod imports {
             handle: aclrtDrvMemHandle,
             flags: u64,
         ) -> HcclResult;
-        /// Detach physical memory from the range.
+        /// Detaches physical memory from the range.
         pub fn HcclCommDeactivateCommMemory(
             comm: HcclComm,
             virPtr: *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Collectively register a buffer as symmetric window. Since 9.0.0.
+        /// Registers a buffer as a symmetric window. All ranks must make this call. Since 9.0.0.
         pub fn HcclCommSymWinRegister(
             comm: HcclComm,
             addr: *mut ::core::ffi::c_void,
@@ -7530,9 +7573,10 @@ pub mod imports {
             winHandle: *mut HcclCommSymWindow,
             flag: u32,
         ) -> HcclResult;
-        /// Drop a symmetric window registration. Since 9.0.0.
+        /// Ends the registration of a symmetric window. Since 9.0.0.
         pub fn HcclCommSymWinDeregister(winHandle: HcclCommSymWindow) -> HcclResult;
-        /// Find window and offset covering a pointer range. Since 9.0.0.
+        /** Gets the window that contains a range of memory, and the offset of the range in it.
+        Since 9.0.0.*/
         pub fn HcclCommSymWinGet(
             comm: HcclComm,
             ptr: *mut ::core::ffi::c_void,
@@ -7540,7 +7584,7 @@ pub mod imports {
             winHandle: *mut HcclCommSymWindow,
             offset: *mut usize,
         ) -> HcclResult;
-        /// Reduce across ranks, every rank gets the result.
+        /// Reduces the elements of all ranks, and gives the result to every rank.
         pub fn HcclAllReduce(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7550,7 +7594,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Root's buffer is copied to all ranks.
+        /// Copies the buffer of the root to all ranks.
         pub fn HcclBroadcast(
             buf: *mut ::core::ffi::c_void,
             count: u64,
@@ -7559,7 +7603,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Reduce, then each rank keeps its equal slice.
+        /** Reduces the elements of all ranks, and gives each rank one of the equal blocks of the
+        result.*/
         pub fn HcclReduceScatter(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7569,7 +7614,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Reduce-scatter with per-rank counts and displacements.
+        /** Reduces the elements of all ranks, and gives each rank one block of the result. Each
+        block has a count and a displacement.*/
         pub fn HcclReduceScatterV(
             sendBuf: *mut ::core::ffi::c_void,
             sendCounts: *const ::core::ffi::c_void,
@@ -7581,7 +7627,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Root splits its buffer evenly over ranks.
+        /// Splits the buffer of the root into equal blocks, and gives one to each rank.
         pub fn HcclScatter(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7591,7 +7637,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Concatenate equal blocks from all ranks everywhere.
+        /// Concatenates equal blocks of all ranks, and gives the result to every rank.
         pub fn HcclAllGather(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7600,7 +7646,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// All-gather with per-rank counts and displacements.
+        /** Gathers a block of each rank, with a count and a displacement for each block, and
+        gives the result to every rank.*/
         pub fn HcclAllGatherV(
             sendBuf: *mut ::core::ffi::c_void,
             sendCount: u64,
@@ -7611,7 +7658,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// All-to-all driven by a full rank-by-rank count matrix.
+        /// Exchanges blocks between all ranks. A matrix has the count of each pair of ranks.
         pub fn HcclAlltoAllVC(
             sendBuf: *const ::core::ffi::c_void,
             sendCountMatrix: *const ::core::ffi::c_void,
@@ -7621,7 +7668,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// All-to-all with per-peer counts and displacements.
+        /// Exchanges blocks between all ranks, with a count and a displacement for each peer.
         pub fn HcclAlltoAllV(
             sendBuf: *const ::core::ffi::c_void,
             sendCounts: *const ::core::ffi::c_void,
@@ -7634,7 +7681,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Every rank exchanges equal blocks with every rank.
+        /// Exchanges equal blocks between all ranks.
         pub fn HcclAlltoAll(
             sendBuf: *const ::core::ffi::c_void,
             sendCount: u64,
@@ -7645,7 +7692,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Reduce across ranks, only root gets result.
+        /// Reduces the elements of all ranks, and gives the result to the root.
         pub fn HcclReduce(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7656,7 +7703,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Stream-ordered send to one rank.
+        /// Queues the sending of a message to one rank.
         pub fn HcclSend(
             sendBuf: *mut ::core::ffi::c_void,
             count: u64,
@@ -7665,7 +7712,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Stream-ordered receive from one rank.
+        /// Queues the receiving of a message from one rank.
         pub fn HcclRecv(
             recvBuf: *mut ::core::ffi::c_void,
             count: u64,
@@ -7674,14 +7721,14 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Post several sends and receives as one operation.
+        /// Queues several sends and receives as one operation.
         pub fn HcclBatchSendRecv(
             sendRecvInfo: *mut HcclSendRecvItem,
             itemNum: u32,
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Create channels to peers from descriptors.
+        /// Acquires channels to peers, as the descriptions say.
         pub fn HcclChannelAcquire(
             comm: HcclComm,
             engine: CommEngine,
@@ -7689,23 +7736,23 @@ pub mod imports {
             channelNum: u32,
             channels: *mut ChannelHandle,
         ) -> HcclResult;
-        /// New channel option object. Since 9.2.0.
+        /// Creates a configuration for channels. Since 9.2.0.
         pub fn HcclChannelConfigCreate(config: *mut HcclChannelConfig) -> HcclResult;
-        /// Delete channel option object. Since 9.2.0.
+        /// Destroys a configuration for channels. Since 9.2.0.
         pub fn HcclChannelConfigDestroy(config: HcclChannelConfig) -> HcclResult;
-        /// Set integer channel option. Since 9.2.0.
+        /// Sets an integer option of a channel configuration. Since 9.2.0.
         pub fn HcclChannelConfigSetInt(
             config: HcclChannelConfig,
             type_: HcclChannelConfigType,
             value: u32,
         ) -> HcclResult;
-        /// Set string channel option. Since 9.2.0.
+        /// Sets a text option of a channel configuration. Since 9.2.0.
         pub fn HcclChannelConfigSetStr(
             config: HcclChannelConfig,
             type_: HcclChannelConfigType,
             value: *const ::core::ffi::c_char,
         ) -> HcclResult;
-        /// Create channels with shared-queue options. Since 9.2.0.
+        /// Acquires channels with a configuration, for instance with shared queues. Since 9.2.0.
         pub fn HcclChannelAcquireWithConfig(
             comm: HcclComm,
             engine: CommEngine,
@@ -7714,7 +7761,8 @@ pub mod imports {
             config: HcclChannelConfig,
             channels: *mut ChannelHandle,
         ) -> HcclResult;
-        /// Return existing channel handles, zero when missing. Since 9.2.0.
+        /** Gets the handles of existing channels, and 0 for channels that do not exist. Since
+        9.2.0.*/
         pub fn HcclChannelQuery(
             comm: HcclComm,
             engine: CommEngine,
@@ -7722,20 +7770,21 @@ pub mod imports {
             channelNum: u32,
             channels: *mut ChannelHandle,
         ) -> HcclResult;
-        /// Close channels (CCU engine only so far). Since 9.2.0.
+        /// Destroys channels. So far this is only possible for the CCU engine. Since 9.2.0.
         pub fn HcclChannelDestroy(
             comm: HcclComm,
             channels: *const ChannelHandle,
             channelNum: u32,
         ) -> HcclResult;
-        /// Peer's internal buffer reachable through a channel.
+        /// Gets the internal buffer of the peer that can be reached over a channel.
         pub fn HcclChannelGetHcclBuffer(
             comm: HcclComm,
             channel: ChannelHandle,
             buffer: *mut *mut ::core::ffi::c_void,
             size: *mut u64,
         ) -> HcclResult;
-        /// List peer memories and tags exchanged on a channel. Since 9.0.0.
+        /** Lists the memory of the peer that was exchanged on a channel, with the tags. Since
+        9.0.0.*/
         pub fn HcclChannelGetRemoteMems(
             comm: HcclComm,
             channel: ChannelHandle,
@@ -7743,15 +7792,15 @@ pub mod imports {
             remoteMems: *mut *mut CommMem,
             memTags: *mut *mut *mut ::core::ffi::c_char,
         ) -> HcclResult;
-        /** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
-        three communication members.*/
+        /** Creates the device-side context of a fused kernel from its tiling data. On A3 the
+        tiling may name at most three communication members.*/
         pub fn HcclAllocComResourceByTiling(
             comm: HcclComm,
             stream: *mut ::core::ffi::c_void,
             mc2Tiling: *mut ::core::ffi::c_void,
             commContext: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Queue an AICPU point-to-point kernel inside a group. Since 9.2.0.
+        /// Queues an AI CPU kernel for a point-to-point operation inside a group. Since 9.2.0.
         pub fn HcclAicpuKernelLaunch(
             comm: HcclComm,
             opInfo: *const HcclOpDesc,
@@ -7760,77 +7809,77 @@ pub mod imports {
             userStream: aclrtStream,
             kernelLaunchCfg: *const HcclKernelLaunchCfg,
         ) -> HcclResult;
-        /// Allocate opaque operator argument block. Since 9.0.0.
+        /// Allocates an object for the arguments of an operator. Since 9.0.0.
         pub fn HcclKfcAllocOpArgs(opArgs: *mut *mut ::core::ffi::c_void) -> HcclResult;
-        /// Free operator argument block. Since 9.0.0.
+        /// Frees an object for the arguments of an operator. Since 9.0.0.
         pub fn HcclKfcFreeOpArgs(opArgs: *mut ::core::ffi::c_void) -> HcclResult;
-        /// Set input element type. Since 9.0.0.
+        /// Sets the type of the input elements. Since 9.0.0.
         pub fn HcclKfcOpArgsSetSrcDataType(
             opArgs: *mut ::core::ffi::c_void,
             srcDataType: u8,
         ) -> HcclResult;
-        /// Set output element type. Since 9.0.0.
+        /// Sets the type of the output elements. Since 9.0.0.
         pub fn HcclKfcOpArgsSetDstDataType(
             opArgs: *mut ::core::ffi::c_void,
             dstDataType: u8,
         ) -> HcclResult;
-        /// Set reduction kind. Since 9.0.0.
+        /// Sets the kind of reduction. Since 9.0.0.
         pub fn HcclKfcOpArgsSetReduceType(
             opArgs: *mut ::core::ffi::c_void,
             reduceType: u32,
         ) -> HcclResult;
-        /// Set element count. Since 9.0.0.
+        /// Sets the number of elements. Since 9.0.0.
         pub fn HcclKfcOpArgsSetCount(opArgs: *mut ::core::ffi::c_void, count: u64) -> HcclResult;
-        /// Set algorithm string. Since 9.0.0.
+        /// Sets the text that selects the algorithm. Since 9.0.0.
         pub fn HcclKfcOpArgsSetAlgConfig(
             opArgs: *mut ::core::ffi::c_void,
             algConfig: *mut ::core::ffi::c_char,
         ) -> HcclResult;
-        /// Choose execution engine. Since 9.0.0.
+        /// Sets the engine that executes the operator. Since 9.0.0.
         pub fn HcclKfcOpArgsSetCommEngine(
             opArgs: *mut ::core::ffi::c_void,
             commEngine: u8,
         ) -> HcclResult;
-        /// Build device resource context for a fused operator. Since 9.0.0.
+        /// Creates the device-side context of a fused operator. Since 9.0.0.
         pub fn HcclCreateOpResCtx(
             comm: HcclComm,
             opType: u8,
             opArgs: *mut ::core::ffi::c_void,
             opResCtx: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Network layers this rank belongs to.
+        /// Gets the network layers to which this rank belongs.
         pub fn HcclRankGraphGetLayers(
             comm: HcclComm,
             netLayers: *mut *mut u32,
             netLayerNum: *mut u32,
         ) -> HcclResult;
-        /// Ranks sharing this rank's instance on a layer.
+        /// Gets the ranks that share this rank's instance of a layer.
         pub fn HcclRankGraphGetRanksByLayer(
             comm: HcclComm,
             netLayer: u32,
             ranks: *mut *mut u32,
             rankNum: *mut u32,
         ) -> HcclResult;
-        /// How many ranks share that instance.
+        /// Gets the number of ranks that share this rank's instance of a layer.
         pub fn HcclRankGraphGetRankSizeByLayer(
             comm: HcclComm,
             netLayer: u32,
             rankNum: *mut u32,
         ) -> HcclResult;
-        /// Mesh, Clos or other shape of a layer.
+        /// Gets the shape of a layer, such as mesh or Clos.
         pub fn HcclRankGraphGetTopoTypeByLayer(
             comm: HcclComm,
             netLayer: u32,
             topoType: *mut CommTopo,
         ) -> HcclResult;
-        /// Sizes of all instances on a layer.
+        /// Gets the sizes of all instances of a layer.
         pub fn HcclRankGraphGetInstSizeListByLayer(
             comm: HcclComm,
             netLayer: u32,
             instSizeList: *mut *mut u32,
             listSize: *mut u32,
         ) -> HcclResult;
-        /// Links between two ranks on a layer.
+        /// Gets the links between two ranks on a layer.
         pub fn HcclRankGraphGetLinks(
             comm: HcclComm,
             netLayer: u32,
@@ -7839,21 +7888,21 @@ pub mod imports {
             links: *mut *mut CommLink,
             linkNum: *mut u32,
         ) -> HcclResult;
-        /// Ids of the topology instances of a layer that contain this rank. Since 9.0.0.
+        /// Gets the ids of the topology instances of a layer that contain this rank. Since 9.0.0.
         pub fn HcclRankGraphGetTopoInstsByLayer(
             comm: HcclComm,
             netLayer: u32,
             topoInsts: *mut *mut u32,
             topoInstNum: *mut u32,
         ) -> HcclResult;
-        /// Shape of one topology instance. Since 9.0.0.
+        /// Gets the shape of a topology instance. Since 9.0.0.
         pub fn HcclRankGraphGetTopoType(
             comm: HcclComm,
             netLayer: u32,
             topoInstId: u32,
             topoType: *mut CommTopo,
         ) -> HcclResult;
-        /// Ranks of one topology instance. Since 9.0.0.
+        /// Gets the ranks of a topology instance. Since 9.0.0.
         pub fn HcclRankGraphGetRanksByTopoInst(
             comm: HcclComm,
             netLayer: u32,
@@ -7861,16 +7910,16 @@ pub mod imports {
             ranks: *mut *mut u32,
             rankNum: *mut u32,
         ) -> HcclResult;
-        /// Whether chip generations are mixed.
+        /// Gets whether the ranks are of different generations of chips.
         pub fn HcclGetHeterogMode(comm: HcclComm, mode: *mut HcclHeterogMode) -> HcclResult;
-        /// Number of endpoints in a topology instance. Since 9.0.0.
+        /// Gets the number of endpoints in a topology instance. Since 9.0.0.
         pub fn HcclRankGraphGetEndpointNum(
             comm: HcclComm,
             layer: u32,
             topoInstId: u32,
             num: *mut u32,
         ) -> HcclResult;
-        /// Fill caller array with endpoint descriptors. Since 9.0.0.
+        /// Fills an array of the caller with the descriptions of endpoints. Since 9.0.0.
         pub fn HcclRankGraphGetEndpointDesc(
             comm: HcclComm,
             layer: u32,
@@ -7878,7 +7927,7 @@ pub mod imports {
             descNum: *mut u32,
             endpointDesc: *mut EndpointDesc,
         ) -> HcclResult;
-        /// One attribute of an endpoint (bandwidth, die, location). Since 9.0.0.
+        /// Gets one property of an endpoint: its bandwidth, die or location. Since 9.0.0.
         pub fn HcclRankGraphGetEndpointInfo(
             comm: HcclComm,
             rankId: u32,
@@ -7887,26 +7936,26 @@ pub mod imports {
             infoLen: u32,
             info: *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Address and size of the communicator's internal buffer.
+        /// Gets the address and the size of the internal buffer of the communicator.
         pub fn HcclGetHcclBuffer(
             comm: HcclComm,
             buffer: *mut *mut ::core::ffi::c_void,
             size: *mut u64,
         ) -> HcclResult;
-        /// Same internal buffer, guaranteed zero-filled. Since 9.2.0.
+        /// Gets the same internal buffer, which is then filled with zeros. Since 9.2.0.
         pub fn HcclGetHcclBufferCleared(
             comm: HcclComm,
             buffer: *mut *mut ::core::ffi::c_void,
             size: *mut u64,
         ) -> HcclResult;
-        /// Register tagged memory for exchange through channels. Since 9.0.0.
+        /// Registers memory with a tag, so that channels can exchange it. Since 9.0.0.
         pub fn HcclCommMemReg(
             comm: HcclComm,
             memTag: *const ::core::ffi::c_char,
             mem: *const CommMem,
             memHandle: *mut HcclMemHandle,
         ) -> HcclResult;
-        /// Get engine execution threads with notify slots.
+        /// Acquires threads of an engine, with notifies.
         pub fn HcclThreadAcquire(
             comm: HcclComm,
             engine: CommEngine,
@@ -7914,7 +7963,7 @@ pub mod imports {
             notifyNumPerThread: u32,
             threads: *mut ThreadHandle,
         ) -> HcclResult;
-        /// Get threads described by ThreadConfig array. Since 9.2.0.
+        /// Acquires threads that an array of ThreadConfig describes. Since 9.2.0.
         pub fn HcclThreadAcquireWithConfig(
             comm: HcclComm,
             engine: CommEngine,
@@ -7923,7 +7972,7 @@ pub mod imports {
             config: *const ThreadConfig,
             threads: *mut ThreadHandle,
         ) -> HcclResult;
-        /// Wrap an existing stream as an engine thread.
+        /// Acquires a thread that runs on an existing stream.
         pub fn HcclThreadAcquireWithStream(
             comm: HcclComm,
             engine: CommEngine,
@@ -7931,14 +7980,15 @@ pub mod imports {
             notifyNum: u32,
             thread: *mut ThreadHandle,
         ) -> HcclResult;
-        /// Get or create the shared special-purpose thread. Since 9.2.0.
+        /** Acquires the shared thread for a special purpose, and creates it if necessary. Since
+        9.2.0.*/
         pub fn HcclDedicatedThreadAcquire(
             comm: HcclComm,
             useType: HcclDedicatedThreadType,
             notifyNumPerThread: u32,
             thread: *mut ThreadHandle,
         ) -> HcclResult;
-        /// Allocate a tagged context block for an engine.
+        /// Allocates a context with a tag for an engine.
         pub fn HcclEngineCtxCreate(
             comm: HcclComm,
             ctxTag: *const ::core::ffi::c_char,
@@ -7946,7 +7996,7 @@ pub mod imports {
             size: u64,
             ctx: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Find a tagged engine context block.
+        /// Gets the context of an engine by its tag.
         pub fn HcclEngineCtxGet(
             comm: HcclComm,
             ctxTag: *const ::core::ffi::c_char,
@@ -7954,7 +8004,7 @@ pub mod imports {
             ctx: *mut *mut ::core::ffi::c_void,
             size: *mut u64,
         ) -> HcclResult;
-        /// Copy bytes into a tagged engine context.
+        /// Copies bytes into the context with a tag.
         pub fn HcclEngineCtxCopy(
             comm: HcclComm,
             engine: CommEngine,
@@ -7963,13 +8013,13 @@ pub mod imports {
             size: u64,
             dstCtxOffset: u64,
         ) -> HcclResult;
-        /// Release a tagged engine context. Since 9.0.0.
+        /// Destroys the context with a tag. Since 9.0.0.
         pub fn HcclEngineCtxDestroy(
             comm: HcclComm,
             ctxTag: *const ::core::ffi::c_char,
             engine: CommEngine,
         ) -> HcclResult;
-        /// Fetch what backs a thread, for instance its stream. Since 9.1.0.
+        /// Gets a resource of a thread, for instance its stream. Since 9.1.0.
         pub fn HcclThreadResGetInfo(
             comm: HcclComm,
             thread: ThreadHandle,
@@ -7977,7 +8027,8 @@ pub mod imports {
             infoLen: u32,
             info: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Makes threads of one engine usable from another; an AIV target is refused.
+        /** Makes threads of one engine usable from another engine. The engine AIV is refused as
+        the target.*/
         pub fn HcclThreadExportToCommEngine(
             comm: HcclComm,
             threadNum: u32,
@@ -7985,28 +8036,28 @@ pub mod imports {
             dstCommEngine: CommEngine,
             exportedThreads: *mut ThreadHandle,
         ) -> HcclResult;
-        /// Peer's address for a window offset (device side). Since 9.0.0.
+        /// Gets the address of a peer for an offset in a window, on the device. Since 9.0.0.
         pub fn HcclSymWinGetPeerPointer(
             winHandle: HcclCommSymWindow,
             offset: usize,
             peerRank: u32,
             ptr: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult;
-        /// Create the team spanning the communicator. Since 9.2.0.
+        /// Creates the team of all ranks of the communicator. Since 9.2.0.
         pub fn HcclWorldTeamCreate(
             comm: HcclComm,
             desc: *const HcclTeamCreateDesc,
             worldTeam: *mut HcommTeamHandle,
         ) -> HcclResult;
-        /// Create a team from a subset of the world team. Since 9.2.0.
+        /// Creates a team of some ranks of the world team. Since 9.2.0.
         pub fn HcclSubTeamCreate(
             worldTeam: HcommTeamHandle,
             desc: *const HcclTeamCreateDesc,
             team: *mut HcommTeamHandle,
         ) -> HcclResult;
-        /// Destroy a team. Since 9.2.0.
+        /// Destroys a team. Since 9.2.0.
         pub fn HcclTeamDestroy(team: HcommTeamHandle) -> HcclResult;
-        /// Register memory window on the world team. Since 9.2.0.
+        /// Registers memory as a window of the world team. Since 9.2.0.
         pub fn HcclTeamWindowRegister(
             comm: HcclComm,
             worldTeam: HcommTeamHandle,
@@ -8014,18 +8065,18 @@ pub mod imports {
             window: *mut HcommWindowHandle,
             flag: u32,
         ) -> HcclResult;
-        /// Remove a team window. Since 9.2.0.
+        /// Ends the registration of a window of the world team. Since 9.2.0.
         pub fn HcclTeamWindowDeregister(
             worldTeam: HcommTeamHandle,
             window: HcommWindowHandle,
         ) -> HcclResult;
-        /// Build the channels a team will use. Since 9.2.0.
+        /// Creates the channels that a team uses. Since 9.2.0.
         pub fn HcclTeamChannelsCreate(
             comm: HcclComm,
             team: HcommTeamHandle,
             desc: *const HcclTeamCreateChannelsDesc,
         ) -> HcclResult;
-        /// Connect channels on an endpoint. Since 9.0.0.
+        /// Creates channels on an endpoint. Since 9.0.0.
         pub fn HcommChannelCreate(
             endpointHandle: EndpointHandle,
             engine: CommEngine,
@@ -8033,17 +8084,17 @@ pub mod imports {
             channelNum: u32,
             channels: *mut ChannelHandle,
         ) -> HcommResult;
-        /// New option object for channels. Since 9.2.0.
+        /// Creates a configuration for channels. Since 9.2.0.
         pub fn HcommChannelConfigCreate(config: *mut HcommChannelConfig) -> HcommResult;
-        /// Delete option object. Since 9.2.0.
+        /// Destroys a configuration for channels. Since 9.2.0.
         pub fn HcommChannelConfigDestroy(config: HcommChannelConfig) -> HcommResult;
-        /// Set integer option. Since 9.2.0.
+        /// Sets an integer option of a configuration for channels. Since 9.2.0.
         pub fn HcommChannelConfigSetInt(
             config: HcommChannelConfig,
             type_: HcommChannelConfigType,
             value: u32,
         ) -> HcommResult;
-        /// Connect channels with options. Since 9.2.0.
+        /// Creates channels on an endpoint with a configuration. Since 9.2.0.
         pub fn HcommChannelCreateWithConfig(
             endpointHandle: EndpointHandle,
             engine: CommEngine,
@@ -8052,22 +8103,22 @@ pub mod imports {
             config: HcommChannelConfig,
             channels: *mut ChannelHandle,
         ) -> HcommResult;
-        /// Poll connection state of channels. Since 9.0.0.
+        /// Gets whether channels are connected. Since 9.0.0.
         pub fn HcommChannelGetStatus(
             channelList: *const ChannelHandle,
             listNum: u32,
             statusList: *mut i32,
         ) -> HcommResult;
-        /// Close channels. Since 9.0.0.
+        /// Destroys channels. Since 9.0.0.
         pub fn HcommChannelDestroy(channels: *const ChannelHandle, channelNum: u32) -> HcommResult;
-        /// Local byte copy.
+        /// Copies bytes within local memory.
         pub fn HcommLocalCopyOnThread(
             thread: ThreadHandle,
             dst: *mut ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Local element-wise reduce into destination.
+        /// Reduces local elements into the destination.
         pub fn HcommLocalReduceOnThread(
             thread: ThreadHandle,
             dst: *mut ::core::ffi::c_void,
@@ -8076,27 +8127,27 @@ pub mod imports {
             dataType: HcommDataType,
             reduceOp: HcommReduceOp,
         ) -> i32;
-        /// Signal another thread's notify slot.
+        /// Records a notify of another thread.
         pub fn HcommThreadNotifyRecordOnThread(
             thread: ThreadHandle,
             dstThread: ThreadHandle,
             dstNotifyIdx: u32,
         ) -> i32;
-        /// Wait on own notify slot with timeout.
+        /// Waits for a notify of the thread, with a time limit.
         pub fn HcommThreadNotifyWaitOnThread(
             thread: ThreadHandle,
             notifyIdx: u32,
             timeOut: u32,
         ) -> i32;
-        /// Signal an aclrt notify by id.
+        /// Records a notify of the runtime (aclrtNotify), given by its number.
         pub fn HcommAclrtNotifyRecordOnThread(thread: ThreadHandle, dstNotifyId: u64) -> i32;
-        /// Wait for an aclrt notify by id.
+        /// Waits for a notify of the runtime (aclrtNotify), given by its number.
         pub fn HcommAclrtNotifyWaitOnThread(
             thread: ThreadHandle,
             notifyId: u64,
             timeOut: u32,
         ) -> i32;
-        /// One-sided put over a channel.
+        /// Writes to the memory of the peer over a channel.
         pub fn HcommWriteOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8104,7 +8155,7 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Put with reduction at the destination.
+        /// Reduces into the memory of the peer over a channel.
         pub fn HcommWriteReduceOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8114,7 +8165,7 @@ pub mod imports {
             dataType: HcommDataType,
             reduceOp: HcommReduceOp,
         ) -> i32;
-        /// Put then signal remote notify. Since 9.0.0.
+        /// Writes to the memory of the peer, and then records a notify of the peer. Since 9.0.0.
         pub fn HcommWriteWithNotifyOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8123,7 +8174,7 @@ pub mod imports {
             len: u64,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Reducing put then remote signal. Since 9.0.0.
+        /// Reduces into the memory of the peer, and then records a notify of the peer. Since 9.0.0.
         pub fn HcommWriteReduceWithNotifyOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8134,7 +8185,7 @@ pub mod imports {
             reduceOp: HcommReduceOp,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// One-sided get over a channel.
+        /// Reads from the memory of the peer over a channel.
         pub fn HcommReadOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8142,7 +8193,7 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Get with reduction into local memory.
+        /// Reads from the memory of the peer, and reduces into local memory.
         pub fn HcommReadReduceOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8152,7 +8203,7 @@ pub mod imports {
             dataType: HcommDataType,
             reduceOp: HcommReduceOp,
         ) -> i32;
-        /// Non-blocking put on a thread. Since 9.0.0.
+        /// Writes to the memory of the peer on a thread without blocking it. Since 9.0.0.
         pub fn HcommWriteNbiOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8160,14 +8211,15 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Non-blocking put without thread. Since 9.0.0.
+        /// Writes to the memory of the peer without blocking, and without a thread. Since 9.0.0.
         pub fn HcommWriteNbi(
             channel: ChannelHandle,
             dst: *mut ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Non-blocking put plus signal on a thread. Since 9.0.0.
+        /** Writes to the memory of the peer and records a notify, on a thread without blocking
+        it. Since 9.0.0.*/
         pub fn HcommWriteWithNotifyNbiOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8176,7 +8228,8 @@ pub mod imports {
             len: u64,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Non-blocking put plus signal without thread. Since 9.0.0.
+        /** Writes to the memory of the peer and records a notify without blocking, and without a
+        thread. Since 9.0.0.*/
         pub fn HcommWriteWithNotifyNbi(
             channel: ChannelHandle,
             dst: *mut ::core::ffi::c_void,
@@ -8184,7 +8237,7 @@ pub mod imports {
             len: u64,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Non-blocking get on a thread. Since 9.0.0.
+        /// Reads from the memory of the peer on a thread without blocking it. Since 9.0.0.
         pub fn HcommReadNbiOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8192,181 +8245,186 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Non-blocking get without thread. Since 9.0.0.
+        /// Reads from the memory of the peer without blocking, and without a thread. Since 9.0.0.
         pub fn HcommReadNbi(
             channel: ChannelHandle,
             dst: *mut ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Run an array of mixed transfer descriptors. Since 9.2.0.
+        /// Runs a list of transfers of different kinds. Since 9.2.0.
         pub fn HcommBatchTransferOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
             transferDescs: *const HcommBatchTransferDesc,
             transferDescNum: u32,
         ) -> i32;
-        /// Signal peer's notify on a channel.
+        /// Records a notify of the peer on a channel.
         pub fn HcommChannelNotifyRecordOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Signal peer's notify without thread. Since 9.0.0.
+        /// Records a notify of the peer on a channel, without a thread. Since 9.0.0.
         pub fn HcommChannelNotifyRecord(channel: ChannelHandle, remoteNotifyIdx: u32) -> i32;
-        /// Wait for a channel notify with timeout.
+        /// Waits for a notify of a channel, with a time limit.
         pub fn HcommChannelNotifyWaitOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
             localNotifyIdx: u32,
             timeOut: u32,
         ) -> i32;
-        /// Wait for a channel notify without thread. Since 9.0.0.
+        /// Waits for a notify of a channel, without a thread. Since 9.0.0.
         pub fn HcommChannelNotifyWait(
             channel: ChannelHandle,
             localNotifyIdx: u32,
             timeOut: u32,
         ) -> i32;
-        /// Is a recorded task list cached under tag. Since 9.2.0.
+        /// Gets whether a recorded list of tasks is cached under a tag. Since 9.2.0.
         pub fn HcommAicpuTsTaskCacheLookup(
             tag: *const ::core::ffi::c_char,
             isHit: *mut bool,
         ) -> HcommResult;
-        /// Begin recording tasks for a tag. Since 9.2.0.
+        /// Begins to record tasks under a tag. Since 9.2.0.
         pub fn HcommAicpuTsTaskCacheStart(
             tag: *const ::core::ffi::c_char,
             addrs: *mut *mut ::core::ffi::c_void,
             sizes: *mut u64,
             count: u64,
         ) -> HcommResult;
-        /// Stop recording. Since 9.2.0.
+        /// Ends the recording of tasks. Since 9.2.0.
         pub fn HcommAicpuTsTaskCacheEnd(tag: *const ::core::ffi::c_char) -> HcommResult;
-        /// Replay recorded tasks with new addresses. Since 9.2.0.
+        /// Executes the recorded tasks with new addresses. Since 9.2.0.
         pub fn HcommAicpuTsTaskCacheExecute(
             tag: *const ::core::ffi::c_char,
             addrs: *mut *mut ::core::ffi::c_void,
             sizes: *mut u64,
             count: u64,
         ) -> HcommResult;
-        /// Drop a recorded task list. Since 9.2.0.
+        /// Removes a recorded list of tasks. Since 9.2.0.
         pub fn HcommAicpuTsTaskCacheClear(tag: *const ::core::ffi::c_char) -> HcommResult;
-        /// Start gathering tasks for one submission.
+        /// Begins to collect tasks, which are submitted together.
         pub fn HcommBatchModeStart(batchTag: *const ::core::ffi::c_char) -> i32;
-        /// Submit the tasks gathered since HcommBatchModeStart.
+        /// Submits the tasks that were collected since HcommBatchModeStart.
         pub fn HcommBatchModeEnd(batchTag: *const ::core::ffi::c_char) -> i32;
-        /// Lock a communicator by name (AICPU).
+        /// Locks a communicator by its name (AI CPU).
         pub fn HcommAcquireComm(commId: *const ::core::ffi::c_char) -> i32;
-        /// Unlock that communicator.
+        /// Unlocks a communicator by its name (AI CPU).
         pub fn HcommReleaseComm(commId: *const ::core::ffi::c_char) -> i32;
-        /// Order earlier transfers of a thread. Since 9.0.0.
+        /// Orders the earlier transfers of a thread before the later ones. Since 9.0.0.
         pub fn HcommFenceOnThread(thread: ThreadHandle) -> i32;
-        /// Order earlier transfers of one channel. Since 9.0.0.
+        /// Orders the earlier transfers of one channel before the later ones. Since 9.0.0.
         pub fn HcommChannelFenceOnThread(thread: ThreadHandle, channel: ChannelHandle) -> i32;
-        /// Channel ordering without thread. Since 9.1.0.
+        /** Orders the earlier transfers of one channel before the later ones, without a thread.
+        Since 9.1.0.*/
         pub fn HcommChannelFence(channel: ChannelHandle) -> i32;
-        /// Set default notify timeout in seconds (AICPU). Since 9.2.0.
+        /// Sets the default time limit of waits for notifies in seconds (AI CPU). Since 9.2.0.
         pub fn HcommSetNotifyWaitTimeOut(timeOut: f32) -> i32;
-        /// Set thread acquisition timeout in seconds (AICPU). Since 9.2.0.
+        /// Sets the time limit for acquiring threads in seconds (AI CPU). Since 9.2.0.
         pub fn HcommThreadResAcquireTimeOut(timeOut: f32) -> i32;
-        /// Channel notify wait with library timeout. Since 9.2.0.
+        /** Waits for a notify of a channel, with the default time limit of the library. Since
+        9.2.0.*/
         pub fn HcommChannelNotifyWaitOnThreadWithDefaultTimeout(
             thread: ThreadHandle,
             channel: ChannelHandle,
             localNotifyIdx: u32,
         ) -> i32;
-        /// Same wait using the library timeout. Since 9.2.0.
+        /** Waits for a notify of the thread, with the default time limit of the library. Since
+        9.2.0.*/
         pub fn HcommThreadNotifyWaitOnThreadWithDefaultTimeout(
             thread: ThreadHandle,
             notifyIdx: u32,
         ) -> i32;
-        /// Block until a channel's work completed. Since 9.2.0.
+        /// Blocks until the work of a channel is complete. Since 9.2.0.
         pub fn HcommChannelDrainOnThread(thread: ThreadHandle, channel: ChannelHandle) -> i32;
-        /// Open a network endpoint from descriptor. Since 9.0.0.
+        /// Opens the endpoint that a description names. Since 9.0.0.
         pub fn HcommEndpointCreate(
             endpoint: *const EndpointDesc,
             endpointHandle: *mut EndpointHandle,
         ) -> HcommResult;
-        /// Close an endpoint. Since 9.0.0.
+        /// Closes an endpoint. Since 9.0.0.
         pub fn HcommEndpointDestroy(endpointHandle: EndpointHandle) -> HcommResult;
-        /// Count endpoints of a device. Since 9.2.0.
+        /// Gets the number of endpoints of a device. Since 9.2.0.
         pub fn HcommEndpointGetDescNum(deviceLogicId: i32, descNum: *mut u32) -> HcommResult;
-        /// List endpoint descriptors of a device. Since 9.2.0.
+        /// Gets the descriptions of the endpoints of a device. Since 9.2.0.
         pub fn HcommEndpointGetDescs(
             deviceLogicId: i32,
             descNum: *mut u32,
             endpointDescs: *mut EndpointDesc,
         ) -> HcommResult;
-        /// Register memory on an endpoint. Since 9.0.0.
+        /// Registers memory on an endpoint. Since 9.0.0.
         pub fn HcommMemReg(
             endpointHandle: EndpointHandle,
             memTag: *const ::core::ffi::c_char,
             mem: *const CommMem,
             memHandle: *mut HcommMemHandle,
         ) -> HcommResult;
-        /// Unregister endpoint memory. Since 9.0.0.
+        /// Ends the registration of memory on an endpoint. Since 9.0.0.
         pub fn HcommMemUnreg(
             endpointHandle: EndpointHandle,
             memHandle: HcommMemHandle,
         ) -> HcommResult;
-        /// Serialise a registration for a peer. Since 9.0.0.
+        /// Exports a registration as bytes for a peer. Since 9.0.0.
         pub fn HcommMemExport(
             endpointHandle: EndpointHandle,
             memHandle: HcommMemHandle,
             memDesc: *mut *mut ::core::ffi::c_void,
             memDescLen: *mut u32,
         ) -> HcommResult;
-        /// Map a peer's serialised registration. Since 9.0.0.
+        /// Imports the registration that a peer has exported. Since 9.0.0.
         pub fn HcommMemImport(
             endpointHandle: EndpointHandle,
             memDesc: *const ::core::ffi::c_void,
             descLen: u32,
             outMem: *mut CommMem,
         ) -> HcommResult;
-        /// Undo an import. Since 9.0.0.
+        /// Ends an import. Since 9.0.0.
         pub fn HcommMemUnimport(
             endpointHandle: EndpointHandle,
             memDesc: *const ::core::ffi::c_void,
             descLen: u32,
         ) -> HcommResult;
-        /// Allocate engine threads outside a communicator. Since 9.0.0.
+        /// Allocates threads of an engine outside a communicator. Since 9.0.0.
         pub fn HcommThreadAlloc(
             engine: CommEngine,
             threadNum: u32,
             notifyNumPerThread: *const u32,
             threads: *mut ThreadHandle,
         ) -> HcommResult;
-        /// Release those threads. Since 9.0.0.
+        /// Frees threads that HcommThreadAlloc has allocated. Since 9.0.0.
         pub fn HcommThreadFree(threads: *const ThreadHandle, threadNum: u32) -> HcommResult;
-        /// Port the endpoint listens on. Since 9.2.0.
+        /// Gets the port on which the endpoint listens. Since 9.2.0.
         pub fn HcommEndpointGetListenPort(
             endpointHandle: EndpointHandle,
             port: *mut u32,
         ) -> HcommResult;
-        /// Fetch what backs a thread. Since 9.2.0.
+        /// Gets a resource of a thread, for instance its stream. Since 9.2.0.
         pub fn HcommThreadResGetInfo(
             thread: ThreadHandle,
             resType: ThreadResType,
             infoLen: u32,
             info: *mut *mut ::core::ffi::c_void,
         ) -> HcommResult;
-        /// Test whether an endpoint supports a feature. Since 9.2.0.
+        /// Gets whether an endpoint supports a feature. Since 9.2.0.
         pub fn HcommEndpointCheckFeature(
             featureType: HcommEndpointFeatureType,
             endpointDesc: *const EndpointDesc,
             value: *mut bool,
         ) -> HcommResult;
-        /// Allocate memory that can be used for communication. Since 9.2.0.
+        /// Allocates memory that can be used for communication. Since 9.2.0.
         pub fn HcommMemAlloc(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult;
-        /// Free that memory. Since 9.2.0.
+        /// Frees memory that HcommMemAlloc has allocated. Since 9.2.0.
         pub fn HcommMemFree(ptr: *mut ::core::ffi::c_void) -> HcommResult;
-        /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
-        is: where it watches for races, it counts as known only what a call has told.*/
+        /** Gets the address of the progress line of a stream. Gets NULL if the block is checked
+        for races: then the program can learn of progress only by calls, which the check takes
+        into account.*/
         pub fn ascendExtStreamProgress(
             stream: aclrtStream,
             progress: *mut *const AscendExtProgress,
         ) -> aclError;
-        /** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
-        64 failures are kept). The text is NUL-terminated and cut to textLen bytes.*/
+        /** Gets whether the task with this ticket failed: *code is 0 if it did not fail, or if
+        the failure is forgotten (the last 64 failures are kept). The text ends with a NUL and
+        is cut to textLen bytes.*/
         pub fn ascendExtStreamFailure(
             stream: aclrtStream,
             ticket: u64,
@@ -8374,20 +8432,26 @@ pub mod imports {
             text: *mut ::core::ffi::c_char,
             textLen: usize,
         ) -> aclError;
-        /** Blocks until some task of any stream completes after the moment *activity was read, or timeoutMs passed, and
-        then stores the new counter. The thread helps to run tasks. *activity is 0 at first.*/
+        /** Blocks until some task of any stream completes after *activity was read, or until
+        timeoutMs has passed. Then it stores the new counter in *activity, which is 0 at
+        first. The thread helps to run tasks.*/
         pub fn ascendExtAwaitActivity(activity: *mut u64, timeoutMs: u32) -> aclError;
-        /** Blocks until the stream's task with this ticket is complete, however it ended. When timeoutMs passed first the answer is
-        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
-        between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven.*/
+        /** Blocks until the task of the stream with this ticket is complete, whether it failed or
+        not. If timeoutMs passes before that, returns ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and
+        aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks.
+        patienceMs is the whole time for which the caller will wait. A caller that waits in
+        slices, and checks something between them, passes it so that it counts as waiting for
+        that whole time when a deadlock is to be proven.*/
         pub fn ascendExtAwaitTask(
             stream: aclrtStream,
             ticket: u64,
             timeoutMs: u32,
             patienceMs: u32,
         ) -> aclError;
-        /** Tells for which ranks of its communicator one of the stream's tasks from the ticket first to the ticket last waits: *count becomes how
-        many they are, and at most room of them are written. None when the stream is not at one of these, or it waits for something else.*/
+        /** Gets the ranks of its communicator for which a task of the stream waits. The task must
+        have a ticket between first and last. *count becomes the number of these ranks, and at
+        most room of them are written. The number is 0 if the stream has not reached one of
+        these tasks, or waits for something else.*/
         pub fn ascendExtTaskPeers(
             stream: aclrtStream,
             first: u64,
@@ -8396,22 +8460,26 @@ pub mod imports {
             room: usize,
             count: *mut usize,
         ) -> aclError;
-        /** The calling thread says that it waits for other threads of the process, for patienceMs in all, and has found just now that it
-        still has to; with 0 that it goes on. So a wait outside of these functions counts when a deadlock is to be proven.*/
+        /** Reports that the calling thread waits for other threads of the process, for patienceMs
+        in all, and has just found that it still has to wait. With 0 it reports that the
+        thread continues. With these reports, a wait outside of these functions counts when a
+        deadlock is to be proven.*/
         pub fn ascendExtThreadWaits(patienceMs: u32) -> aclError;
-        /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
+        /** Creates a block of deviceCount new devices. Their ids are consecutive and begin with
+         *firstDevice.*/
         pub fn ascendExtBlockCreate(
             config: *const AscendExtBlockConfig,
             block: *mut u32,
             firstDevice: *mut i32,
         ) -> aclError;
-        /** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
-        fail. Waits for running tasks only.*/
+        /** Destroys a block. Streams, memory and communicators of the block become invalid
+        handles, and queued tasks fail. The call waits only for tasks that run.*/
         pub fn ascendExtBlockDestroy(block: u32) -> aclError;
-        /// How many findings a block has that watches for something; 0 for one that does not. Findings are never taken back.
+        /** Gets the number of findings of a checked block, and 0 for a block that is not checked.
+        Findings are never removed.*/
         pub fn ascendExtFindings(block: u32, count: *mut u32) -> aclError;
-        /** Tells one finding, counted from 0. The text is NUL-terminated and cut to textLen bytes; *length is what it takes without the
-        NUL. text may be NULL with a textLen of 0.*/
+        /** Gets one finding, counted from 0. The text ends with a NUL and is cut to textLen
+        bytes; *length is its length without the NUL. The text may be NULL if textLen is 0.*/
         pub fn ascendExtFinding(
             block: u32,
             index: u32,
@@ -8420,19 +8488,22 @@ pub mod imports {
             textLen: usize,
             length: *mut usize,
         ) -> aclError;
-        /** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
-        watches for races.*/
+        /** Reports that the host now reads (write is 0) or writes these bytes of pinned memory
+        itself, outside of any call. This only has an effect if a block is checked for races.*/
         pub fn ascendExtHostAccess(
             ptr: *const ::core::ffi::c_void,
             bytes: usize,
             write: i32,
         ) -> aclError;
-        /** Begins (on is 1) or ends (on is 0) to record what the cores of kernels and the communication servers of a block do, and what moves
-        between its devices. What is recorded stays until the block records anew; kernels that run when recording ends are not in it. An error
-        when it records already, or does not.*/
+        /** Begins (on is 1) or ends (on is 0) the recording of a timeline. It contains what the
+        cores of kernels and the communication servers of a block do, and the data that moves
+        between its devices. The timeline is kept until the block records again. It does not
+        contain kernels that still run when the recording ends. It is an error to begin a
+        recording twice, or to end one that was not begun.*/
         pub fn ascendExtTimelineRecord(block: u32, on: i32) -> aclError;
-        /** Tells what was recorded last, when that has ended. The text is NUL-terminated and cut to textLen bytes; *length is what it takes
-        without the NUL. text may be NULL with a textLen of 0.*/
+        /** Gets the last timeline after its recording has ended. The text ends with a NUL and is
+        cut to textLen bytes; *length is its length without the NUL. The text may be NULL if
+        textLen is 0.*/
         pub fn ascendExtTimeline(
             block: u32,
             form: AscendExtTimelineForm,
@@ -8440,39 +8511,50 @@ pub mod imports {
             textLen: usize,
             length: *mut usize,
         ) -> aclError;
-        /// Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see.
+        /** Sets a fault of a device of a block. A device can have several faults. Block 0 is the
+        block of C programs.*/
         pub fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError;
-        /// Ends the faults of a device of a block. What has stopped goes on; what has left does not come back.
+        /** Removes the faults of a device of a block. A device that has stopped continues, but a
+        rank that has left does not return.*/
         pub fn ascendExtFaultClear(block: u32, device: u32) -> aclError;
-        /** The program keeps this root info to the process that has made it: no rank of another process can come. So when no thread of the
-        process can bring a rank that is missing, that is a certain deadlock, and is told at once.*/
+        /** Reports that this root info stays in the process that has made it, so no rank of
+        another process can join. If no thread of the process can join as a rank that is
+        missing, this is a certain deadlock, which is reported at once.*/
         pub fn ascendExtRootInfoStays(rootInfo: *const HcclRootInfo) -> HcclResult;
-        /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
-        a communicator is made) fails at once, with the reason in the text.*/
+        /** Reports to all peers that this rank of the communicator of rootInfo has left.
+        Everything that waits for the rank, also while the communicator is made, fails at once
+        with the reason in the error text.*/
         pub fn ascendExtRankLeave(
             rootInfo: *const HcclRootInfo,
             rank: u32,
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult;
-        /** For this call and the next one a handle that is not alive is an error, and nothing happens.
-        Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
-        fails at once, with the reason in the text. The communicator stays, until it is destroyed.*/
+        /** Reports to all peers of a communicator that this rank issues nothing any more.
+        Everything that waits for more work of the rank fails at once with the reason in the
+        error text. The communicator stays until it is destroyed. A handle that is not valid
+        is an error here and in ascendExtCommAbort, and nothing happens.*/
         pub fn ascendExtCommLeave(comm: HcclComm, reason: *const ::core::ffi::c_char)
         -> HcclResult;
-        /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
-        rank has ended which communicator. It stays, until it is destroyed.*/
+        /** Ends a communicator for all its ranks, and the communicators that were made from it.
+        Operations in flight fail, and the error text says which rank has ended which
+        communicator. The communicator stays until it is destroyed.*/
         pub fn ascendExtCommAbort(comm: HcclComm) -> HcclResult;
-        /** Tells why a communicator has failed, and in which collective; the number is 0 when it was in none. With NULL: why the
-        calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or HcclChannelAcquire did not meet the other ranks, or its
-        HcclCreateSubCommConfig did not agree with them.*/
+        /** Gets the cause for which a communicator has failed, and the number of the collective,
+        which is 0 if it failed outside of a collective. With NULL, gets the cause for which
+        the calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or
+        HcclChannelAcquire did not meet the other ranks, or its last HcclCreateSubCommConfig
+        did not match theirs.*/
         pub fn ascendExtCommFailure(
             comm: HcclComm,
             cause: *mut AscendExtCommCause,
             number: *mut u64,
         ) -> HcclResult;
-        /** Tells where a rank is, as seen from a collective now; with number 0 as it was when the communicator failed, and
-        HCCL_E_NOT_FOUND when it has not, or had no such rank. text says why the rank is gone, what it has called to exchange messages with ranks that have not
-        answered, or its side of a disagreement; it is NUL-terminated and cut to textLen bytes. NULL with number 0: as for ascendExtCommFailure.*/
+        /** Gets the state of a rank as seen from a collective now. With number 0, gets the state
+        at the time when the communicator failed, or HCCL_E_NOT_FOUND if it has not failed or
+        has no such rank. The text gives the reason why the rank is gone, its calls to
+        exchange messages with ranks that have not answered, or its side of a mismatch. It
+        ends with a NUL and is cut to textLen bytes. A comm of NULL with number 0 has the same
+        meaning as in ascendExtCommFailure.*/
         pub fn ascendExtCommRank(
             comm: HcclComm,
             number: u64,
@@ -8481,16 +8563,19 @@ pub mod imports {
             text: *mut ::core::ffi::c_char,
             textLen: usize,
         ) -> HcclResult;
-        /** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
-        it, stays.*/
+        /** Sets the title by which error texts name a communicator from now on, on all its ranks.
+        Only the first title counts. The name by which functions find the communicator stays.*/
         pub fn ascendExtCommTitle(comm: HcclComm, title: *const ::core::ffi::c_char) -> HcclResult;
-        /** From now on a collective of this rank with nothing to move (a count of zero, or a list of nothing but zeros) takes a number and
-        meets the other ranks like any other, so that a rank that makes such a call alone learns about it, and so do the others. Without this
-        the call returns at once, takes no number and meets nobody, as in CANN. To be called on all ranks, before their first collective.*/
+        /** Makes collectives of this rank with nothing to move (a count of zero, or a list of
+        zeros) take a number and meet the other ranks like any other collective. If one rank
+        alone makes such a call, it and the other ranks then get an error. Without this
+        setting such a call returns at once, takes no number and meets no rank, as in CANN.
+        Call this on all ranks before their first collective.*/
         pub fn ascendExtCommNumbersZeros(comm: HcclComm) -> HcclResult;
-        /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
-        whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
-        to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/
+        /** Gets the result of a call in the last group that this thread has ended. HcclGroupEnd
+        itself always returns success on A2 and A3. The queued calls count from 0. *code is 0
+        for a call that succeeded. The text ends with a NUL and is cut to textLen bytes.
+        Returns HCCL_E_NOT_FOUND if the group had no such call.*/
         pub fn ascendExtGroupResult(
             index: u32,
             code: *mut HcclResult,

@@ -1,23 +1,24 @@
-//! The reasons why CANN could not be loaded: the places tried, and the remedy.
+//! The reasons why CANN could not be loaded: the places tried, and the advice for the user.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::{Library, Symbol};
 
-/// One place where a library was looked for, and the reason why it was not loaded from there.
+/// One place where a library was looked for, and the reason why the library was not loaded from
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// A path, or a bare file name when the system's loader was left to search for it.
+    /// The path, or a bare file name if the system's loader searched for the library.
     pub path: PathBuf,
-    /// The text of the loader about a library that it found and could not load. `None` when there
-    /// is no file.
+    /// The loader's error text about a library that it found and could not load. `None` if there is
+    /// no such file.
     pub failure: Option<String>,
 }
 
 impl Attempt {
-    /// Whether it is a place, and not a bare name for the system's loader.
+    /// Returns whether the attempt names a place, instead of a bare name for the system's loader.
     fn is_named(&self) -> bool {
         self.path.components().count() > 1
     }
@@ -36,20 +37,20 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A function that was asked for and that the back end does not have.
+/// A requested function that the back end does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissingSymbol {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The library that has it.
+    /// The library that has the function; [`Library::None`] if no header declares the name.
     pub library: Library,
-    /// The first release that has it, as in [`Symbol::since`](crate::Symbol::since).
+    /// The first release that has the function, as in [`Symbol::since`](crate::Symbol::since).
     pub since: &'static str,
 }
 
 impl MissingSymbol {
-    /// The metadata of the missing function with this name.
+    /// Returns the metadata of the missing function with this name.
     pub fn named(name: &str) -> MissingSymbol {
         let symbol = Symbol::named(name);
         MissingSymbol {
@@ -76,15 +77,15 @@ impl fmt::Display for MissingSymbol {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// One of CANN's libraries could not be loaded from any of the places tried.
+    /// No place that was tried has a library of CANN that could be loaded.
     #[error("cannot load {library} of CANN. Tried:\n{}{}", lines(attempts), self.advice())]
     Library {
         /// The library.
         library: Library,
-        /// Every place, in the order of the search.
+        /// Every place that was tried, in the order of the search.
         attempts: Vec<Attempt>,
     },
-    /// The libraries are there, but they do not have all functions asked for.
+    /// The libraries were loaded, but they lack some of the requested functions.
     #[error(
         "the back end lacks {} of the functions that are needed:\n{}Looked in:\n{}\
          Install a release of CANN that has them.",
@@ -93,12 +94,12 @@ pub enum LoadError {
     Symbols {
         /// The functions that are missing.
         missing: Vec<MissingSymbol>,
-        /// The libraries in which they were looked for.
+        /// The places where the functions were looked for.
         tried: Vec<String>,
     },
 }
 
-/// The same text, since `unwrap` prints it.
+/// Prints the same text as `Display`, since `unwrap` prints the `Debug` form.
 impl fmt::Debug for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LoadError: {self}")
@@ -106,15 +107,17 @@ impl fmt::Debug for LoadError {
 }
 
 impl LoadError {
-    /// Whether nothing of CANN is there, rather than something that does not work. In the former
-    /// case it is sensible to run on the emulator; in the latter it would hide a defect. It would
-    /// also hide one if a user [has said where CANN is](Self::names_a_place).
+    /// Returns whether no library of CANN was found at all. If this is `true`, it is sensible to
+    /// run on the emulator. If it is `false`, CANN was found but does not work, and running on the
+    /// emulator would hide that defect. Running on it would also hide a defect if a user [has named
+    /// a place of CANN](Self::names_a_place).
     pub fn is_absent(&self) -> bool {
-        // The runtime is looked for first, so without it nothing else was found either.
+        // The runtime library is looked for first, so if it is missing, no other library was found.
         matches!(self, LoadError::Library { library: Library::AclRt, attempts } if none(attempts))
     }
 
-    /// Whether a place of CANN was given: by `ASCEND_HOME_PATH`, by `ASCEND_TOOLKIT_HOME`, or by
+    /// Returns whether a place of CANN was given: by `ASCEND_HOME_PATH`, by `ASCEND_TOOLKIT_HOME`,
+    /// or by
     /// the caller of [`Api::load_from`](crate::Api::load_from).
     pub fn names_a_place(&self) -> bool {
         matches!(self, LoadError::Library { attempts, .. } if attempts.iter().any(Attempt::is_named))
@@ -133,13 +136,13 @@ impl LoadError {
                  use the emulator."
             }
             LoadError::Library { attempts, .. } if none(attempts) => {
-                "The libraries that it needs are there, so this installation of CANN is not \
-                 complete: install the package that has it."
+                "The libraries that it depends on were found, so this installation of CANN is \
+                 incomplete: install the package of CANN that contains the missing library."
             }
             _ => {
-                "The library is there but the loader refused it: run `source <CANN>/set_env.sh`, \
-                 so that what it depends on is found, and see that the driver and CANN are of one \
-                 release."
+                "The library was found, but the loader could not load it: run \
+                 `source <CANN>/set_env.sh`, so that the libraries it depends on are found, and \
+                 check that the driver and CANN are of the same release."
             }
         }
     }

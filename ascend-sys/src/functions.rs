@@ -2,14 +2,15 @@
 
 use super::bindings::*;
 use super::{Library, Symbol};
-/// One optional C function for each that CANN declares, and for each entry of our own.
+/// A table of C functions: one optional field for each function that CANN declares, and for
+/// each optional entry of our own.
 ///
 /// A back end is a literal of this struct, with `..Functions::default()` for functions that
-/// it lacks. The fields stand in the order of [`SYMBOLS`].
+/// it lacks. The fields are in the order of [`SYMBOLS`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Functions {
-    /// printf-style application log (variadic).
+    /// Writes a line to the application log, formatted like printf (variadic).
     pub aclAppLog: Option<
         unsafe extern "C" fn(
             logLevel: aclLogLevel,
@@ -20,31 +21,33 @@ pub struct Functions {
             ...
         ),
     >,
-    /// Name of the current chip.
+    /// Returns the name of the current chip.
     pub aclrtGetSocName: Option<unsafe extern "C" fn() -> *const ::core::ffi::c_char>,
-    /// List optional software attributes available.
+    /// Lists the optional features of the software that are available.
     pub aclGetCannAttributeList: Option<
         unsafe extern "C" fn(cannAttrList: *mut *const aclCannAttr, num: *mut usize) -> aclError,
     >,
-    /// Is one software attribute available.
+    /// Gets whether one optional feature of the software is available.
     pub aclGetCannAttribute:
         Option<unsafe extern "C" fn(cannAttr: aclCannAttr, value: *mut i32) -> aclError>,
-    /// Core counts or L2 size of a device.
+    /// Gets the number of cores or the size of the L2 cache of a device.
     pub aclGetDeviceCapability: Option<
         unsafe extern "C" fn(deviceId: u32, deviceInfo: aclDeviceInfo, value: *mut i64) -> aclError,
     >,
-    /// Half to float, non-IEEE inf/nan handling.
+    /** Converts a half-precision number to a float. Infinities and NaNs are not handled as in
+    IEEE 754.*/
     pub aclFloat16ToFloat: Option<unsafe extern "C" fn(value: aclFloat16) -> f32>,
-    /// Float to half, saturating.
+    /** Converts a float to a half-precision number. Values beyond the range become the
+    largest finite number.*/
     pub aclFloatToFloat16: Option<unsafe extern "C" fn(value: f32) -> aclFloat16>,
-    /// Wrap pointer and size in an object.
+    /// Creates an object that contains an address and a size.
     pub aclCreateDataBuffer: Option<
         unsafe extern "C" fn(data: *mut ::core::ffi::c_void, size: usize) -> *mut aclDataBuffer,
     >,
-    /// Free wrapper only.
+    /// Frees the object, but not the memory at its address.
     pub aclDestroyDataBuffer:
         Option<unsafe extern "C" fn(dataBuffer: *const aclDataBuffer) -> aclError>,
-    /// Replace pointer and size.
+    /// Replaces the address and the size in the object.
     pub aclUpdateDataBuffer: Option<
         unsafe extern "C" fn(
             dataBuffer: *mut aclDataBuffer,
@@ -52,56 +55,57 @@ pub struct Functions {
             size: usize,
         ) -> aclError,
     >,
-    /// Pointer inside wrapper.
+    /// Returns the address in the object.
     pub aclGetDataBufferAddr:
         Option<unsafe extern "C" fn(dataBuffer: *const aclDataBuffer) -> *mut ::core::ffi::c_void>,
-    /// Size as 32 bits (deprecated). Deprecated.
+    /// Returns the size in the object as 32 bits. Deprecated.
     pub aclGetDataBufferSize: Option<unsafe extern "C" fn(dataBuffer: *const aclDataBuffer) -> u32>,
-    /// Size as size_t.
+    /// Returns the size in the object.
     pub aclGetDataBufferSizeV2:
         Option<unsafe extern "C" fn(dataBuffer: *const aclDataBuffer) -> usize>,
-    /// Bytes per element of a data type.
+    /// Returns the number of bytes of an element of a data type.
     pub aclDataTypeSize: Option<unsafe extern "C" fn(dataType: aclDataType) -> usize>,
-    /// Initialise the runtime, optional JSON config path.
+    /// Initializes the runtime. The path of a JSON configuration file is optional.
     pub aclInit: Option<unsafe extern "C" fn(configPath: *const ::core::ffi::c_char) -> aclError>,
-    /// Shut the runtime down.
+    /// Shuts down the runtime.
     pub aclFinalize: Option<unsafe extern "C" fn() -> aclError>,
-    /// Drop one init reference, shut down at zero.
+    /** Removes one reference to the runtime, and shuts it down when there are no references
+    left.*/
     pub aclFinalizeReference: Option<unsafe extern "C" fn(refCount: *mut u64) -> aclError>,
-    /// Package version strings (deprecated). Deprecated.
+    /// Gets the version of a package as text. Deprecated.
     pub aclsysGetCANNVersion: Option<
         unsafe extern "C" fn(
             name: aclCANNPackageName,
             version: *mut aclCANNPackageVersion,
         ) -> aclError,
     >,
-    /// Version text of a named package.
+    /// Gets the version of a package, given by its name, as text.
     pub aclsysGetVersionStr: Option<
         unsafe extern "C" fn(
             pkgName: *mut ::core::ffi::c_char,
             versionStr: *mut ::core::ffi::c_char,
         ) -> aclError,
     >,
-    /// Numeric version of a named package.
+    /// Gets the version of a package, given by its name, as a number.
     pub aclsysGetVersionNum: Option<
         unsafe extern "C" fn(pkgName: *mut ::core::ffi::c_char, versionNum: *mut i32) -> aclError,
     >,
-    /// Read process-wide option.
+    /// Gets an option of the process.
     pub aclrtGetSysParamOpt:
         Option<unsafe extern "C" fn(opt: aclSysParamOpt, value: *mut i64) -> aclError>,
-    /// Set process-wide option.
+    /// Sets an option of the process.
     pub aclrtSetSysParamOpt:
         Option<unsafe extern "C" fn(opt: aclSysParamOpt, value: i64) -> aclError>,
-    /// Is the process on host or on device.
+    /// Gets whether the process runs on the host or on the device.
     pub aclrtGetRunMode: Option<unsafe extern "C" fn(runMode: *mut aclrtRunMode) -> aclError>,
-    /// Enable dump facility.
+    /// Enables the dump facility.
     pub aclmdlInitDump: Option<unsafe extern "C" fn() -> aclError>,
-    /// Load dump settings from a file.
+    /// Loads the settings of the dump facility from a file.
     pub aclmdlSetDump:
         Option<unsafe extern "C" fn(dumpCfgPath: *const ::core::ffi::c_char) -> aclError>,
-    /// Disable dump facility.
+    /// Disables the dump facility.
     pub aclmdlFinalizeDump: Option<unsafe extern "C" fn() -> aclError>,
-    /// ACL API major, minor, patch (deprecated). Deprecated.
+    /// Gets the major, minor and patch version of the AscendCL interface. Deprecated.
     pub aclrtGetVersion: Option<
         unsafe extern "C" fn(
             majorVersion: *mut i32,
@@ -109,7 +113,7 @@ pub struct Functions {
             patchVersion: *mut i32,
         ) -> aclError,
     >,
-    /// Run a callback during init.
+    /// Registers a callback that aclInit calls.
     pub aclInitCallbackRegister: Option<
         unsafe extern "C" fn(
             type_: aclRegisterCallbackType,
@@ -117,14 +121,14 @@ pub struct Functions {
             userData: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Remove an init callback.
+    /// Removes a callback that aclInit calls.
     pub aclInitCallbackUnRegister: Option<
         unsafe extern "C" fn(
             type_: aclRegisterCallbackType,
             cbFunc: aclInitCallbackFunc,
         ) -> aclError,
     >,
-    /// Run a callback during shutdown.
+    /// Registers a callback that aclFinalize calls.
     pub aclFinalizeCallbackRegister: Option<
         unsafe extern "C" fn(
             type_: aclRegisterCallbackType,
@@ -132,51 +136,51 @@ pub struct Functions {
             userData: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Remove a shutdown callback.
+    /// Removes a callback that aclFinalize calls.
     pub aclFinalizeCallbackUnRegister: Option<
         unsafe extern "C" fn(
             type_: aclRegisterCallbackType,
             cbFunc: aclFinalizeCallbackFunc,
         ) -> aclError,
     >,
-    /// Can binaries for a chip run here.
+    /// Gets whether binaries for a chip can run here.
     pub aclrtCheckArchCompatibility: Option<
         unsafe extern "C" fn(
             socVersion: *const ::core::ffi::c_char,
             canCompatible: *mut i32,
         ) -> aclError,
     >,
-    /// Last detailed error text, null when none.
+    /// Returns the text of the last error of this thread, or NULL if there is none.
     pub aclGetRecentErrMsg: Option<unsafe extern "C" fn() -> *const ::core::ffi::c_char>,
-    /// Read thread's last error, keep it.
+    /// Returns the last error of this thread and keeps it.
     pub aclrtPeekAtLastError: Option<unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError>,
-    /// Read thread's last error and clear it.
+    /// Returns the last error of this thread and clears it.
     pub aclrtGetLastError: Option<unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError>,
-    /// Single task-exception callback (deprecated). Deprecated.
+    /// Sets the single callback for tasks that fail. Deprecated.
     pub aclrtSetExceptionInfoCallback:
         Option<unsafe extern "C" fn(callback: aclrtExceptionInfoCallback) -> aclError>,
-    /// Add task-exception callback. Since 9.2.0.
+    /// Adds a callback for tasks that fail. Since 9.2.0.
     pub aclrtExceptionInfoCallbackRegister:
         Option<unsafe extern "C" fn(callback: aclrtExceptionInfoCallback) -> aclError>,
-    /// Remove task-exception callback. Since 9.2.0.
+    /// Removes a callback for tasks that fail. Since 9.2.0.
     pub aclrtExceptionInfoCallbackUnregister:
         Option<unsafe extern "C" fn(callback: aclrtExceptionInfoCallback) -> aclError>,
-    /// Failing task id.
+    /// Returns the number of the task that failed.
     pub aclrtGetTaskIdFromExceptionInfo:
         Option<unsafe extern "C" fn(info: *const aclrtExceptionInfo) -> u32>,
-    /// Failing stream id.
+    /// Returns the number of the stream whose task failed.
     pub aclrtGetStreamIdFromExceptionInfo:
         Option<unsafe extern "C" fn(info: *const aclrtExceptionInfo) -> u32>,
-    /// Submitting thread id.
+    /// Returns the number of the thread that queued the task.
     pub aclrtGetThreadIdFromExceptionInfo:
         Option<unsafe extern "C" fn(info: *const aclrtExceptionInfo) -> u32>,
-    /// Failing device id.
+    /// Returns the number of the device on which the task failed.
     pub aclrtGetDeviceIdFromExceptionInfo:
         Option<unsafe extern "C" fn(info: *const aclrtExceptionInfo) -> u32>,
-    /// Error code of the failure.
+    /// Returns the error code of the failure.
     pub aclrtGetErrorCodeFromExceptionInfo:
         Option<unsafe extern "C" fn(info: *const aclrtExceptionInfo) -> u32>,
-    /// Kernel argument block of the failure. Since 9.0.0.
+    /// Gets the argument block of the kernel that failed. Since 9.0.0.
     pub aclrtGetArgsFromExceptionInfo: Option<
         unsafe extern "C" fn(
             info: *const aclrtExceptionInfo,
@@ -184,14 +188,14 @@ pub struct Functions {
             devArgsLen: *mut u32,
         ) -> aclError,
     >,
-    /// Kernel handle of the failure. Since 9.0.0.
+    /// Gets the handle of the kernel that failed. Since 9.0.0.
     pub aclrtGetFuncHandleFromExceptionInfo: Option<
         unsafe extern "C" fn(
             info: *const aclrtExceptionInfo,
             func: *mut aclrtFuncHandle,
         ) -> aclError,
     >,
-    /// Exception callback for kernels of one binary. Since 9.0.0.
+    /// Sets the callback for failed kernels of one binary. Since 9.0.0.
     pub aclrtBinarySetExceptionCallback: Option<
         unsafe extern "C" fn(
             binHandle: aclrtBinHandle,
@@ -199,7 +203,7 @@ pub struct Functions {
             userData: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// List uncorrectable memory errors.
+    /// Lists memory errors that could not be corrected.
     pub aclrtGetMemUceInfo: Option<
         unsafe extern "C" fn(
             deviceId: i32,
@@ -208,7 +212,7 @@ pub struct Functions {
             retSize: *mut usize,
         ) -> aclError,
     >,
-    /// Repair listed memory errors.
+    /// Repairs the listed memory errors.
     pub aclrtMemUceRepair: Option<
         unsafe extern "C" fn(
             deviceId: i32,
@@ -216,45 +220,45 @@ pub struct Functions {
             arraySize: usize,
         ) -> aclError,
     >,
-    /// Detailed device error record.
+    /// Gets a detailed record of an error of a device.
     pub aclrtGetErrorVerbose:
         Option<unsafe extern "C" fn(deviceId: i32, errorInfo: *mut aclrtErrorInfo) -> aclError>,
-    /// Try to repair the recorded device error.
+    /// Tries to repair the recorded error of a device.
     pub aclrtRepairError:
         Option<unsafe extern "C" fn(deviceId: i32, errorInfo: *const aclrtErrorInfo) -> aclError>,
-    /// Bind calling thread to a device.
+    /// Sets the device that the calling thread uses.
     pub aclrtSetDevice: Option<unsafe extern "C" fn(deviceId: i32) -> aclError>,
-    /// Release this process's use of a device.
+    /// Releases the use of a device by this process.
     pub aclrtResetDevice: Option<unsafe extern "C" fn(deviceId: i32) -> aclError>,
-    /// Release a device ignoring reference count.
+    /// Releases a device, whatever its reference count is.
     pub aclrtResetDeviceForce: Option<unsafe extern "C" fn(deviceId: i32) -> aclError>,
-    /// Device bound to the calling thread.
+    /// Gets the device that the calling thread uses.
     pub aclrtGetDevice: Option<unsafe extern "C" fn(deviceId: *mut i32) -> aclError>,
-    /// Wait for all work on the device.
+    /// Waits until all work on the device is complete.
     pub aclrtSynchronizeDevice: Option<unsafe extern "C" fn() -> aclError>,
-    /// Same with millisecond timeout.
+    /// Waits until all work on the device is complete, at most for a time in milliseconds.
     pub aclrtSynchronizeDeviceWithTimeout: Option<unsafe extern "C" fn(timeout: i32) -> aclError>,
-    /// Choose task scheduler (AI core or vector).
+    /// Sets the task scheduler: that of the AI cores or of the vector cores.
     pub aclrtSetTsDevice: Option<unsafe extern "C" fn(tsId: aclrtTsId) -> aclError>,
-    /// Cube, vector, AICPU and memory load.
+    /// Gets the utilization of the cube cores, the vector cores, the AI CPU and the memory.
     pub aclrtGetDeviceUtilizationRate: Option<
         unsafe extern "C" fn(deviceId: i32, utilizationInfo: *mut aclrtUtilizationInfo) -> aclError,
     >,
-    /// Number of visible devices.
+    /// Gets the number of visible devices.
     pub aclrtGetDeviceCount: Option<unsafe extern "C" fn(count: *mut u32) -> aclError>,
-    /// Select compute group.
+    /// Selects the group of cores to use.
     pub aclrtSetGroup: Option<unsafe extern "C" fn(groupId: i32) -> aclError>,
-    /// Number of compute groups.
+    /// Gets the number of groups of cores.
     pub aclrtGetGroupCount: Option<unsafe extern "C" fn(count: *mut u32) -> aclError>,
-    /// Allocate group description.
+    /// Allocates a description of groups of cores.
     pub aclrtCreateGroupInfo: Option<unsafe extern "C" fn() -> *mut aclrtGroupInfo>,
-    /// Free group description.
+    /// Frees a description of groups of cores.
     pub aclrtDestroyGroupInfo:
         Option<unsafe extern "C" fn(groupInfo: *mut aclrtGroupInfo) -> aclError>,
-    /// Fill group description.
+    /// Fills a description with all groups of cores.
     pub aclrtGetAllGroupInfo:
         Option<unsafe extern "C" fn(groupInfo: *mut aclrtGroupInfo) -> aclError>,
-    /// Read one attribute of a group.
+    /// Gets one property of a group of cores.
     pub aclrtGetGroupInfoDetail: Option<
         unsafe extern "C" fn(
             groupInfo: *const aclrtGroupInfo,
@@ -265,38 +269,38 @@ pub struct Functions {
             paramRetSize: *mut usize,
         ) -> aclError,
     >,
-    /// Can one device reach another's memory.
+    /// Gets whether a device can access the memory of another device.
     pub aclrtDeviceCanAccessPeer: Option<
         unsafe extern "C" fn(canAccessPeer: *mut i32, deviceId: i32, peerDeviceId: i32) -> aclError,
     >,
-    /// Allow access to a peer device.
+    /// Allows access to the memory of a peer device.
     pub aclrtDeviceEnablePeerAccess:
         Option<unsafe extern "C" fn(peerDeviceId: i32, flags: u32) -> aclError>,
-    /// Revoke peer access.
+    /// Ends the access to the memory of a peer device.
     pub aclrtDeviceDisablePeerAccess: Option<unsafe extern "C" fn(peerDeviceId: i32) -> aclError>,
-    /// Choose saturating or inf/nan float overflow.
+    /// Sets whether floating-point operations that overflow saturate or become infinite.
     pub aclrtSetDeviceSatMode:
         Option<unsafe extern "C" fn(mode: aclrtFloatOverflowMode) -> aclError>,
-    /// Read float overflow mode.
+    /// Gets the overflow mode of floating-point operations.
     pub aclrtGetDeviceSatMode:
         Option<unsafe extern "C" fn(mode: *mut aclrtFloatOverflowMode) -> aclError>,
-    /// Is the device healthy.
+    /// Gets whether the device works normally.
     pub aclrtQueryDeviceStatus: Option<
         unsafe extern "C" fn(deviceId: i32, deviceStatus: *mut aclrtDeviceStatus) -> aclError,
     >,
-    /// Process id as the physical device sees it.
+    /// Gets the number of this process as the physical device numbers it.
     pub aclrtDeviceGetBareTgid: Option<unsafe extern "C" fn(pid: *mut i32) -> aclError>,
-    /// Stop running tasks of a device.
+    /// Aborts the running tasks of a device.
     pub aclrtDeviceTaskAbort: Option<unsafe extern "C" fn(deviceId: i32, timeout: u32) -> aclError>,
-    /// Query one device attribute.
+    /// Gets one property of a device.
     pub aclrtGetDeviceInfo: Option<
         unsafe extern "C" fn(deviceId: u32, attr: aclrtDevAttr, value: *mut i64) -> aclError,
     >,
-    /// Lowest and highest stream priorities.
+    /// Gets the lowest and the highest priority of a stream.
     pub aclrtDeviceGetStreamPriorityRange: Option<
         unsafe extern "C" fn(leastPriority: *mut i32, greatestPriority: *mut i32) -> aclError,
     >,
-    /// Query one device feature flag.
+    /// Gets whether a device has an optional feature.
     pub aclrtGetDeviceCapability: Option<
         unsafe extern "C" fn(
             deviceId: i32,
@@ -304,16 +308,17 @@ pub struct Functions {
             value: *mut i32,
         ) -> aclError,
     >,
-    /// 16-byte device identifier.
+    /// Gets the 16-byte identifier of a device.
     pub aclrtDeviceGetUuid:
         Option<unsafe extern "C" fn(deviceId: i32, uuid: *mut aclrtUuid) -> aclError>,
-    /// Set a device limit (kernel stack, print buffer). Since 9.2.0.
+    /** Sets a limit of a device, such as the size of kernel stacks or of the print buffer.
+    Since 9.2.0.*/
     pub aclrtDeviceSetLimit:
         Option<unsafe extern "C" fn(limit: aclrtDeviceLimit, value: usize) -> aclError>,
-    /// Read a device limit. Since 9.2.0.
+    /// Gets a limit of a device. Since 9.2.0.
     pub aclrtDeviceGetLimit:
         Option<unsafe extern "C" fn(limit: aclrtDeviceLimit, value: *mut usize) -> aclError>,
-    /// PCI address text of a device. Since 9.2.0.
+    /// Gets the PCI address of a device as text. Since 9.2.0.
     pub aclrtDeviceGetPCIBusId: Option<
         unsafe extern "C" fn(
             deviceId: i32,
@@ -321,11 +326,12 @@ pub struct Functions {
             len: i32,
         ) -> aclError,
     >,
-    /// Device index from PCI address text. Since 9.2.0.
+    /// Gets the device at a PCI address. Since 9.2.0.
     pub aclrtDeviceGetByPCIBusId: Option<
         unsafe extern "C" fn(pciBusId: *const ::core::ffi::c_char, deviceId: *mut i32) -> aclError,
     >,
-    /// Atomics supported between host and device. Since 9.1.0.
+    /** Gets the atomic operations that are supported between the host and a device. Since
+    9.1.0.*/
     pub aclrtDeviceGetHostAtomicCapabilities: Option<
         unsafe extern "C" fn(
             capabilities: *mut u32,
@@ -334,7 +340,7 @@ pub struct Functions {
             deviceId: i32,
         ) -> aclError,
     >,
-    /// Atomics supported between two devices. Since 9.1.0.
+    /// Gets the atomic operations that are supported between two devices. Since 9.1.0.
     pub aclrtDeviceGetP2PAtomicCapabilities: Option<
         unsafe extern "C" fn(
             capabilities: *mut u32,
@@ -344,7 +350,7 @@ pub struct Functions {
             dstDeviceId: i32,
         ) -> aclError,
     >,
-    /// Core quota of a device.
+    /// Gets the limit on the number of cores of a device.
     pub aclrtGetDeviceResLimit: Option<
         unsafe extern "C" fn(
             deviceId: i32,
@@ -352,38 +358,38 @@ pub struct Functions {
             value: *mut u32,
         ) -> aclError,
     >,
-    /// Set core quota of a device.
+    /// Sets the limit on the number of cores of a device.
     pub aclrtSetDeviceResLimit: Option<
         unsafe extern "C" fn(deviceId: i32, type_: aclrtDevResLimitType, value: u32) -> aclError,
     >,
-    /// Restore default core quota.
+    /// Restores the default limits on the number of cores of a device.
     pub aclrtResetDeviceResLimit: Option<unsafe extern "C" fn(deviceId: i32) -> aclError>,
-    /// Interconnect kind between two devices.
+    /// Gets the kind of link between two devices.
     pub aclrtGetDevicesTopo: Option<
         unsafe extern "C" fn(deviceId: u32, otherDeviceId: u32, value: *mut u64) -> aclError,
     >,
-    /// Map user index to logical index.
+    /// Gets the logical number of a device from the number that the user sees.
     pub aclrtGetLogicDevIdByUserDevId:
         Option<unsafe extern "C" fn(userDevid: i32, logicDevId: *mut i32) -> aclError>,
-    /// Map logical index to user index.
+    /// Gets the number that the user sees from the logical number of a device.
     pub aclrtGetUserDevIdByLogicDevId:
         Option<unsafe extern "C" fn(logicDevId: i32, userDevid: *mut i32) -> aclError>,
-    /// Map physical index to logical index.
+    /// Gets the logical number of a device from its physical number.
     pub aclrtGetLogicDevIdByPhyDevId:
         Option<unsafe extern "C" fn(phyDevId: i32, logicDevId: *mut i32) -> aclError>,
-    /// Map logical index to physical index.
+    /// Gets the physical number of a device from its logical number.
     pub aclrtGetPhyDevIdByLogicDevId:
         Option<unsafe extern "C" fn(logicDevId: i32, phyDevId: *mut i32) -> aclError>,
-    /// Map physical index to user index. Since 9.1.0.
+    /// Gets the number that the user sees from the physical number of a device. Since 9.1.0.
     pub aclrtGetUserDevIdByPhyDevId:
         Option<unsafe extern "C" fn(phyDevId: i32, userDevId: *mut i32) -> aclError>,
-    /// Map user index to physical index. Since 9.1.0.
+    /// Gets the physical number of a device from the number that the user sees. Since 9.1.0.
     pub aclrtGetPhyDevIdByUserDevId:
         Option<unsafe extern "C" fn(userDevId: i32, phyDevId: *mut i32) -> aclError>,
-    /// Address used for kernel synchronisation.
+    /// Gets the address that kernels use for synchronization.
     pub aclrtGetHardwareSyncAddr:
         Option<unsafe extern "C" fn(addr: *mut *mut ::core::ffi::c_void) -> aclError>,
-    /// Hook on device set and reset.
+    /// Registers a callback for the set and the reset of a device.
     pub aclrtRegDeviceStateCallback: Option<
         unsafe extern "C" fn(
             regName: *const ::core::ffi::c_char,
@@ -391,7 +397,7 @@ pub struct Functions {
             args: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Hook before and after task abort.
+    /// Registers a callback that is called before and after the tasks of a device are aborted.
     pub aclrtSetDeviceTaskAbortCallback: Option<
         unsafe extern "C" fn(
             regName: *const ::core::ffi::c_char,
@@ -399,53 +405,56 @@ pub struct Functions {
             args: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Peer access state of two devices.
+    /// Gets whether one device may access the memory of another one.
     pub aclrtDevicePeerAccessStatus: Option<
         unsafe extern "C" fn(deviceId: i32, peerDeviceId: i32, status: *mut i32) -> aclError,
     >,
-    /// Flush the device L2 cache. Since 9.2.0.
+    /// Flushes the L2 cache of the device. Since 9.2.0.
     pub aclrtDeviceL2CacheFlush:
         Option<unsafe extern "C" fn(rsv: *mut ::core::ffi::c_void) -> aclError>,
-    /// Create context on a device and make current.
+    /// Creates a context on a device, and makes it current.
     pub aclrtCreateContext:
         Option<unsafe extern "C" fn(context: *mut aclrtContext, deviceId: i32) -> aclError>,
-    /// Destroy a context.
+    /// Destroys a context.
     pub aclrtDestroyContext: Option<unsafe extern "C" fn(context: aclrtContext) -> aclError>,
-    /// Make a context current for this thread.
+    /// Makes a context current for this thread.
     pub aclrtSetCurrentContext: Option<unsafe extern "C" fn(context: aclrtContext) -> aclError>,
-    /// Current context of this thread.
+    /// Gets the current context of this thread.
     pub aclrtGetCurrentContext:
         Option<unsafe extern "C" fn(context: *mut aclrtContext) -> aclError>,
-    /// Read option in current context.
+    /// Gets an option of the current context.
     pub aclrtCtxGetSysParamOpt:
         Option<unsafe extern "C" fn(opt: aclSysParamOpt, value: *mut i64) -> aclError>,
-    /// Set option in current context.
+    /// Sets an option of the current context.
     pub aclrtCtxSetSysParamOpt:
         Option<unsafe extern "C" fn(opt: aclSysParamOpt, value: i64) -> aclError>,
-    /// Default stream of current context.
+    /// Gets the default stream of the current context.
     pub aclrtCtxGetCurrentDefaultStream:
         Option<unsafe extern "C" fn(stream: *mut aclrtStream) -> aclError>,
-    /// Is the primary context active.
+    /// Gets whether the primary context of a device is active.
     pub aclrtGetPrimaryCtxState:
         Option<unsafe extern "C" fn(deviceId: i32, flags: *mut u32, active: *mut i32) -> aclError>,
-    /// Overflow status address of the context.
+    /// Gets the address of the overflow status of the context.
     pub aclrtCtxGetFloatOverflowAddr:
         Option<unsafe extern "C" fn(overflowAddr: *mut *mut ::core::ffi::c_void) -> aclError>,
-    /// Continue or stop after a failed task.
+    /// Sets whether a stream continues or stops after a task fails.
     pub aclrtSetStreamFailureMode:
         Option<unsafe extern "C" fn(stream: aclrtStream, mode: u64) -> aclError>,
-    /// Id of last task submitted here.
+    /// Gets the number of the last task that this thread queued.
     pub aclrtGetThreadLastTaskId: Option<unsafe extern "C" fn(taskId: *mut u32) -> aclError>,
-    /// Numeric id of a stream.
+    /// Gets the number of a stream.
     pub aclrtStreamGetId:
         Option<unsafe extern "C" fn(stream: aclrtStream, streamId: *mut i32) -> aclError>,
-    /// Config object for streams (not in libacl_rt). No host library of a release exports it.
+    /** Creates a configuration for streams (not in libacl_rt). No host library of a release
+    exports it.*/
     pub aclrtCreateStreamConfigHandle:
         Option<unsafe extern "C" fn() -> *mut aclrtStreamConfigHandle>,
-    /// Free stream config object (not in libacl_rt). No host library of a release exports it.
+    /** Frees a configuration for streams (not in libacl_rt). No host library of a release
+    exports it.*/
     pub aclrtDestroyStreamConfigHandle:
         Option<unsafe extern "C" fn(handle: *mut aclrtStreamConfigHandle) -> aclError>,
-    /// Set stream config option (not in libacl_rt). No host library of a release exports it.
+    /** Sets a field of a configuration for streams (not in libacl_rt). No host library of a
+    release exports it.*/
     pub aclrtSetStreamConfigOpt: Option<
         unsafe extern "C" fn(
             handle: *mut aclrtStreamConfigHandle,
@@ -454,42 +463,44 @@ pub struct Functions {
             valueSize: usize,
         ) -> aclError,
     >,
-    /// New stream with defaults.
+    /// Creates a stream with default options.
     pub aclrtCreateStream: Option<unsafe extern "C" fn(stream: *mut aclrtStream) -> aclError>,
-    /// New stream from config object (not in libacl_rt). No host library of a release exports it.
+    /** Creates a stream with a configuration (not in libacl_rt). No host library of a release
+    exports it.*/
     pub aclrtCreateStreamV2: Option<
         unsafe extern "C" fn(
             stream: *mut aclrtStream,
             handle: *const aclrtStreamConfigHandle,
         ) -> aclError,
     >,
-    /// New stream with priority and flags.
+    /// Creates a stream with a priority and flags.
     pub aclrtCreateStreamWithConfig: Option<
         unsafe extern "C" fn(stream: *mut aclrtStream, priority: u32, flag: u32) -> aclError,
     >,
-    /// Destroy after pending work drains.
+    /// Destroys a stream after its pending work is complete.
     pub aclrtDestroyStream: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Destroy, discarding pending work.
+    /// Destroys a stream, and discards its pending work.
     pub aclrtDestroyStreamForce: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Block until the stream is idle.
+    /// Waits until all work of a stream is complete.
     pub aclrtSynchronizeStream: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Same with millisecond timeout.
+    /// Waits until all work of a stream is complete, at most for a time in milliseconds.
     pub aclrtSynchronizeStreamWithTimeout:
         Option<unsafe extern "C" fn(stream: aclrtStream, timeout: i32) -> aclError>,
-    /// Is the stream idle.
+    /// Gets whether all work of a stream is complete.
     pub aclrtStreamQuery: Option<
         unsafe extern "C" fn(stream: aclrtStream, status: *mut aclrtStreamStatus) -> aclError,
     >,
-    /// Priority of a stream.
+    /// Gets the priority of a stream.
     pub aclrtStreamGetPriority:
         Option<unsafe extern "C" fn(stream: aclrtStream, priority: *mut u32) -> aclError>,
-    /// Creation flags of a stream.
+    /// Gets the flags with which a stream was created.
     pub aclrtStreamGetFlags:
         Option<unsafe extern "C" fn(stream: aclrtStream, flags: *mut u32) -> aclError>,
-    /// Later stream work waits for an event.
+    /// Makes the later work of a stream wait for an event.
     pub aclrtStreamWaitEvent:
         Option<unsafe extern "C" fn(stream: aclrtStream, event: aclrtEvent) -> aclError>,
-    /// Same with timeout and flag. Since 9.2.0.
+    /** Makes the later work of a stream wait for an event, with a time limit and a flag.
+    Since 9.2.0.*/
     pub aclrtStreamWaitEventWithFlag: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -498,28 +509,28 @@ pub struct Functions {
             flag: u32,
         ) -> aclError,
     >,
-    /// Same with timeout.
+    /// Makes the later work of a stream wait for an event, with a time limit.
     pub aclrtStreamWaitEventWithTimeout: Option<
         unsafe extern "C" fn(stream: aclrtStream, event: aclrtEvent, timeout: i32) -> aclError,
     >,
-    /// Process-wide timeout for stream waits on events.
+    /// Sets the time limit of the process for waits of streams for events.
     pub aclrtSetOpWaitTimeout: Option<unsafe extern "C" fn(timeout: u32) -> aclError>,
-    /// Kernel execution timeout, seconds.
+    /// Sets the time limit of kernels in seconds.
     pub aclrtSetOpExecuteTimeOut: Option<unsafe extern "C" fn(timeout: u32) -> aclError>,
-    /// Kernel execution timeout, milliseconds.
+    /// Sets the time limit of kernels in milliseconds.
     pub aclrtSetOpExecuteTimeOutWithMs: Option<unsafe extern "C" fn(timeout: u32) -> aclError>,
-    /// Kernel timeout in microseconds, returns effective value.
+    /// Sets the time limit of kernels in microseconds, and returns the actual limit.
     pub aclrtSetOpExecuteTimeOutV2:
         Option<unsafe extern "C" fn(timeout: u64, actualTimeout: *mut u64) -> aclError>,
-    /// Smallest timeout step, microseconds.
+    /// Gets the smallest step of the time limit of kernels in microseconds.
     pub aclrtGetOpTimeOutInterval: Option<unsafe extern "C" fn(interval: *mut u64) -> aclError>,
-    /// Toggle overflow detection.
+    /// Switches the detection of overflows in a stream on or off.
     pub aclrtSetStreamOverflowSwitch:
         Option<unsafe extern "C" fn(stream: aclrtStream, flag: u32) -> aclError>,
-    /// Read overflow detection state.
+    /// Gets whether overflows are detected in a stream.
     pub aclrtGetStreamOverflowSwitch:
         Option<unsafe extern "C" fn(stream: aclrtStream, flag: *mut u32) -> aclError>,
-    /// Copy overflow flags to device buffer.
+    /// Copies the overflow flags to device memory.
     pub aclrtGetOverflowStatus: Option<
         unsafe extern "C" fn(
             outputAddr: *mut ::core::ffi::c_void,
@@ -527,11 +538,11 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Clear overflow flags.
+    /// Clears the overflow flags.
     pub aclrtResetOverflowStatus: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Drop queued tasks and stop running ones.
+    /// Discards the queued tasks of a stream, and aborts its running ones.
     pub aclrtStreamAbort: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Stream-ordered write of a device word.
+    /// Queues a task that writes a word of device memory.
     pub aclrtValueWrite: Option<
         unsafe extern "C" fn(
             devAddr: *mut ::core::ffi::c_void,
@@ -540,7 +551,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Stream waits until device word matches.
+    /// Queues a task that waits until a word of device memory matches.
     pub aclrtValueWait: Option<
         unsafe extern "C" fn(
             devAddr: *mut ::core::ffi::c_void,
@@ -549,9 +560,9 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Streams still creatable.
+    /// Gets the number of streams that can still be created.
     pub aclrtGetStreamAvailableNum: Option<unsafe extern "C" fn(streamCount: *mut u32) -> aclError>,
-    /// Set failure mode, overflow switch or tag.
+    /// Sets an attribute of a stream: its failure mode, its overflow switch or its tag.
     pub aclrtSetStreamAttribute: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -559,7 +570,7 @@ pub struct Functions {
             value: *mut aclrtStreamAttrValue,
         ) -> aclError,
     >,
-    /// Read a stream attribute.
+    /// Gets an attribute of a stream.
     pub aclrtGetStreamAttribute: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -567,7 +578,7 @@ pub struct Functions {
             value: *mut aclrtStreamAttrValue,
         ) -> aclError,
     >,
-    /// Core quota of a stream.
+    /// Gets the limit on the number of cores of a stream.
     pub aclrtGetStreamResLimit: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -575,7 +586,7 @@ pub struct Functions {
             value: *mut u32,
         ) -> aclError,
     >,
-    /// Set core quota of a stream.
+    /// Sets the limit on the number of cores of a stream.
     pub aclrtSetStreamResLimit: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -583,25 +594,25 @@ pub struct Functions {
             value: u32,
         ) -> aclError,
     >,
-    /// Restore stream core quota.
+    /// Restores the default limits on the number of cores of a stream.
     pub aclrtResetStreamResLimit: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Adopt a stream's core quota in thread.
+    /// Makes the current thread use the core limits of a stream.
     pub aclrtUseStreamResInCurrentThread:
         Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Stop using that quota.
+    /// Stops using the core limits of a stream in the current thread.
     pub aclrtUnuseStreamResInCurrentThread:
         Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Core quota effective in this thread.
+    /// Gets the limit on the number of cores in the current thread.
     pub aclrtGetResInCurrentThread:
         Option<unsafe extern "C" fn(type_: aclrtDevResLimitType, value: *mut u32) -> aclError>,
-    /// New jump label.
+    /// Creates a label to jump to.
     pub aclrtCreateLabel: Option<unsafe extern "C" fn(label: *mut aclrtLabel) -> aclError>,
-    /// Place label in a stream.
+    /// Queues a label in a stream.
     pub aclrtSetLabel:
         Option<unsafe extern "C" fn(label: aclrtLabel, stream: aclrtStream) -> aclError>,
-    /// Free label.
+    /// Destroys a label.
     pub aclrtDestroyLabel: Option<unsafe extern "C" fn(label: aclrtLabel) -> aclError>,
-    /// Build device list of labels.
+    /// Creates a list of labels on the device.
     pub aclrtCreateLabelList: Option<
         unsafe extern "C" fn(
             labels: *mut aclrtLabel,
@@ -609,9 +620,9 @@ pub struct Functions {
             labelList: *mut aclrtLabelList,
         ) -> aclError,
     >,
-    /// Free label list.
+    /// Destroys a list of labels.
     pub aclrtDestroyLabelList: Option<unsafe extern "C" fn(labelList: aclrtLabelList) -> aclError>,
-    /// Jump to label chosen by device value.
+    /// Queues a jump to the label that a value in device memory selects.
     pub aclrtSwitchLabelByIndex: Option<
         unsafe extern "C" fn(
             ptr: *mut ::core::ffi::c_void,
@@ -620,10 +631,10 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Start a dormant stream from another.
+    /// Queues a task that starts another stream.
     pub aclrtActiveStream:
         Option<unsafe extern "C" fn(activeStream: aclrtStream, stream: aclrtStream) -> aclError>,
-    /// Branch to one of two streams by comparison.
+    /// Queues a branch to a stream, depending on the comparison of two values.
     pub aclrtSwitchStream: Option<
         unsafe extern "C" fn(
             leftValue: *mut ::core::ffi::c_void,
@@ -635,7 +646,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Insert a profiling marker.
+    /// Queues a marker for profiling.
     pub aclrtProfTrace: Option<
         unsafe extern "C" fn(
             userdata: *mut ::core::ffi::c_void,
@@ -643,7 +654,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Copy float overflow status.
+    /// Queues a copy of the floating-point overflow status.
     pub aclrtGetFloatOverflowStatus: Option<
         unsafe extern "C" fn(
             outputAddr: *mut ::core::ffi::c_void,
@@ -651,10 +662,10 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Clear float overflow status.
+    /// Queues a task that clears the floating-point overflow status.
     pub aclrtResetFloatOverflowStatus:
         Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Fetch overflow status by check mode.
+    /// Queues a task that gets the overflow status for a check mode.
     pub aclrtNpuGetFloatOverFlowStatus: Option<
         unsafe extern "C" fn(
             outputAddr: *mut ::core::ffi::c_void,
@@ -663,10 +674,10 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Clear overflow status by check mode.
+    /// Queues a task that clears the overflow status for a check mode.
     pub aclrtNpuClearFloatOverFlowStatus:
         Option<unsafe extern "C" fn(checkMode: u32, stream: aclrtStream) -> aclError>,
-    /// Generate random numbers on a stream.
+    /// Queues a task that generates random numbers.
     pub aclrtRandomNumAsync: Option<
         unsafe extern "C" fn(
             taskInfo: *const aclrtRandomNumTaskInfo,
@@ -674,7 +685,7 @@ pub struct Functions {
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Hook on stream creation and destruction.
+    /// Registers a callback for the creation and the destruction of streams.
     pub aclrtRegStreamStateCallback: Option<
         unsafe extern "C" fn(
             regName: *const ::core::ffi::c_char,
@@ -682,11 +693,11 @@ pub struct Functions {
             args: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Current kernel timeout, milliseconds.
+    /// Gets the time limit of kernels in milliseconds.
     pub aclrtGetOpExecuteTimeout: Option<unsafe extern "C" fn(timeoutMs: *mut u32) -> aclError>,
-    /// Stop tasks on the stream.
+    /// Stops a stream: no further task of it begins.
     pub aclrtStreamStop: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Patch parameters of an already queued task.
+    /// Changes the parameters of a task that is already queued.
     pub aclrtTaskUpdateAsync: Option<
         unsafe extern "C" fn(
             taskStream: aclrtStream,
@@ -695,44 +706,44 @@ pub struct Functions {
             execStream: aclrtStream,
         ) -> aclError,
     >,
-    /// Remove persistent tasks from a stream.
+    /// Removes the persistent tasks from a stream.
     pub aclrtPersistentTaskClean: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// New event with defaults.
+    /// Creates an event with default flags.
     pub aclrtCreateEvent: Option<unsafe extern "C" fn(event: *mut aclrtEvent) -> aclError>,
-    /// New event with behaviour flags.
+    /// Creates an event with flags.
     pub aclrtCreateEventWithFlag:
         Option<unsafe extern "C" fn(event: *mut aclrtEvent, flag: u32) -> aclError>,
-    /// New reusable event with flags.
+    /// Creates an event with flags that can be recorded and reset again and again.
     pub aclrtCreateEventExWithFlag:
         Option<unsafe extern "C" fn(event: *mut aclrtEvent, flag: u32) -> aclError>,
-    /// Destroy an event.
+    /// Destroys an event.
     pub aclrtDestroyEvent: Option<unsafe extern "C" fn(event: aclrtEvent) -> aclError>,
-    /// Mark a point in a stream.
+    /// Records an event at the current point of a stream.
     pub aclrtRecordEvent:
         Option<unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError>,
-    /// Record with external-graph flag. Since 9.2.0.
+    /// Records an event with a flag for events outside a graph. Since 9.2.0.
     pub aclrtRecordEventWithFlag:
         Option<unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream, flag: u32) -> aclError>,
-    /// Stream-ordered reset of an event.
+    /// Queues a task that resets an event.
     pub aclrtResetEvent:
         Option<unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError>,
-    /// Old completion query (deprecated). Deprecated.
+    /// Gets whether an event is complete. Deprecated.
     pub aclrtQueryEvent:
         Option<unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventStatus) -> aclError>,
-    /// Has the recorded point completed.
+    /// Gets whether the recorded point of an event is complete.
     pub aclrtQueryEventStatus: Option<
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventRecordedStatus) -> aclError,
     >,
-    /// Have waits on the event completed.
+    /// Gets whether all waits for an event are complete.
     pub aclrtQueryEventWaitStatus: Option<
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventWaitStatus) -> aclError,
     >,
-    /// Block until the event completes.
+    /// Waits until an event is complete.
     pub aclrtSynchronizeEvent: Option<unsafe extern "C" fn(event: aclrtEvent) -> aclError>,
-    /// Same with millisecond timeout.
+    /// Waits until an event is complete, at most for a time in milliseconds.
     pub aclrtSynchronizeEventWithTimeout:
         Option<unsafe extern "C" fn(event: aclrtEvent, timeout: i32) -> aclError>,
-    /// Milliseconds between two recorded events.
+    /// Gets the time between two recorded events in milliseconds.
     pub aclrtEventElapsedTime: Option<
         unsafe extern "C" fn(
             ms: *mut f32,
@@ -740,46 +751,46 @@ pub struct Functions {
             endEvent: aclrtEvent,
         ) -> aclError,
     >,
-    /// System counter captured when event recorded.
+    /// Gets the system counter at the time when an event was recorded.
     pub aclrtEventGetTimestamp:
         Option<unsafe extern "C" fn(event: aclrtEvent, timestamp: *mut u64) -> aclError>,
-    /// Numeric id of an event.
+    /// Gets the number of an event.
     pub aclrtGetEventId:
         Option<unsafe extern "C" fn(event: aclrtEvent, eventId: *mut u32) -> aclError>,
-    /// Events still creatable.
+    /// Gets the number of events that can still be created.
     pub aclrtGetEventAvailNum: Option<unsafe extern "C" fn(eventCount: *mut u32) -> aclError>,
-    /// Export an event to other processes.
+    /// Exports an event for other processes.
     pub aclrtIpcGetEventHandle: Option<
         unsafe extern "C" fn(event: aclrtEvent, handle: *mut aclrtIpcEventHandle) -> aclError,
     >,
-    /// Import an exported event (64-byte struct by value).
+    /// Imports an exported event. The 64-byte handle is passed by value.
     pub aclrtIpcOpenEventHandle: Option<
         unsafe extern "C" fn(handle: aclrtIpcEventHandle, event: *mut aclrtEvent) -> aclError,
     >,
-    /// New one-bit hardware notify.
+    /// Creates a notify, which is one bit in hardware.
     pub aclrtCreateNotify:
         Option<unsafe extern "C" fn(notify: *mut aclrtNotify, flag: u64) -> aclError>,
-    /// Free notify.
+    /// Destroys a notify.
     pub aclrtDestroyNotify: Option<unsafe extern "C" fn(notify: aclrtNotify) -> aclError>,
-    /// New counting notify.
+    /// Creates a counting notify.
     pub aclrtCntNotifyCreate:
         Option<unsafe extern "C" fn(cntNotify: *mut aclrtCntNotify, flag: u64) -> aclError>,
-    /// Free counting notify.
+    /// Destroys a counting notify.
     pub aclrtCntNotifyDestroy: Option<unsafe extern "C" fn(cntNotify: aclrtCntNotify) -> aclError>,
-    /// Stream-ordered signal.
+    /// Queues a task that records a notify.
     pub aclrtRecordNotify:
         Option<unsafe extern "C" fn(notify: aclrtNotify, stream: aclrtStream) -> aclError>,
-    /// Stream waits for signal, then clears it.
+    /// Queues a task that waits for a notify and then clears it.
     pub aclrtWaitAndResetNotify: Option<
         unsafe extern "C" fn(notify: aclrtNotify, stream: aclrtStream, timeout: u32) -> aclError,
     >,
-    /// Numeric id of a notify.
+    /// Gets the number of a notify.
     pub aclrtGetNotifyId:
         Option<unsafe extern "C" fn(notify: aclrtNotify, notifyId: *mut u32) -> aclError>,
-    /// Clear several notifies.
+    /// Clears several notifies.
     pub aclrtNotifyBatchReset:
         Option<unsafe extern "C" fn(notifies: *mut aclrtNotify, num: usize) -> aclError>,
-    /// Export a notify as text key.
+    /// Exports a notify as a text key.
     pub aclrtNotifyGetExportKey: Option<
         unsafe extern "C" fn(
             notify: aclrtNotify,
@@ -788,7 +799,7 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Import a notify from key.
+    /// Imports a notify by its key.
     pub aclrtNotifyImportByKey: Option<
         unsafe extern "C" fn(
             notify: *mut aclrtNotify,
@@ -796,10 +807,10 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Allow listed processes to import.
+    /// Allows the listed processes to import a notify.
     pub aclrtNotifySetImportPid:
         Option<unsafe extern "C" fn(notify: aclrtNotify, pid: *mut i32, num: usize) -> aclError>,
-    /// Allow processes on other servers to import.
+    /// Allows processes on other servers to import a notify.
     pub aclrtNotifySetImportPidInterServer: Option<
         unsafe extern "C" fn(
             notify: aclrtNotify,
@@ -807,7 +818,7 @@ pub struct Functions {
             num: usize,
         ) -> aclError,
     >,
-    /// Stream-ordered set or add to counter.
+    /// Queues a task that sets the counter of a notify or adds to it.
     pub aclrtCntNotifyRecord: Option<
         unsafe extern "C" fn(
             cntNotify: aclrtCntNotify,
@@ -815,7 +826,7 @@ pub struct Functions {
             info: *mut aclrtCntNotifyRecordInfo,
         ) -> aclError,
     >,
-    /// Stream waits for counter condition.
+    /// Queues a task that waits for a condition of a counter.
     pub aclrtCntNotifyWaitWithTimeout: Option<
         unsafe extern "C" fn(
             cntNotify: aclrtCntNotify,
@@ -823,13 +834,13 @@ pub struct Functions {
             info: *mut aclrtCntNotifyWaitInfo,
         ) -> aclError,
     >,
-    /// Stream-ordered counter reset.
+    /// Queues a task that resets a counter.
     pub aclrtCntNotifyReset:
         Option<unsafe extern "C" fn(cntNotify: aclrtCntNotify, stream: aclrtStream) -> aclError>,
-    /// Numeric id of counting notify.
+    /// Gets the number of a counting notify.
     pub aclrtCntNotifyGetId:
         Option<unsafe extern "C" fn(cntNotify: aclrtCntNotify, notifyId: *mut u32) -> aclError>,
-    /// Allocate device memory, padded.
+    /// Allocates device memory. The size is padded.
     pub aclrtMalloc: Option<
         unsafe extern "C" fn(
             devPtr: *mut *mut ::core::ffi::c_void,
@@ -837,7 +848,8 @@ pub struct Functions {
             policy: aclrtMemMallocPolicy,
         ) -> aclError,
     >,
-    /// Allocate device memory, 32-byte multiple, no padding.
+    /** Allocates device memory. The size is rounded up to a multiple of 32 bytes, without
+    further padding.*/
     pub aclrtMallocAlign32: Option<
         unsafe extern "C" fn(
             devPtr: *mut *mut ::core::ffi::c_void,
@@ -845,7 +857,7 @@ pub struct Functions {
             policy: aclrtMemMallocPolicy,
         ) -> aclError,
     >,
-    /// Allocate cacheable device memory.
+    /// Allocates device memory that can be cached.
     pub aclrtMallocCached: Option<
         unsafe extern "C" fn(
             devPtr: *mut *mut ::core::ffi::c_void,
@@ -853,7 +865,7 @@ pub struct Functions {
             policy: aclrtMemMallocPolicy,
         ) -> aclError,
     >,
-    /// Allocate device memory with attributes.
+    /// Allocates device memory with attributes.
     pub aclrtMallocWithCfg: Option<
         unsafe extern "C" fn(
             devPtr: *mut *mut ::core::ffi::c_void,
@@ -862,7 +874,7 @@ pub struct Functions {
             cfg: *mut aclrtMallocConfig,
         ) -> aclError,
     >,
-    /// Allocate memory usable by the task scheduler.
+    /// Allocates memory that the task scheduler can use.
     pub aclrtMallocForTaskScheduler: Option<
         unsafe extern "C" fn(
             devPtr: *mut *mut ::core::ffi::c_void,
@@ -871,7 +883,7 @@ pub struct Functions {
             cfg: *mut aclrtMallocConfig,
         ) -> aclError,
     >,
-    /// Pinned host memory with attributes.
+    /// Allocates pinned host memory with attributes.
     pub aclrtMallocHostWithCfg: Option<
         unsafe extern "C" fn(
             ptr: *mut *mut ::core::ffi::c_void,
@@ -879,14 +891,14 @@ pub struct Functions {
             cfg: *mut aclrtMallocConfig,
         ) -> aclError,
     >,
-    /// Where a pointer lives.
+    /// Gets the place and the page size of the memory at an address.
     pub aclrtPointerGetAttributes: Option<
         unsafe extern "C" fn(
             ptr: *const ::core::ffi::c_void,
             attributes: *mut aclrtPtrAttributes,
         ) -> aclError,
     >,
-    /// Read one attribute of unified range. Since 9.1.0.
+    /// Gets one property of a range of managed memory. Since 9.1.0.
     pub aclrtMemManagedGetAttr: Option<
         unsafe extern "C" fn(
             attribute: aclrtMemManagedRangeAttribute,
@@ -896,7 +908,7 @@ pub struct Functions {
             dataSize: usize,
         ) -> aclError,
     >,
-    /// Read several attributes of unified range. Since 9.1.0.
+    /// Gets several properties of a range of managed memory. Since 9.1.0.
     pub aclrtMemManagedGetAttrs: Option<
         unsafe extern "C" fn(
             attributes: *mut aclrtMemManagedRangeAttribute,
@@ -907,7 +919,7 @@ pub struct Functions {
             dataSizes: *mut usize,
         ) -> aclError,
     >,
-    /// Map existing host memory for device.
+    /// Maps existing host memory for the device.
     pub aclrtHostRegister: Option<
         unsafe extern "C" fn(
             ptr: *mut ::core::ffi::c_void,
@@ -916,11 +928,11 @@ pub struct Functions {
             devPtr: *mut *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Register host memory by flags.
+    /// Registers host memory according to flags.
     pub aclrtHostRegisterV2: Option<
         unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void, size: u64, flag: u32) -> aclError,
     >,
-    /// Device address of registered host memory.
+    /// Gets the device address of registered host memory.
     pub aclrtHostGetDevicePointer: Option<
         unsafe extern "C" fn(
             pHost: *mut ::core::ffi::c_void,
@@ -928,10 +940,10 @@ pub struct Functions {
             flag: u32,
         ) -> aclError,
     >,
-    /// Undo host registration.
+    /// Ends the registration of host memory.
     pub aclrtHostUnregister:
         Option<unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Can an accelerator map host memory. Since 9.0.0.
+    /// Gets whether a hardware unit can use mapped host memory. Since 9.0.0.
     pub aclrtHostMemMapCapabilities: Option<
         unsafe extern "C" fn(
             deviceId: u32,
@@ -939,31 +951,31 @@ pub struct Functions {
             capabilities: *mut aclrtHostMemMapCapability,
         ) -> aclError,
     >,
-    /// Write back cached device range.
+    /// Writes a cached range of device memory back.
     pub aclrtMemFlush:
         Option<unsafe extern "C" fn(devPtr: *mut ::core::ffi::c_void, size: usize) -> aclError>,
-    /// Invalidate cached device range.
+    /// Invalidates a cached range of device memory.
     pub aclrtMemInvalidate:
         Option<unsafe extern "C" fn(devPtr: *mut ::core::ffi::c_void, size: usize) -> aclError>,
-    /// Free device memory.
+    /// Frees device memory.
     pub aclrtFree: Option<unsafe extern "C" fn(devPtr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Allocate pinned host memory.
+    /// Allocates pinned host memory.
     pub aclrtMallocHost: Option<
         unsafe extern "C" fn(hostPtr: *mut *mut ::core::ffi::c_void, size: usize) -> aclError,
     >,
-    /// Allocate unified memory. Since 9.0.0.
+    /// Allocates managed memory. Since 9.0.0.
     pub aclrtMemAllocManaged: Option<
         unsafe extern "C" fn(ptr: *mut *mut ::core::ffi::c_void, size: u64, flag: u32) -> aclError,
     >,
-    /// Free pinned host memory.
+    /// Frees pinned host memory.
     pub aclrtFreeHost: Option<unsafe extern "C" fn(hostPtr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Synchronise device, then free.
+    /// Waits for all work of the device, and then frees device memory.
     pub aclrtFreeWithDevSync:
         Option<unsafe extern "C" fn(devPtr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Synchronise device, then free host memory.
+    /// Waits for all work of the device, and then frees pinned host memory.
     pub aclrtFreeHostWithDevSync:
         Option<unsafe extern "C" fn(hostPtr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Blocking copy with destination bound.
+    /// Copies memory and waits for the copy. `destMax` is the size of the destination.
     pub aclrtMemcpy: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -973,7 +985,7 @@ pub struct Functions {
             kind: aclrtMemcpyKind,
         ) -> aclError,
     >,
-    /// Blocking byte fill.
+    /// Fills memory with a byte and waits for the fill.
     pub aclrtMemset: Option<
         unsafe extern "C" fn(
             devPtr: *mut ::core::ffi::c_void,
@@ -982,7 +994,7 @@ pub struct Functions {
             count: usize,
         ) -> aclError,
     >,
-    /// Stream-ordered copy.
+    /// Queues a copy in a stream.
     pub aclrtMemcpyAsync: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -993,7 +1005,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Blocking 32-bit pattern fill. Since 9.1.0.
+    /// Fills memory with a 32-bit pattern and waits for the fill. Since 9.1.0.
     pub aclrtMemsetD32: Option<
         unsafe extern "C" fn(
             ptr: *mut ::core::ffi::c_void,
@@ -1002,7 +1014,7 @@ pub struct Functions {
             N: usize,
         ) -> aclError,
     >,
-    /// Stream-ordered 32-bit pattern fill. Since 9.1.0.
+    /// Queues a fill with a 32-bit pattern. Since 9.1.0.
     pub aclrtMemsetD32Async: Option<
         unsafe extern "C" fn(
             ptr: *mut ::core::ffi::c_void,
@@ -1012,7 +1024,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Async copy, blocking for foreign memory (deprecated). Deprecated.
+    /// Queues a copy, or waits for it if the memory is foreign. Deprecated.
     pub aclrtMemcpyAsyncWithCondition: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -1023,7 +1035,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Blocking pitched copy.
+    /// Copies rows of memory and waits for the copy.
     pub aclrtMemcpy2d: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -1035,7 +1047,7 @@ pub struct Functions {
             kind: aclrtMemcpyKind,
         ) -> aclError,
     >,
-    /// Stream-ordered pitched copy.
+    /// Queues a copy of rows of memory.
     pub aclrtMemcpy2dAsync: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -1048,18 +1060,18 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Device address of a device variable. Since 9.1.0.
+    /// Gets the address of a device variable. Since 9.1.0.
     pub aclrtGetSymbolAddress: Option<
         unsafe extern "C" fn(
             symbol: *const ::core::ffi::c_void,
             devPtr: *mut *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Size of a device variable. Since 9.1.0.
+    /// Gets the size of a device variable. Since 9.1.0.
     pub aclrtGetSymbolSize: Option<
         unsafe extern "C" fn(symbol: *const ::core::ffi::c_void, size: *mut usize) -> aclError,
     >,
-    /// Copy out of a device variable. Since 9.1.0.
+    /// Copies the value of a device variable and waits for the copy. Since 9.1.0.
     pub aclrtMemcpyFromSymbol: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -1070,7 +1082,7 @@ pub struct Functions {
             kind: aclrtMemcpyKind,
         ) -> aclError,
     >,
-    /// Stream-ordered copy from device variable. Since 9.1.0.
+    /// Queues a copy of the value of a device variable. Since 9.1.0.
     pub aclrtMemcpyFromSymbolAsync: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -1082,7 +1094,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Copy into a device variable. Since 9.1.0.
+    /// Copies a value into a device variable and waits for the copy. Since 9.1.0.
     pub aclrtMemcpyToSymbol: Option<
         unsafe extern "C" fn(
             symbol: *const ::core::ffi::c_void,
@@ -1092,7 +1104,7 @@ pub struct Functions {
             kind: aclrtMemcpyKind,
         ) -> aclError,
     >,
-    /// Stream-ordered copy to device variable. Since 9.1.0.
+    /// Queues a copy into a device variable. Since 9.1.0.
     pub aclrtMemcpyToSymbolAsync: Option<
         unsafe extern "C" fn(
             symbol: *const ::core::ffi::c_void,
@@ -1103,7 +1115,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Stream-ordered byte fill.
+    /// Queues a fill with a byte.
     pub aclrtMemsetAsync: Option<
         unsafe extern "C" fn(
             devPtr: *mut ::core::ffi::c_void,
@@ -1113,7 +1125,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Placement hint for unified memory. Since 9.1.0.
+    /// Gives a hint about the use of managed memory. Since 9.1.0.
     pub aclrtMemManagedAdvise: Option<
         unsafe extern "C" fn(
             ptr: *const ::core::ffi::c_void,
@@ -1122,11 +1134,11 @@ pub struct Functions {
             location: aclrtMemManagedLocation,
         ) -> aclError,
     >,
-    /// Free and total bytes by memory kind.
+    /// Gets the free and the total number of bytes of a kind of memory.
     pub aclrtGetMemInfo: Option<
         unsafe extern "C" fn(attr: aclrtMemAttr, free: *mut usize, total: *mut usize) -> aclError,
     >,
-    /// Per-module memory usage.
+    /// Gets the memory that each module uses.
     pub aclrtGetMemUsageInfo: Option<
         unsafe extern "C" fn(
             deviceId: i32,
@@ -1135,7 +1147,7 @@ pub struct Functions {
             outputNum: *mut usize,
         ) -> aclError,
     >,
-    /// Stream-ordered cache maintenance.
+    /// Queues an operation on the cache.
     pub aclrtCmoAsync: Option<
         unsafe extern "C" fn(
             src: *mut ::core::ffi::c_void,
@@ -1144,10 +1156,10 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Size of a device copy descriptor.
+    /// Gets the size of a descriptor of a copy in device memory.
     pub aclrtGetMemcpyDescSize:
         Option<unsafe extern "C" fn(kind: aclrtMemcpyKind, descSize: *mut usize) -> aclError>,
-    /// Fill a device copy descriptor.
+    /// Fills a descriptor of a copy in device memory.
     pub aclrtSetMemcpyDesc: Option<
         unsafe extern "C" fn(
             desc: *mut ::core::ffi::c_void,
@@ -1158,7 +1170,7 @@ pub struct Functions {
             config: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Copy through pointers plus offsets.
+    /// Queues a copy between addresses that are read from memory, plus offsets.
     pub aclrtMemcpyAsyncWithOffset: Option<
         unsafe extern "C" fn(
             dst: *mut *mut ::core::ffi::c_void,
@@ -1171,7 +1183,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Copy described by device descriptor.
+    /// Queues a copy that a descriptor in device memory describes.
     pub aclrtMemcpyAsyncWithDesc: Option<
         unsafe extern "C" fn(
             desc: *mut ::core::ffi::c_void,
@@ -1179,7 +1191,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Copy engine reduce (sum, max, min) into destination.
+    /// Queues a reduction (sum, maximum or minimum) into the destination by the copy engine.
     pub aclrtReduceAsync: Option<
         unsafe extern "C" fn(
             dst: *mut ::core::ffi::c_void,
@@ -1191,20 +1203,20 @@ pub struct Functions {
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Pick one buffer of a chain.
+    /// Gets one buffer of a chain.
     pub aclrtGetBufFromChain: Option<
         unsafe extern "C" fn(headBuf: aclrtMbuf, index: u32, buf: *mut aclrtMbuf) -> aclError,
     >,
-    /// Buffers in a chain.
+    /// Gets the number of buffers in a chain.
     pub aclrtGetBufChainNum:
         Option<unsafe extern "C" fn(headBuf: aclrtMbuf, num: *mut u32) -> aclError>,
-    /// Link a buffer to a chain.
+    /// Appends a buffer to a chain.
     pub aclrtAppendBufChain:
         Option<unsafe extern "C" fn(headBuf: aclrtMbuf, buf: aclrtMbuf) -> aclError>,
-    /// Add a reference to a buffer.
+    /// Adds a reference to a buffer.
     pub aclrtCopyBufRef:
         Option<unsafe extern "C" fn(buf: aclrtMbuf, newBuf: *mut aclrtMbuf) -> aclError>,
-    /// Read buffer's private area.
+    /// Reads the private area of a buffer.
     pub aclrtGetBufUserData: Option<
         unsafe extern "C" fn(
             buf: aclrtMbuf,
@@ -1213,7 +1225,7 @@ pub struct Functions {
             offset: usize,
         ) -> aclError,
     >,
-    /// Write buffer's private area.
+    /// Writes the private area of a buffer.
     pub aclrtSetBufUserData: Option<
         unsafe extern "C" fn(
             buf: aclrtMbuf,
@@ -1222,7 +1234,7 @@ pub struct Functions {
             offset: usize,
         ) -> aclError,
     >,
-    /// Payload pointer and capacity.
+    /// Gets the address and the capacity of the payload of a buffer.
     pub aclrtGetBufData: Option<
         unsafe extern "C" fn(
             buf: aclrtMbuf,
@@ -1230,16 +1242,16 @@ pub struct Functions {
             size: *mut usize,
         ) -> aclError,
     >,
-    /// Used payload length.
+    /// Gets the used length of the payload.
     pub aclrtGetBufDataLen:
         Option<unsafe extern "C" fn(buf: aclrtMbuf, len: *mut usize) -> aclError>,
-    /// Set used payload length.
+    /// Sets the used length of the payload.
     pub aclrtSetBufDataLen: Option<unsafe extern "C" fn(buf: aclrtMbuf, len: usize) -> aclError>,
-    /// Free message buffer.
+    /// Frees a buffer.
     pub aclrtFreeBuf: Option<unsafe extern "C" fn(buf: aclrtMbuf) -> aclError>,
-    /// Allocate message buffer.
+    /// Allocates a buffer.
     pub aclrtAllocBuf: Option<unsafe extern "C" fn(buf: *mut aclrtMbuf, size: usize) -> aclError>,
-    /// Cache maintenance tagged with barrier id.
+    /// Queues an operation on the cache that has the number of a barrier.
     pub aclrtCmoAsyncWithBarrier: Option<
         unsafe extern "C" fn(
             src: *mut ::core::ffi::c_void,
@@ -1249,7 +1261,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Wait for tagged cache operations.
+    /// Queues a task that waits for the cache operations with the numbers of barriers.
     pub aclrtCmoWaitBarrier: Option<
         unsafe extern "C" fn(
             taskInfo: *mut aclrtBarrierTaskInfo,
@@ -1257,7 +1269,7 @@ pub struct Functions {
             flag: u32,
         ) -> aclError,
     >,
-    /// Many blocking copies in one call.
+    /// Makes many copies in one call and waits for them.
     pub aclrtMemcpyBatch: Option<
         unsafe extern "C" fn(
             dsts: *mut *mut ::core::ffi::c_void,
@@ -1271,7 +1283,8 @@ pub struct Functions {
             failIndex: *mut usize,
         ) -> aclError,
     >,
-    /// Batch copy without failure index. Since 9.1.0.
+    /** Makes many copies in one call and waits for them, without the index of a failed copy.
+    Since 9.1.0.*/
     pub aclrtMemcpyBatchV2: Option<
         unsafe extern "C" fn(
             dsts: *mut *mut ::core::ffi::c_void,
@@ -1284,7 +1297,7 @@ pub struct Functions {
             numAttrs: usize,
         ) -> aclError,
     >,
-    /// Many stream-ordered copies.
+    /// Queues many copies in one call.
     pub aclrtMemcpyBatchAsync: Option<
         unsafe extern "C" fn(
             dsts: *mut *mut ::core::ffi::c_void,
@@ -1299,7 +1312,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Async batch copy without failure index. Since 9.1.0.
+    /// Queues many copies in one call, without the index of a failed copy. Since 9.1.0.
     pub aclrtMemcpyBatchAsyncV2: Option<
         unsafe extern "C" fn(
             dsts: *mut *mut ::core::ffi::c_void,
@@ -1313,7 +1326,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Do addresses belong to a memory kind.
+    /// Gets whether addresses belong to a kind of memory.
     pub aclrtCheckMemType: Option<
         unsafe extern "C" fn(
             addrList: *mut *mut ::core::ffi::c_void,
@@ -1323,9 +1336,9 @@ pub struct Functions {
             reserve: u32,
         ) -> aclError,
     >,
-    /// Size of cache-operation descriptor.
+    /// Gets the size of a descriptor of a cache operation.
     pub aclrtCmoGetDescSize: Option<unsafe extern "C" fn(size: *mut usize) -> aclError>,
-    /// Fill cache-operation descriptor.
+    /// Fills a descriptor of a cache operation.
     pub aclrtCmoSetDesc: Option<
         unsafe extern "C" fn(
             cmoDesc: *mut ::core::ffi::c_void,
@@ -1333,7 +1346,7 @@ pub struct Functions {
             size: usize,
         ) -> aclError,
     >,
-    /// Cache operation from descriptor.
+    /// Queues the cache operation that a descriptor describes.
     pub aclrtCmoAsyncWithDesc: Option<
         unsafe extern "C" fn(
             cmoDesc: *mut ::core::ffi::c_void,
@@ -1342,7 +1355,7 @@ pub struct Functions {
             reserve: *const ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Base and size of containing allocation. Since 9.0.0.
+    /// Gets the address and the size of the allocation that contains an address. Since 9.0.0.
     pub aclrtMemGetAddressRange: Option<
         unsafe extern "C" fn(
             ptr: *mut ::core::ffi::c_void,
@@ -1350,7 +1363,7 @@ pub struct Functions {
             psize: *mut usize,
         ) -> aclError,
     >,
-    /// Prefetch unified memory to a location. Since 9.1.0.
+    /// Queues a prefetch of managed memory to a place. Since 9.1.0.
     pub aclrtMemManagedPrefetchAsync: Option<
         unsafe extern "C" fn(
             ptr: *const ::core::ffi::c_void,
@@ -1360,7 +1373,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Prefetch several unified ranges. Since 9.1.0.
+    /// Queues a prefetch of several ranges of managed memory. Since 9.1.0.
     pub aclrtMemManagedPrefetchBatchAsync: Option<
         unsafe extern "C" fn(
             ptrs: *mut *const ::core::ffi::c_void,
@@ -1373,7 +1386,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Reserve virtual address range.
+    /// Reserves a range of virtual addresses.
     pub aclrtReserveMemAddress: Option<
         unsafe extern "C" fn(
             virPtr: *mut *mut ::core::ffi::c_void,
@@ -1383,10 +1396,10 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Release reserved range.
+    /// Releases a reserved range.
     pub aclrtReleaseMemAddress:
         Option<unsafe extern "C" fn(virPtr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Allocate physical memory handle.
+    /// Allocates physical memory.
     pub aclrtMallocPhysical: Option<
         unsafe extern "C" fn(
             handle: *mut aclrtDrvMemHandle,
@@ -1395,9 +1408,9 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Free physical memory handle.
+    /// Frees physical memory.
     pub aclrtFreePhysical: Option<unsafe extern "C" fn(handle: aclrtDrvMemHandle) -> aclError>,
-    /// Map physical handle into reserved range.
+    /// Maps physical memory into a reserved range.
     pub aclrtMapMem: Option<
         unsafe extern "C" fn(
             virPtr: *mut ::core::ffi::c_void,
@@ -1407,9 +1420,9 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Undo mapping.
+    /// Ends a mapping.
     pub aclrtUnmapMem: Option<unsafe extern "C" fn(virPtr: *mut ::core::ffi::c_void) -> aclError>,
-    /// Map without granting access. Since 9.2.0.
+    /// Maps physical memory without granting access to it. Since 9.2.0.
     pub aclrtMemMapNoAccess: Option<
         unsafe extern "C" fn(
             virPtr: *mut ::core::ffi::c_void,
@@ -1419,7 +1432,7 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Export physical memory as 64-bit handle.
+    /// Exports physical memory as a 64-bit handle.
     pub aclrtMemExportToShareableHandle: Option<
         unsafe extern "C" fn(
             handle: aclrtDrvMemHandle,
@@ -1428,7 +1441,7 @@ pub struct Functions {
             shareableHandle: *mut u64,
         ) -> aclError,
     >,
-    /// Export as default or fabric handle.
+    /// Exports physical memory as a default handle or a fabric handle.
     pub aclrtMemExportToShareableHandleV2: Option<
         unsafe extern "C" fn(
             handle: aclrtDrvMemHandle,
@@ -1437,7 +1450,7 @@ pub struct Functions {
             shareableHandle: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Import 64-bit handle on a device.
+    /// Imports physical memory on a device from a 64-bit handle.
     pub aclrtMemImportFromShareableHandle: Option<
         unsafe extern "C" fn(
             shareableHandle: u64,
@@ -1445,7 +1458,7 @@ pub struct Functions {
             handle: *mut aclrtDrvMemHandle,
         ) -> aclError,
     >,
-    /// Import default or fabric handle.
+    /// Imports physical memory from a default handle or a fabric handle.
     pub aclrtMemImportFromShareableHandleV2: Option<
         unsafe extern "C" fn(
             shareableHandle: *mut ::core::ffi::c_void,
@@ -1454,11 +1467,11 @@ pub struct Functions {
             handle: *mut aclrtDrvMemHandle,
         ) -> aclError,
     >,
-    /// Allow processes to import handle.
+    /// Allows processes to import exported physical memory.
     pub aclrtMemSetPidToShareableHandle: Option<
         unsafe extern "C" fn(shareableHandle: u64, pid: *mut i32, pidNum: usize) -> aclError,
     >,
-    /// Same for either handle kind.
+    /// Allows processes to import exported physical memory, by a handle of either kind.
     pub aclrtMemSetPidToShareableHandleV2: Option<
         unsafe extern "C" fn(
             shareableHandle: *mut ::core::ffi::c_void,
@@ -1467,7 +1480,7 @@ pub struct Functions {
             pidNum: usize,
         ) -> aclError,
     >,
-    /// Minimum or recommended allocation unit.
+    /// Gets the minimum or the recommended granularity of allocations.
     pub aclrtMemGetAllocationGranularity: Option<
         unsafe extern "C" fn(
             prop: *mut aclrtPhysicalMemProp,
@@ -1475,7 +1488,7 @@ pub struct Functions {
             granularity: *mut usize,
         ) -> aclError,
     >,
-    /// Export device memory as text key.
+    /// Exports device memory as a text key.
     pub aclrtIpcMemGetExportKey: Option<
         unsafe extern "C" fn(
             devPtr: *mut ::core::ffi::c_void,
@@ -1485,9 +1498,9 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Close exported or imported key.
+    /// Ends the use of an exported or imported key.
     pub aclrtIpcMemClose: Option<unsafe extern "C" fn(key: *const ::core::ffi::c_char) -> aclError>,
-    /// Import device memory from key.
+    /// Imports device memory by its key.
     pub aclrtIpcMemImportByKey: Option<
         unsafe extern "C" fn(
             devPtr: *mut *mut ::core::ffi::c_void,
@@ -1495,7 +1508,7 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Allow listed processes to import.
+    /// Allows the listed processes to import exported device memory.
     pub aclrtIpcMemSetImportPid: Option<
         unsafe extern "C" fn(
             key: *const ::core::ffi::c_char,
@@ -1503,7 +1516,7 @@ pub struct Functions {
             num: usize,
         ) -> aclError,
     >,
-    /// Set sharing attribute such as link.
+    /// Sets an attribute of shared memory, such as its link.
     pub aclrtIpcMemSetAttr: Option<
         unsafe extern "C" fn(
             key: *const ::core::ffi::c_char,
@@ -1511,7 +1524,7 @@ pub struct Functions {
             attr: u64,
         ) -> aclError,
     >,
-    /// Allow processes on other servers.
+    /// Allows processes on other servers to import exported device memory.
     pub aclrtIpcMemImportPidInterServer: Option<
         unsafe extern "C" fn(
             key: *const ::core::ffi::c_char,
@@ -1519,7 +1532,7 @@ pub struct Functions {
             num: usize,
         ) -> aclError,
     >,
-    /// Grant access rights on a mapping.
+    /// Sets the access rights to mapped memory.
     pub aclrtMemSetAccess: Option<
         unsafe extern "C" fn(
             virPtr: *mut ::core::ffi::c_void,
@@ -1528,7 +1541,7 @@ pub struct Functions {
             count: usize,
         ) -> aclError,
     >,
-    /// Read access rights.
+    /// Gets the access rights of a place to mapped memory.
     pub aclrtMemGetAccess: Option<
         unsafe extern "C" fn(
             virPtr: *mut ::core::ffi::c_void,
@@ -1536,21 +1549,21 @@ pub struct Functions {
             flag: *mut u64,
         ) -> aclError,
     >,
-    /// Physical handle behind a mapped address.
+    /// Gets the handle of the physical memory that is mapped at an address.
     pub aclrtMemRetainAllocationHandle: Option<
         unsafe extern "C" fn(
             virPtr: *mut ::core::ffi::c_void,
             handle: *mut aclrtDrvMemHandle,
         ) -> aclError,
     >,
-    /// Properties of a physical handle.
+    /// Gets the properties of physical memory.
     pub aclrtMemGetAllocationPropertiesFromHandle: Option<
         unsafe extern "C" fn(
             handle: aclrtDrvMemHandle,
             prop: *mut aclrtPhysicalMemProp,
         ) -> aclError,
     >,
-    /// Reserve range, variant without UC memory. Since 9.0.0.
+    /// Reserves a range of virtual addresses, in the variant without UC memory. Since 9.0.0.
     pub aclrtReserveMemAddressNoUCMemory: Option<
         unsafe extern "C" fn(
             virPtr: *mut *mut ::core::ffi::c_void,
@@ -1560,7 +1573,7 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Map memory for another device, same process. Since 9.0.0.
+    /// Maps memory for another device of the same process. Since 9.0.0.
     pub aclrtMemP2PMap: Option<
         unsafe extern "C" fn(
             devPtr: *mut ::core::ffi::c_void,
@@ -1569,7 +1582,7 @@ pub struct Functions {
             flags: u64,
         ) -> aclError,
     >,
-    /// Map through a chosen interconnect. Since 9.1.0.
+    /// Maps memory through a chosen link. Since 9.1.0.
     pub aclrtMemMapSelectedLink: Option<
         unsafe extern "C" fn(
             virPtrDst: *mut ::core::ffi::c_void,
@@ -1578,23 +1591,23 @@ pub struct Functions {
             linkIdx: u32,
         ) -> aclError,
     >,
-    /// Choose interconnect before mapping. Since 9.2.0.
+    /// Chooses the link of physical memory before it is mapped. Since 9.2.0.
     pub aclrtMemMapSetLink: Option<
         unsafe extern "C" fn(handle: aclrtDrvMemHandle, adviceLink: aclrtMemLinkType) -> aclError,
     >,
-    /// Wrap kernel binary bytes.
+    /// Creates an object for the bytes of a kernel binary.
     pub aclrtCreateBinary: Option<
         unsafe extern "C" fn(data: *const ::core::ffi::c_void, dataLen: usize) -> aclrtBinary,
     >,
-    /// Free binary wrapper.
+    /// Frees the object of a kernel binary.
     pub aclrtDestroyBinary: Option<unsafe extern "C" fn(binary: aclrtBinary) -> aclError>,
-    /// Load wrapped binary to device.
+    /// Loads the binary of an object onto the device.
     pub aclrtBinaryLoad: Option<
         unsafe extern "C" fn(binary: aclrtBinary, binHandle: *mut aclrtBinHandle) -> aclError,
     >,
-    /// Unload binary.
+    /// Unloads a binary.
     pub aclrtBinaryUnLoad: Option<unsafe extern "C" fn(binHandle: aclrtBinHandle) -> aclError>,
-    /// Kernel handle by name.
+    /// Gets the handle of a kernel by its name.
     pub aclrtBinaryGetFunction: Option<
         unsafe extern "C" fn(
             binHandle: aclrtBinHandle,
@@ -1602,7 +1615,7 @@ pub struct Functions {
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError,
     >,
-    /// Launch with raw device argument block.
+    /// Launches a kernel with an argument block in device memory.
     pub aclrtLaunchKernel: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1612,7 +1625,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Load binary or AICPU JSON from file.
+    /// Loads a binary, or the JSON file of AI CPU kernels, from a file.
     pub aclrtBinaryLoadFromFile: Option<
         unsafe extern "C" fn(
             binPath: *const ::core::ffi::c_char,
@@ -1620,7 +1633,7 @@ pub struct Functions {
             binHandle: *mut aclrtBinHandle,
         ) -> aclError,
     >,
-    /// Where the binary sits on device.
+    /// Gets the address and the size of a binary on the device.
     pub aclrtBinaryGetDevAddress: Option<
         unsafe extern "C" fn(
             binHandle: aclrtBinHandle,
@@ -1628,7 +1641,7 @@ pub struct Functions {
             binSize: *mut usize,
         ) -> aclError,
     >,
-    /// Kernel handle by entry number.
+    /// Gets the handle of a kernel by the number of its entry.
     pub aclrtBinaryGetFunctionByEntry: Option<
         unsafe extern "C" fn(
             binHandle: aclrtBinHandle,
@@ -1636,7 +1649,7 @@ pub struct Functions {
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError,
     >,
-    /// Address and size of a device global. Since 9.1.0.
+    /// Gets the address and the size of a global variable on the device. Since 9.1.0.
     pub aclrtBinaryGetGlobal: Option<
         unsafe extern "C" fn(
             binHandle: aclrtBinHandle,
@@ -1645,14 +1658,14 @@ pub struct Functions {
             size: *mut usize,
         ) -> aclError,
     >,
-    /// Kernel handle from host stub symbol. Since 9.1.0.
+    /// Gets the handle of a kernel by the symbol of its host stub. Since 9.1.0.
     pub aclrtGetFuncBySymbol: Option<
         unsafe extern "C" fn(
             symbol: *const ::core::ffi::c_void,
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError,
     >,
-    /// Cube and vector entry addresses.
+    /// Gets the entry addresses of a kernel for the cube and the vector cores.
     pub aclrtGetFunctionAddr: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1660,7 +1673,7 @@ pub struct Functions {
             aivAddr: *mut *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Cube and vector code sizes. Since 9.1.0.
+    /// Gets the code sizes of a kernel for the cube and the vector cores. Since 9.1.0.
     pub aclrtGetFunctionSize: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1668,10 +1681,10 @@ pub struct Functions {
             aivSize: *mut usize,
         ) -> aclError,
     >,
-    /// Bytes for an argument handle.
+    /// Gets the number of bytes that an argument list takes.
     pub aclrtKernelArgsGetHandleMemSize:
         Option<unsafe extern "C" fn(funcHandle: aclrtFuncHandle, memSize: *mut usize) -> aclError>,
-    /// Bytes for the argument payload.
+    /// Gets the number of bytes that the arguments of a list take.
     pub aclrtKernelArgsGetMemSize: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1679,14 +1692,14 @@ pub struct Functions {
             actualArgsSize: *mut usize,
         ) -> aclError,
     >,
-    /// Start building an argument list.
+    /// Begins an argument list.
     pub aclrtKernelArgsInit: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
             argsHandle: *mut aclrtArgsHandle,
         ) -> aclError,
     >,
-    /// Build arguments in caller's memory.
+    /// Begins an argument list in memory of the caller.
     pub aclrtKernelArgsInitByUserMem: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1695,7 +1708,7 @@ pub struct Functions {
             actualArgsSize: usize,
         ) -> aclError,
     >,
-    /// Append one argument.
+    /// Appends an argument to a list.
     pub aclrtKernelArgsAppend: Option<
         unsafe extern "C" fn(
             argsHandle: aclrtArgsHandle,
@@ -1704,14 +1717,14 @@ pub struct Functions {
             paramHandle: *mut aclrtParamHandle,
         ) -> aclError,
     >,
-    /// Reserve an out-of-line argument.
+    /// Appends a placeholder to a list, for an argument that is outside the list.
     pub aclrtKernelArgsAppendPlaceHolder: Option<
         unsafe extern "C" fn(
             argsHandle: aclrtArgsHandle,
             paramHandle: *mut aclrtParamHandle,
         ) -> aclError,
     >,
-    /// Storage for a reserved argument.
+    /// Gets the buffer for the data of a placeholder.
     pub aclrtKernelArgsGetPlaceHolderBuffer: Option<
         unsafe extern "C" fn(
             argsHandle: aclrtArgsHandle,
@@ -1720,7 +1733,7 @@ pub struct Functions {
             bufferAddr: *mut *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Overwrite an appended argument.
+    /// Overwrites an argument of a list.
     pub aclrtKernelArgsParaUpdate: Option<
         unsafe extern "C" fn(
             argsHandle: aclrtArgsHandle,
@@ -1729,7 +1742,7 @@ pub struct Functions {
             paramSize: usize,
         ) -> aclError,
     >,
-    /// Launch with argument list and config.
+    /// Launches a kernel with an argument list and a configuration.
     pub aclrtLaunchKernelWithConfig: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1740,10 +1753,10 @@ pub struct Functions {
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Seal the argument list.
+    /// Finalizes an argument list, so that kernels can be launched with it.
     pub aclrtKernelArgsFinalize:
         Option<unsafe extern "C" fn(argsHandle: aclrtArgsHandle) -> aclError>,
-    /// Kernel name text.
+    /// Gets the name of a kernel.
     pub aclrtGetFunctionName: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1751,7 +1764,7 @@ pub struct Functions {
             name: *mut ::core::ffi::c_char,
         ) -> aclError,
     >,
-    /// Load binary from memory.
+    /// Loads a binary from memory.
     pub aclrtBinaryLoadFromData: Option<
         unsafe extern "C" fn(
             data: *const ::core::ffi::c_void,
@@ -1760,7 +1773,7 @@ pub struct Functions {
             binHandle: *mut aclrtBinHandle,
         ) -> aclError,
     >,
-    /// Register AICPU function, get handle.
+    /// Registers a function of AI CPU kernels, and gets its handle.
     pub aclrtRegisterCpuFunc: Option<
         unsafe extern "C" fn(
             handle: aclrtBinHandle,
@@ -1769,7 +1782,7 @@ pub struct Functions {
             funcHandle: *mut aclrtFuncHandle,
         ) -> aclError,
     >,
-    /// Launch with argument block and config.
+    /// Launches a kernel with an argument block in device memory and a configuration.
     pub aclrtLaunchKernelV2: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1780,7 +1793,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Launch with host argument block, placeholders.
+    /// Launches a kernel with an argument block in host memory, which may have placeholders.
     pub aclrtLaunchKernelWithHostArgs: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1793,7 +1806,7 @@ pub struct Functions {
             placeHolderNum: usize,
         ) -> aclError,
     >,
-    /// Launch with array of argument pointers. Since 9.1.0.
+    /// Launches a kernel with an array of pointers to its arguments. Since 9.1.0.
     pub aclrtLaunchKernelWithArgsArray: Option<
         unsafe extern "C" fn(
             func: *mut ::core::ffi::c_void,
@@ -1803,7 +1816,7 @@ pub struct Functions {
             args: *mut *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// SIMT launch with argument pointers. Since 9.2.0.
+    /// Launches a SIMT kernel with an array of pointers to its arguments. Since 9.2.0.
     pub aclrtLaunchSIMTKernelWithArgsArray: Option<
         unsafe extern "C" fn(
             func: *mut ::core::ffi::c_void,
@@ -1815,7 +1828,7 @@ pub struct Functions {
             args: *mut *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// SIMT launch with host argument block. Since 9.2.0.
+    /// Launches a SIMT kernel with an argument block in host memory. Since 9.2.0.
     pub aclrtLaunchSIMTKernelWithHostArgs: Option<
         unsafe extern "C" fn(
             func: *mut ::core::ffi::c_void,
@@ -1830,18 +1843,18 @@ pub struct Functions {
             placeHolderNum: usize,
         ) -> aclError,
     >,
-    /// Attach shape info to last task.
+    /// Attaches information on shapes to the last task.
     pub aclrtCacheLastTaskOpInfo: Option<
         unsafe extern "C" fn(infoPtr: *const ::core::ffi::c_void, infoSize: usize) -> aclError,
     >,
-    /// Attach debug info to last task. Since 9.1.0.
+    /// Attaches information for debugging to the last task. Since 9.1.0.
     pub aclrtCacheLastTaskExtendInfo: Option<
         unsafe extern "C" fn(
             extendInfoPtr: *const ::core::ffi::c_char,
             infoSize: usize,
         ) -> aclError,
     >,
-    /// Kernel type, ratio or schedule mode.
+    /// Gets a property of a kernel: its type, its ratio of cores or its scheduling mode.
     pub aclrtGetFunctionAttribute: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
@@ -1849,18 +1862,18 @@ pub struct Functions {
             attrValue: *mut i64,
         ) -> aclError,
     >,
-    /// Binary that owns a kernel. Since 9.1.0.
+    /// Gets the binary that contains a kernel. Since 9.1.0.
     pub aclrtFunctionGetBinary: Option<
         unsafe extern "C" fn(
             funcHandle: aclrtFuncHandle,
             binHandle: *mut aclrtBinHandle,
         ) -> aclError,
     >,
-    /// Number of kernel parameters. Since 9.1.0.
+    /// Gets the number of parameters of a kernel. Since 9.1.0.
     pub aclrtFunctionGetParamCount: Option<
         unsafe extern "C" fn(func: *const ::core::ffi::c_void, paramCount: *mut usize) -> aclError,
     >,
-    /// Offset and size of one parameter. Since 9.1.0.
+    /// Gets the offset and the size of a parameter of a kernel. Since 9.1.0.
     pub aclrtFunctionGetParamInfo: Option<
         unsafe extern "C" fn(
             func: *const ::core::ffi::c_void,
@@ -1869,7 +1882,7 @@ pub struct Functions {
             paramSize: *mut usize,
         ) -> aclError,
     >,
-    /// Free unified buffer per block. Since 9.1.0.
+    /// Gets the size of the unified buffer that a block still has available. Since 9.1.0.
     pub aclrtFunctionGetAvailDynUbufPerBlock: Option<
         unsafe extern "C" fn(
             func: *mut ::core::ffi::c_void,
@@ -1877,10 +1890,10 @@ pub struct Functions {
             dynamicUbufSize: *mut usize,
         ) -> aclError,
     >,
-    /// Bind polling thread to a stream.
+    /// Subscribes a thread, which polls for callbacks, to a stream.
     pub aclrtSubscribeReport:
         Option<unsafe extern "C" fn(threadId: u64, stream: aclrtStream) -> aclError>,
-    /// Queue callback for a polling thread.
+    /// Queues a callback that a subscribed thread runs.
     pub aclrtLaunchCallback: Option<
         unsafe extern "C" fn(
             fn_: aclrtCallback,
@@ -1889,20 +1902,23 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Polling thread runs ready callbacks.
+    /// Runs callbacks that are ready on the calling thread, which must be subscribed.
     pub aclrtProcessReport: Option<unsafe extern "C" fn(timeout: i32) -> aclError>,
-    /// Unbind polling thread.
+    /// Ends the subscription of a thread.
     pub aclrtUnSubscribeReport:
         Option<unsafe extern "C" fn(threadId: u64, stream: aclrtStream) -> aclError>,
-    /// Bind host-function thread (not in libacl_rt). No host library of a release exports it.
+    /** Subscribes a thread that runs host functions (not in libacl_rt). No host library of a
+    release exports it.*/
     pub aclrtSubscribeHostFunc:
         Option<unsafe extern "C" fn(hostFuncThreadId: u64, exeStream: aclrtStream) -> aclError>,
-    /// Run host functions (not in libacl_rt). No host library of a release exports it.
+    /** Runs host functions on the calling thread (not in libacl_rt). No host library of a
+    release exports it.*/
     pub aclrtProcessHostFunc: Option<unsafe extern "C" fn(timeout: i32) -> aclError>,
-    /// Unbind host-function thread (not in libacl_rt). No host library of a release exports it.
+    /** Ends the subscription of a thread that runs host functions (not in libacl_rt). No host
+    library of a release exports it.*/
     pub aclrtUnSubscribeHostFunc:
         Option<unsafe extern "C" fn(hostFuncThreadId: u64, exeStream: aclrtStream) -> aclError>,
-    /// Run a host function in stream order.
+    /// Queues a host function in a stream.
     pub aclrtLaunchHostFunc: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -1910,15 +1926,15 @@ pub struct Functions {
             args: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Read task parameters. Since 9.1.0.
+    /// Gets the parameters of a task of a graph. Since 9.1.0.
     pub aclmdlRITaskGetParams: Option<
         unsafe extern "C" fn(task: aclmdlRITask, params: *mut aclmdlRITaskParams) -> aclError,
     >,
-    /// Edit task parameters. Since 9.1.0.
+    /// Edits the parameters of a task of a graph. Since 9.1.0.
     pub aclmdlRITaskSetParams: Option<
         unsafe extern "C" fn(task: aclmdlRITask, params: *mut aclmdlRITaskParams) -> aclError,
     >,
-    /// Launch attribute of kernel task. Since 9.1.0.
+    /// Gets an attribute of the launch of a kernel task. Since 9.1.0.
     pub aclmdlRIKernelTaskGetAttribute: Option<
         unsafe extern "C" fn(
             task: aclmdlRITask,
@@ -1926,14 +1942,14 @@ pub struct Functions {
             attrValue: *mut aclrtLaunchKernelAttrValue,
         ) -> aclError,
     >,
-    /// Apply task edits to graph. Since 9.1.0.
+    /// Applies the edits of tasks to a graph. Since 9.1.0.
     pub aclmdlRIUpdate: Option<unsafe extern "C" fn(modelRI: aclmdlRI) -> aclError>,
-    /// Turn a task into no-op. Since 9.1.0.
+    /// Makes a task of a graph do nothing. Since 9.1.0.
     pub aclmdlRITaskDisable: Option<unsafe extern "C" fn(task: aclmdlRITask) -> aclError>,
-    /// Start recording a stream into a graph.
+    /// Begins to capture a stream into a graph.
     pub aclmdlRICaptureBegin:
         Option<unsafe extern "C" fn(stream: aclrtStream, mode: aclmdlRICaptureMode) -> aclError>,
-    /// State of the capture of a stream, and its graph.
+    /// Gets the state of the capture of a stream, and its graph.
     pub aclmdlRICaptureGetInfo: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -1941,12 +1957,12 @@ pub struct Functions {
             modelRI: *mut aclmdlRI,
         ) -> aclError,
     >,
-    /// Stop recording, return graph.
+    /// Ends a capture, and returns the graph.
     pub aclmdlRICaptureEnd:
         Option<unsafe extern "C" fn(stream: aclrtStream, modelRI: *mut aclmdlRI) -> aclError>,
-    /// Print graph (deprecated). Deprecated.
+    /// Prints a graph. Deprecated.
     pub aclmdlRIDebugPrint: Option<unsafe extern "C" fn(modelRI: aclmdlRI) -> aclError>,
-    /// Write graph as JSON.
+    /// Writes a graph to a JSON file.
     pub aclmdlRIDebugJsonPrint: Option<
         unsafe extern "C" fn(
             modelRI: aclmdlRI,
@@ -1954,47 +1970,47 @@ pub struct Functions {
             flags: u32,
         ) -> aclError,
     >,
-    /// Swap this thread's capture strictness.
+    /// Sets the capture mode of this thread, and returns the earlier mode.
     pub aclmdlRICaptureThreadExchangeMode:
         Option<unsafe extern "C" fn(mode: *mut aclmdlRICaptureMode) -> aclError>,
-    /// Run graph on a stream.
+    /// Queues an execution of a graph in a stream.
     pub aclmdlRIExecuteAsync:
         Option<unsafe extern "C" fn(modelRI: aclmdlRI, stream: aclrtStream) -> aclError>,
-    /// Run graph and wait.
+    /// Executes a graph, and waits until the execution is complete.
     pub aclmdlRIExecute: Option<unsafe extern "C" fn(modelRI: aclmdlRI, timeout: i32) -> aclError>,
-    /// Destroy graph.
+    /// Destroys a graph.
     pub aclmdlRIDestroy: Option<unsafe extern "C" fn(modelRI: aclmdlRI) -> aclError>,
-    /// Open updatable task group.
+    /// Begins a group of tasks that can be updated.
     pub aclmdlRICaptureTaskGrpBegin: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Close group, return its handle.
+    /// Ends a group of tasks, and returns its handle.
     pub aclmdlRICaptureTaskGrpEnd:
         Option<unsafe extern "C" fn(stream: aclrtStream, handle: *mut aclrtTaskGrp) -> aclError>,
-    /// Start re-recording a task group.
+    /// Begins to capture a group of tasks again.
     pub aclmdlRICaptureTaskUpdateBegin:
         Option<unsafe extern "C" fn(stream: aclrtStream, handle: aclrtTaskGrp) -> aclError>,
-    /// Finish re-recording.
+    /// Ends the new capture of a group of tasks.
     pub aclmdlRICaptureTaskUpdateEnd: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Start building a graph by hand.
+    /// Begins to build a graph from bound streams.
     pub aclmdlRIBuildBegin:
         Option<unsafe extern "C" fn(modelRI: *mut aclmdlRI, flag: u32) -> aclError>,
-    /// Add stream to hand-built graph.
+    /// Binds a stream to a graph that is being built.
     pub aclmdlRIBindStream:
         Option<unsafe extern "C" fn(modelRI: aclmdlRI, stream: aclrtStream, flag: u32) -> aclError>,
-    /// Append end marker to a stream.
+    /// Queues the task that ends a stream of a graph.
     pub aclmdlRIEndTask:
         Option<unsafe extern "C" fn(modelRI: aclmdlRI, stream: aclrtStream) -> aclError>,
-    /// Finish hand-built graph.
+    /// Ends the build of a graph.
     pub aclmdlRIBuildEnd: Option<
         unsafe extern "C" fn(modelRI: aclmdlRI, reserve: *mut ::core::ffi::c_void) -> aclError,
     >,
-    /// Remove stream from graph.
+    /// Removes a stream from a graph.
     pub aclmdlRIUnbindStream:
         Option<unsafe extern "C" fn(modelRI: aclmdlRI, stream: aclrtStream) -> aclError>,
-    /// Name a graph.
+    /// Sets the name of a graph.
     pub aclmdlRISetName: Option<
         unsafe extern "C" fn(modelRI: aclmdlRI, name: *const ::core::ffi::c_char) -> aclError,
     >,
-    /// Read graph name.
+    /// Gets the name of a graph.
     pub aclmdlRIGetName: Option<
         unsafe extern "C" fn(
             modelRI: aclmdlRI,
@@ -2002,10 +2018,10 @@ pub struct Functions {
             name: *mut ::core::ffi::c_char,
         ) -> aclError,
     >,
-    /// Numeric graph id. Since 9.1.0.
+    /// Gets the number of a graph. Since 9.1.0.
     pub aclmdlRIGetId:
         Option<unsafe extern "C" fn(modelRI: aclmdlRI, modelRIId: *mut u32) -> aclError>,
-    /// Callback when graph is destroyed. Since 9.0.0.
+    /// Registers a callback for the destruction of a graph. Since 9.0.0.
     pub aclmdlRIDestroyRegisterCallback: Option<
         unsafe extern "C" fn(
             modelRI: aclmdlRI,
@@ -2013,10 +2029,10 @@ pub struct Functions {
             userData: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Remove that callback. Since 9.0.0.
+    /// Removes a callback for the destruction of a graph. Since 9.0.0.
     pub aclmdlRIDestroyUnregisterCallback:
         Option<unsafe extern "C" fn(modelRI: aclmdlRI, func: aclrtCallback) -> aclError>,
-    /// Streams of a graph. Since 9.1.0.
+    /// Gets the streams of a graph. Since 9.1.0.
     pub aclmdlRIGetStreams: Option<
         unsafe extern "C" fn(
             modelRI: aclmdlRI,
@@ -2024,7 +2040,7 @@ pub struct Functions {
             numStreams: *mut u32,
         ) -> aclError,
     >,
-    /// Tasks of one graph stream. Since 9.1.0.
+    /// Gets the tasks of a stream of a graph. Since 9.1.0.
     pub aclmdlRIGetTasksByStream: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -2032,15 +2048,15 @@ pub struct Functions {
             numTasks: *mut u32,
         ) -> aclError,
     >,
-    /// Kind of a graph task. Since 9.1.0.
+    /// Gets the kind of a task of a graph. Since 9.1.0.
     pub aclmdlRITaskGetType:
         Option<unsafe extern "C" fn(task: aclmdlRITask, type_: *mut aclmdlRITaskType) -> aclError>,
-    /// Sequence number of a graph task. Since 9.1.0.
+    /// Gets the sequence number of a task of a graph. Since 9.1.0.
     pub aclmdlRITaskGetSeqId:
         Option<unsafe extern "C" fn(task: aclmdlRITask, id: *mut u32) -> aclError>,
-    /// Abort running graph.
+    /// Aborts the execution of a graph.
     pub aclmdlRIAbort: Option<unsafe extern "C" fn(modelRI: aclmdlRI) -> aclError>,
-    /// New condition variable for graph. Since 9.1.0.
+    /// Creates a condition of a graph. Since 9.1.0.
     pub aclmdlRICondHandleCreate: Option<
         unsafe extern "C" fn(
             modelRI: aclmdlRI,
@@ -2049,10 +2065,11 @@ pub struct Functions {
             handle: *mut aclmdlRICondHandle,
         ) -> aclError,
     >,
-    /// Device address of the condition. Since 9.1.0.
+    /// Gets the device address of the value of a condition. Since 9.1.0.
     pub aclmdlRICondHandleGetCondPtr:
         Option<unsafe extern "C" fn(handle: aclmdlRICondHandle, ptr: *mut *mut u64) -> aclError>,
-    /// Add if/while/switch task (struct by value). Since 9.1.0.
+    /** Adds a conditional task (if, while or switch) to a graph. The struct is passed by
+    value. Since 9.1.0.*/
     pub aclmdlRIAddCondTask: Option<
         unsafe extern "C" fn(
             params: aclmdlRICondTaskParams,
@@ -2060,7 +2077,7 @@ pub struct Functions {
             flags: u32,
         ) -> aclError,
     >,
-    /// Record into an existing parent graph. Since 9.1.0.
+    /// Begins to capture a stream into an existing graph. Since 9.1.0.
     pub aclmdlRICaptureToModelRIBegin: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -2068,35 +2085,35 @@ pub struct Functions {
             mode: aclmdlRICaptureMode,
         ) -> aclError,
     >,
-    /// Freeze API calls of a process.
+    /// Stops the calls of a process, so that a snapshot can be taken.
     pub aclrtSnapShotProcessLock: Option<
         unsafe extern "C" fn(
             pid: ::core::ffi::c_int,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Unfreeze.
+    /// Lets the calls of a process continue after a snapshot.
     pub aclrtSnapShotProcessUnlock: Option<
         unsafe extern "C" fn(
             pid: ::core::ffi::c_int,
             reserve: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Save device state.
+    /// Saves the state of the devices of a process.
     pub aclrtSnapShotProcessBackup: Option<
         unsafe extern "C" fn(
             pid: ::core::ffi::c_int,
             args: *mut aclrtSnapShotBackupArgs,
         ) -> aclError,
     >,
-    /// Restore device state.
+    /// Restores the state of the devices of a process.
     pub aclrtSnapShotProcessRestore: Option<
         unsafe extern "C" fn(
             pid: ::core::ffi::c_int,
             args: *mut aclrtSnapShotRestoreArgs,
         ) -> aclError,
     >,
-    /// Hook on snapshot stages. Since 9.0.0.
+    /// Registers a callback for a stage of a snapshot. Since 9.0.0.
     pub aclrtSnapShotCallbackRegister: Option<
         unsafe extern "C" fn(
             stage: aclrtSnapShotStage,
@@ -2104,58 +2121,58 @@ pub struct Functions {
             args: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Remove snapshot hook. Since 9.0.0.
+    /// Removes a callback for a stage of a snapshot. Since 9.0.0.
     pub aclrtSnapShotCallbackUnregister: Option<
         unsafe extern "C" fn(
             stage: aclrtSnapShotStage,
             callback: aclrtSnapShotCallBack,
         ) -> aclError,
     >,
-    /// New description of a user allocator.
+    /// Creates a description of an allocator of the application.
     pub aclrtAllocatorCreateDesc: Option<unsafe extern "C" fn() -> aclrtAllocatorDesc>,
-    /// Free allocator description.
+    /// Frees the description of an allocator.
     pub aclrtAllocatorDestroyDesc:
         Option<unsafe extern "C" fn(allocatorDesc: aclrtAllocatorDesc) -> aclError>,
-    /// Attach allocator object.
+    /// Sets the allocator object in a description.
     pub aclrtAllocatorSetObjToDesc: Option<
         unsafe extern "C" fn(
             allocatorDesc: aclrtAllocatorDesc,
             allocator: aclrtAllocator,
         ) -> aclError,
     >,
-    /// Attach allocate callback.
+    /// Sets the callback that allocates blocks in a description.
     pub aclrtAllocatorSetAllocFuncToDesc: Option<
         unsafe extern "C" fn(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorAllocFunc,
         ) -> aclError,
     >,
-    /// Attach free callback.
+    /// Sets the callback that frees blocks in a description.
     pub aclrtAllocatorSetFreeFuncToDesc: Option<
         unsafe extern "C" fn(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorFreeFunc,
         ) -> aclError,
     >,
-    /// Attach allocate-at-hint callback.
+    /// Sets the callback that allocates blocks at suggested addresses in a description.
     pub aclrtAllocatorSetAllocAdviseFuncToDesc: Option<
         unsafe extern "C" fn(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorAllocAdviseFunc,
         ) -> aclError,
     >,
-    /// Attach block-to-address callback.
+    /// Sets the callback that returns the addresses of blocks in a description.
     pub aclrtAllocatorSetGetAddrFromBlockFuncToDesc: Option<
         unsafe extern "C" fn(
             allocatorDesc: aclrtAllocatorDesc,
             func: aclrtAllocatorGetAddrFromBlockFunc,
         ) -> aclError,
     >,
-    /// Use allocator for a stream.
+    /// Registers an allocator for a stream.
     pub aclrtAllocatorRegister: Option<
         unsafe extern "C" fn(stream: aclrtStream, allocatorDesc: aclrtAllocatorDesc) -> aclError,
     >,
-    /// Read back a stream's allocator.
+    /// Gets the allocator of a stream.
     pub aclrtAllocatorGetByStream: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -2167,18 +2184,18 @@ pub struct Functions {
             getAddrFromBlockFunc: *mut aclrtAllocatorGetAddrFromBlockFunc,
         ) -> aclError,
     >,
-    /// Remove a stream's allocator.
+    /// Removes the allocator of a stream.
     pub aclrtAllocatorUnregister: Option<unsafe extern "C" fn(stream: aclrtStream) -> aclError>,
-    /// Create stream-ordered memory pool. Since 9.0.0.
+    /// Creates a memory pool. Since 9.0.0.
     pub aclrtMemPoolCreate: Option<
         unsafe extern "C" fn(
             memPool: *mut aclrtMemPool,
             poolProps: *const aclrtMemPoolProps,
         ) -> aclError,
     >,
-    /// Destroy pool. Since 9.0.0.
+    /// Destroys a memory pool. Since 9.0.0.
     pub aclrtMemPoolDestroy: Option<unsafe extern "C" fn(memPool: aclrtMemPool) -> aclError>,
-    /// Set pool attribute. Since 9.0.0.
+    /// Sets an attribute of a memory pool. Since 9.0.0.
     pub aclrtMemPoolSetAttr: Option<
         unsafe extern "C" fn(
             memPool: aclrtMemPool,
@@ -2186,7 +2203,7 @@ pub struct Functions {
             value: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Read pool attribute. Since 9.0.0.
+    /// Gets an attribute of a memory pool. Since 9.0.0.
     pub aclrtMemPoolGetAttr: Option<
         unsafe extern "C" fn(
             memPool: aclrtMemPool,
@@ -2194,7 +2211,7 @@ pub struct Functions {
             value: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Stream-ordered allocation from pool. Since 9.1.0.
+    /// Allocates memory of a pool in the order of a stream. Since 9.1.0.
     pub aclrtMemPoolMallocAsync: Option<
         unsafe extern "C" fn(
             ptr: *mut *mut ::core::ffi::c_void,
@@ -2203,23 +2220,23 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Stream-ordered free to pool. Since 9.1.0.
+    /// Frees memory of a pool in the order of a stream. Since 9.1.0.
     pub aclrtMemPoolFreeAsync: Option<
         unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void, stream: aclrtStream) -> aclError,
     >,
-    /// Return unused pool memory. Since 9.1.0.
+    /// Releases the unused memory of a pool. Since 9.1.0.
     pub aclrtMemPoolTrimTo:
         Option<unsafe extern "C" fn(memPool: aclrtMemPool, minBytesToKeep: usize) -> aclError>,
-    /// Start profiling into a directory.
+    /// Starts profiling into a directory.
     pub aclprofInit: Option<
         unsafe extern "C" fn(
             profilerResultPath: *const ::core::ffi::c_char,
             length: usize,
         ) -> aclError,
     >,
-    /// End profiling.
+    /// Ends profiling.
     pub aclprofFinalize: Option<unsafe extern "C" fn() -> aclError>,
-    /// New description of what is recorded; NULL on failure.
+    /// Creates a description of the data that is recorded. Returns NULL on failure.
     pub aclprofCreateConfig: Option<
         unsafe extern "C" fn(
             deviceIdList: *mut u32,
@@ -2229,15 +2246,15 @@ pub struct Functions {
             dataTypeConfig: u64,
         ) -> *mut aclprofConfig,
     >,
-    /// Free the description.
+    /// Frees the description.
     pub aclprofDestroyConfig:
         Option<unsafe extern "C" fn(profilerConfig: *const aclprofConfig) -> aclError>,
-    /// Begin to record.
+    /// Begins to record.
     pub aclprofStart:
         Option<unsafe extern "C" fn(profilerConfig: *const aclprofConfig) -> aclError>,
-    /// Stop recording.
+    /// Stops recording.
     pub aclprofStop: Option<unsafe extern "C" fn(profilerConfig: *const aclprofConfig) -> aclError>,
-    /// Change a setting, given as text.
+    /// Changes a setting, which is given as text.
     pub aclprofSetConfig: Option<
         unsafe extern "C" fn(
             configType: aclprofConfigType,
@@ -2245,16 +2262,16 @@ pub struct Functions {
             configLength: usize,
         ) -> aclError,
     >,
-    /// Deliver records of a model.
+    /// Delivers the records of a model.
     pub aclprofModelSubscribe: Option<
         unsafe extern "C" fn(
             modelId: u32,
             profSubscribeConfig: *const aclprofSubscribeConfig,
         ) -> aclError,
     >,
-    /// Stop delivering records of a model.
+    /// Stops delivering the records of a model.
     pub aclprofModelUnSubscribe: Option<unsafe extern "C" fn(modelId: u32) -> aclError>,
-    /// New description of a subscription; NULL on failure.
+    /// Creates a description of a subscription. Returns NULL on failure.
     pub aclprofCreateSubscribeConfig: Option<
         unsafe extern "C" fn(
             timeInfoSwitch: i8,
@@ -2262,13 +2279,13 @@ pub struct Functions {
             fd: *mut ::core::ffi::c_void,
         ) -> *mut aclprofSubscribeConfig,
     >,
-    /// Free the description of a subscription.
+    /// Frees the description of a subscription.
     pub aclprofDestroySubscribeConfig: Option<
         unsafe extern "C" fn(profSubscribeConfig: *const aclprofSubscribeConfig) -> aclError,
     >,
-    /// Bytes of one record of a subscription.
+    /// Gets the number of bytes of one record of a subscription.
     pub aclprofGetOpDescSize: Option<unsafe extern "C" fn(opDescSize: *mut usize) -> aclError>,
-    /// Number of operators in delivered records.
+    /// Gets the number of operators in delivered records.
     pub aclprofGetOpNum: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2276,7 +2293,7 @@ pub struct Functions {
             opNumber: *mut u32,
         ) -> aclError,
     >,
-    /// Length of the type of an operator.
+    /// Gets the length of the text that names the type of an operator.
     pub aclprofGetOpTypeLen: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2285,7 +2302,7 @@ pub struct Functions {
             opTypeLen: *mut usize,
         ) -> aclError,
     >,
-    /// Type of an operator.
+    /// Gets the type of an operator as text.
     pub aclprofGetOpType: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2295,7 +2312,7 @@ pub struct Functions {
             opTypeLen: usize,
         ) -> aclError,
     >,
-    /// Length of the name of an operator.
+    /// Gets the length of the name of an operator.
     pub aclprofGetOpNameLen: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2304,7 +2321,7 @@ pub struct Functions {
             opNameLen: *mut usize,
         ) -> aclError,
     >,
-    /// Name of an operator.
+    /// Gets the name of an operator.
     pub aclprofGetOpName: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2314,7 +2331,7 @@ pub struct Functions {
             opNameLen: usize,
         ) -> aclError,
     >,
-    /// When an operator started.
+    /// Returns the time at which an operator started.
     pub aclprofGetOpStart: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2322,7 +2339,7 @@ pub struct Functions {
             index: u32,
         ) -> u64,
     >,
-    /// When an operator ended.
+    /// Returns the time at which an operator ended.
     pub aclprofGetOpEnd: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2330,7 +2347,7 @@ pub struct Functions {
             index: u32,
         ) -> u64,
     >,
-    /// How long an operator took.
+    /// Returns the duration of an operator.
     pub aclprofGetOpDuration: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2338,7 +2355,7 @@ pub struct Functions {
             index: u32,
         ) -> u64,
     >,
-    /// Model of an operator.
+    /// Returns the number of the model of an operator.
     pub aclprofGetModelId: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2346,7 +2363,7 @@ pub struct Functions {
             index: u32,
         ) -> usize,
     >,
-    /// What a record is about.
+    /// Returns the subject of a record.
     pub aclprofGetOpFlag: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2354,7 +2371,7 @@ pub struct Functions {
             index: u32,
         ) -> aclprofSubscribeOpFlag,
     >,
-    /// Attribute of a record, as text.
+    /// Returns an attribute of a record as text.
     pub aclprofGetOpAttriValue: Option<
         unsafe extern "C" fn(
             opInfo: *const ::core::ffi::c_void,
@@ -2363,7 +2380,7 @@ pub struct Functions {
             attri: aclprofSubscribeOpAttri,
         ) -> *const ::core::ffi::c_char,
     >,
-    /// Mark an end of a step in a stream.
+    /// Marks the beginning or the end of a step in a stream.
     pub aclprofGetStepTimestamp: Option<
         unsafe extern "C" fn(
             stepInfo: *mut aclprofStepInfo,
@@ -2371,25 +2388,25 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// New step.
+    /// Creates a step.
     pub aclprofCreateStepInfo: Option<unsafe extern "C" fn() -> *mut aclprofStepInfo>,
-    /// Free a step.
+    /// Frees a step.
     pub aclprofDestroyStepInfo: Option<unsafe extern "C" fn(stepInfo: *mut aclprofStepInfo)>,
-    /// New stamp for marks and ranges of the program.
+    /// Creates a stamp for marks and ranges of the program.
     pub aclprofCreateStamp: Option<unsafe extern "C" fn() -> *mut ::core::ffi::c_void>,
-    /// Free a stamp.
+    /// Frees a stamp.
     pub aclprofDestroyStamp: Option<unsafe extern "C" fn(stamp: *mut ::core::ffi::c_void)>,
-    /// Open a nested range of the thread.
+    /// Opens a nested range of the thread.
     pub aclprofPush: Option<unsafe extern "C" fn(stamp: *mut ::core::ffi::c_void) -> aclError>,
-    /// Close the innermost range of the thread.
+    /// Closes the innermost range of the thread that aclprofPush has opened.
     pub aclprofPop: Option<unsafe extern "C" fn() -> aclError>,
-    /// Open a range that any thread may close.
+    /// Opens a range that any thread may close.
     pub aclprofRangeStart: Option<
         unsafe extern "C" fn(stamp: *mut ::core::ffi::c_void, rangeId: *mut u32) -> aclError,
     >,
-    /// Close such a range.
+    /// Closes a range that aclprofRangeStart has opened.
     pub aclprofRangeStop: Option<unsafe extern "C" fn(rangeId: u32) -> aclError>,
-    /// Give a stamp a text.
+    /// Gives a stamp a text.
     pub aclprofSetStampTraceMessage: Option<
         unsafe extern "C" fn(
             stamp: *mut ::core::ffi::c_void,
@@ -2397,9 +2414,9 @@ pub struct Functions {
             msgLen: u32,
         ) -> aclError,
     >,
-    /// Record a stamp as a mark.
+    /// Records a stamp as a mark.
     pub aclprofMark: Option<unsafe extern "C" fn(stamp: *mut ::core::ffi::c_void) -> aclError>,
-    /// Record a mark with a text in a stream.
+    /// Records a mark with a text in a stream.
     pub aclprofMarkEx: Option<
         unsafe extern "C" fn(
             msg: *const ::core::ffi::c_char,
@@ -2407,14 +2424,14 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Number for a text.
+    /// Returns the number of a text.
     pub aclprofStr2Id: Option<unsafe extern "C" fn(message: *const ::core::ffi::c_char) -> u64>,
-    /// Open a nested range with attributes.
+    /// Opens a nested range with attributes.
     pub aclprofRangePushEx:
         Option<unsafe extern "C" fn(attr: *mut aclprofEventAttributes) -> aclError>,
-    /// Close the innermost range.
+    /// Closes the innermost range that aclprofRangePushEx has opened.
     pub aclprofRangePop: Option<unsafe extern "C" fn() -> aclError>,
-    /// Join a communicator described by a rank-table JSON file.
+    /// Joins a communicator that the JSON file of a rank table describes.
     pub HcclCommInitClusterInfo: Option<
         unsafe extern "C" fn(
             clusterInfo: *const ::core::ffi::c_char,
@@ -2422,7 +2439,7 @@ pub struct Functions {
             comm: *mut HcclComm,
         ) -> HcclResult,
     >,
-    /// Rank-table join with per-communicator options.
+    /// Joins a communicator that a rank table describes, with options of the communicator.
     pub HcclCommInitClusterInfoConfig: Option<
         unsafe extern "C" fn(
             clusterInfo: *const ::core::ffi::c_char,
@@ -2431,7 +2448,7 @@ pub struct Functions {
             comm: *mut HcclComm,
         ) -> HcclResult,
     >,
-    /// Carve a sub-communicator from ranks of a parent.
+    /// Makes a sub-communicator from ranks of a communicator.
     pub HcclCreateSubCommConfig: Option<
         unsafe extern "C" fn(
             comm: *mut HcclComm,
@@ -2443,9 +2460,9 @@ pub struct Functions {
             subComm: *mut HcclComm,
         ) -> HcclResult,
     >,
-    /// Root rank fills the bootstrap blob every rank will share.
+    /// Makes the root info on the root. All ranks of the communicator need a copy of it.
     pub HcclGetRootInfo: Option<unsafe extern "C" fn(rootInfo: *mut HcclRootInfo) -> HcclResult>,
-    /// Join a communicator using the shared bootstrap blob.
+    /// Joins the communicator of a root info.
     pub HcclCommInitRootInfo: Option<
         unsafe extern "C" fn(
             nRanks: u32,
@@ -2454,7 +2471,7 @@ pub struct Functions {
             comm: *mut HcclComm,
         ) -> HcclResult,
     >,
-    /// Same as rootinfo join, plus per-communicator options.
+    /// Joins the communicator of a root info, with options of the communicator.
     pub HcclCommInitRootInfoConfig: Option<
         unsafe extern "C" fn(
             nRanks: u32,
@@ -2464,37 +2481,38 @@ pub struct Functions {
             comm: *mut HcclComm,
         ) -> HcclResult,
     >,
-    /// Copy the communicator name into a 128-byte buffer.
+    /// Copies the name of the communicator into a buffer of 128 bytes.
     pub HcclGetCommName: Option<
         unsafe extern "C" fn(comm: HcclComm, commName: *mut ::core::ffi::c_char) -> HcclResult,
     >,
-    /// Look up a communicator handle by its name. Since 9.0.0.
+    /// Gets the handle of a communicator by its name. Since 9.0.0.
     pub HcclCommGetHandleWithName: Option<
         unsafe extern "C" fn(
             commName: *const ::core::ffi::c_char,
             comm: *mut HcclComm,
         ) -> HcclResult,
     >,
-    /// Number of ranks in the communicator.
+    /// Gets the number of ranks of the communicator.
     pub HcclGetRankSize:
         Option<unsafe extern "C" fn(comm: HcclComm, rankSize: *mut u32) -> HcclResult>,
-    /// This caller's rank inside the communicator.
+    /// Gets the caller's rank in the communicator.
     pub HcclGetRankId: Option<unsafe extern "C" fn(comm: HcclComm, rank: *mut u32) -> HcclResult>,
-    /// Tear down a communicator and release its resources.
+    /// Destroys a communicator and releases its resources.
     pub HcclCommDestroy: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
-    /// One process creates communicators for several local devices.
+    /// Makes the communicators of several devices of this process.
     pub HcclCommInitAll: Option<
         unsafe extern "C" fn(ndev: u32, devices: *mut i32, comms: *mut HcclComm) -> HcclResult,
     >,
-    /// Poll for an error raised in the background.
+    /// Gets an error that has occurred in the background.
     pub HcclGetCommAsyncError:
         Option<unsafe extern "C" fn(comm: HcclComm, asyncError: *mut HcclResult) -> HcclResult>,
-    /// Human-readable text for a result code.
+    /// Returns the text of a result code.
     pub HcclGetErrorString:
         Option<unsafe extern "C" fn(code: HcclResult) -> *const ::core::ffi::c_char>,
-    /// Pause communication for step-level fault recovery.
+    /// Suspends communication, so that a program can recover from a fault within a step.
     pub HcclCommSuspend: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
-    /// Process-wide hook around destroy and resume phases. Since 9.2.0.
+    /** Registers a callback of the process for the destruction and the resuming of
+    communicators. Since 9.2.0.*/
     pub HcclCommRegCommStateCallback: Option<
         unsafe extern "C" fn(
             regName: *const ::core::ffi::c_char,
@@ -2502,16 +2520,17 @@ pub struct Functions {
             args: *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Rebuild and continue after a suspend.
+    /// Resumes a communicator after it was suspended.
     pub HcclCommResume: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
-    /// Query ready/suspending/invalid state by communicator name. Since 9.1.0.
+    /** Gets whether a communicator, given by its name, is ready, suspending or invalid. Since
+    9.1.0.*/
     pub HcclCommGetStatus: Option<
         unsafe extern "C" fn(
             commId: *const ::core::ffi::c_char,
             status: *mut HcclCommStatus,
         ) -> HcclResult,
     >,
-    /// Switch listed ranks between primary and backup NIC.
+    /// Switches the listed ranks to their main or their backup network card.
     pub HcclCommWorkingDevNicSet: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2520,17 +2539,17 @@ pub struct Functions {
             nRanks: u32,
         ) -> HcclResult,
     >,
-    /// Process-wide option setter (determinism only).
+    /// Sets an option of the process. The only option is determinism.
     pub HcclSetConfig: Option<
         unsafe extern "C" fn(config: HcclConfig, configValue: HcclConfigValue) -> HcclResult,
     >,
-    /// Read back the process-wide option.
+    /// Gets an option of the process.
     pub HcclGetConfig: Option<
         unsafe extern "C" fn(config: HcclConfig, configValue: *mut HcclConfigValue) -> HcclResult,
     >,
-    /// Count of config capability indexes the library understands.
+    /// Returns the number of configuration options that the library supports.
     pub HcclGetCommConfigCapability: Option<unsafe extern "C" fn() -> u32>,
-    /// Read a resolved communicator setting into caller's buffer. Since 9.1.0.
+    /// Copies a setting of a communicator into a buffer of the caller. Since 9.1.0.
     pub HcclConfigGetInfo: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2539,16 +2558,16 @@ pub struct Functions {
             info: *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Stream-ordered barrier across all ranks.
+    /// Queues a barrier of all ranks.
     pub HcclBarrier:
         Option<unsafe extern "C" fn(comm: HcclComm, stream: aclrtStream) -> HcclResult>,
-    /// Open a batch; following calls are queued. Since 9.0.0.
+    /// Begins a group, in which calls are queued. Since 9.0.0.
     pub HcclGroupStart: Option<unsafe extern "C" fn() -> HcclResult>,
-    /// Close the batch and launch queued calls. Since 9.0.0.
+    /// Ends a group, and launches the calls that were queued. Since 9.0.0.
     pub HcclGroupEnd: Option<unsafe extern "C" fn() -> HcclResult>,
-    /// Is the calling thread inside a batch. Since 9.2.0.
+    /// Gets whether the calling thread is inside a group. Since 9.2.0.
     pub HcclGroupStatusGet: Option<unsafe extern "C" fn(isGroupEnabled: *mut bool) -> HcclResult>,
-    /// Declare reserved virtual range used for zero-copy collectives.
+    /// Declares a reserved range of virtual addresses for collectives without copies.
     pub HcclCommSetMemoryRange: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2558,11 +2577,11 @@ pub struct Functions {
             flags: u64,
         ) -> HcclResult,
     >,
-    /// Forget a declared virtual range.
+    /// Ends the declaration of a range of virtual addresses.
     pub HcclCommUnsetMemoryRange: Option<
         unsafe extern "C" fn(comm: HcclComm, baseVirPtr: *mut ::core::ffi::c_void) -> HcclResult,
     >,
-    /// Attach physical memory to part of the range.
+    /// Attaches physical memory to a part of the range.
     pub HcclCommActivateCommMemory: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2573,11 +2592,11 @@ pub struct Functions {
             flags: u64,
         ) -> HcclResult,
     >,
-    /// Detach physical memory from the range.
+    /// Detaches physical memory from the range.
     pub HcclCommDeactivateCommMemory: Option<
         unsafe extern "C" fn(comm: HcclComm, virPtr: *mut ::core::ffi::c_void) -> HcclResult,
     >,
-    /// Collectively register a buffer as symmetric window. Since 9.0.0.
+    /// Registers a buffer as a symmetric window. All ranks must make this call. Since 9.0.0.
     pub HcclCommSymWinRegister: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2587,10 +2606,11 @@ pub struct Functions {
             flag: u32,
         ) -> HcclResult,
     >,
-    /// Drop a symmetric window registration. Since 9.0.0.
+    /// Ends the registration of a symmetric window. Since 9.0.0.
     pub HcclCommSymWinDeregister:
         Option<unsafe extern "C" fn(winHandle: HcclCommSymWindow) -> HcclResult>,
-    /// Find window and offset covering a pointer range. Since 9.0.0.
+    /** Gets the window that contains a range of memory, and the offset of the range in it.
+    Since 9.0.0.*/
     pub HcclCommSymWinGet: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2600,7 +2620,7 @@ pub struct Functions {
             offset: *mut usize,
         ) -> HcclResult,
     >,
-    /// Reduce across ranks, every rank gets the result.
+    /// Reduces the elements of all ranks, and gives the result to every rank.
     pub HcclAllReduce: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2612,7 +2632,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Root's buffer is copied to all ranks.
+    /// Copies the buffer of the root to all ranks.
     pub HcclBroadcast: Option<
         unsafe extern "C" fn(
             buf: *mut ::core::ffi::c_void,
@@ -2623,7 +2643,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Reduce, then each rank keeps its equal slice.
+    /** Reduces the elements of all ranks, and gives each rank one of the equal blocks of the
+    result.*/
     pub HcclReduceScatter: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2635,7 +2656,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Reduce-scatter with per-rank counts and displacements.
+    /** Reduces the elements of all ranks, and gives each rank one block of the result. Each
+    block has a count and a displacement.*/
     pub HcclReduceScatterV: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2649,7 +2671,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Root splits its buffer evenly over ranks.
+    /// Splits the buffer of the root into equal blocks, and gives one to each rank.
     pub HcclScatter: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2661,7 +2683,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Concatenate equal blocks from all ranks everywhere.
+    /// Concatenates equal blocks of all ranks, and gives the result to every rank.
     pub HcclAllGather: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2672,7 +2694,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// All-gather with per-rank counts and displacements.
+    /** Gathers a block of each rank, with a count and a displacement for each block, and
+    gives the result to every rank.*/
     pub HcclAllGatherV: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2685,7 +2708,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// All-to-all driven by a full rank-by-rank count matrix.
+    /// Exchanges blocks between all ranks. A matrix has the count of each pair of ranks.
     pub HcclAlltoAllVC: Option<
         unsafe extern "C" fn(
             sendBuf: *const ::core::ffi::c_void,
@@ -2697,7 +2720,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// All-to-all with per-peer counts and displacements.
+    /// Exchanges blocks between all ranks, with a count and a displacement for each peer.
     pub HcclAlltoAllV: Option<
         unsafe extern "C" fn(
             sendBuf: *const ::core::ffi::c_void,
@@ -2712,7 +2735,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Every rank exchanges equal blocks with every rank.
+    /// Exchanges equal blocks between all ranks.
     pub HcclAlltoAll: Option<
         unsafe extern "C" fn(
             sendBuf: *const ::core::ffi::c_void,
@@ -2725,7 +2748,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Reduce across ranks, only root gets result.
+    /// Reduces the elements of all ranks, and gives the result to the root.
     pub HcclReduce: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2738,7 +2761,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Stream-ordered send to one rank.
+    /// Queues the sending of a message to one rank.
     pub HcclSend: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2749,7 +2772,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Stream-ordered receive from one rank.
+    /// Queues the receiving of a message from one rank.
     pub HcclRecv: Option<
         unsafe extern "C" fn(
             recvBuf: *mut ::core::ffi::c_void,
@@ -2760,7 +2783,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Post several sends and receives as one operation.
+    /// Queues several sends and receives as one operation.
     pub HcclBatchSendRecv: Option<
         unsafe extern "C" fn(
             sendRecvInfo: *mut HcclSendRecvItem,
@@ -2769,7 +2792,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Create channels to peers from descriptors.
+    /// Acquires channels to peers, as the descriptions say.
     pub HcclChannelAcquire: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2779,13 +2802,13 @@ pub struct Functions {
             channels: *mut ChannelHandle,
         ) -> HcclResult,
     >,
-    /// New channel option object. Since 9.2.0.
+    /// Creates a configuration for channels. Since 9.2.0.
     pub HcclChannelConfigCreate:
         Option<unsafe extern "C" fn(config: *mut HcclChannelConfig) -> HcclResult>,
-    /// Delete channel option object. Since 9.2.0.
+    /// Destroys a configuration for channels. Since 9.2.0.
     pub HcclChannelConfigDestroy:
         Option<unsafe extern "C" fn(config: HcclChannelConfig) -> HcclResult>,
-    /// Set integer channel option. Since 9.2.0.
+    /// Sets an integer option of a channel configuration. Since 9.2.0.
     pub HcclChannelConfigSetInt: Option<
         unsafe extern "C" fn(
             config: HcclChannelConfig,
@@ -2793,7 +2816,7 @@ pub struct Functions {
             value: u32,
         ) -> HcclResult,
     >,
-    /// Set string channel option. Since 9.2.0.
+    /// Sets a text option of a channel configuration. Since 9.2.0.
     pub HcclChannelConfigSetStr: Option<
         unsafe extern "C" fn(
             config: HcclChannelConfig,
@@ -2801,7 +2824,7 @@ pub struct Functions {
             value: *const ::core::ffi::c_char,
         ) -> HcclResult,
     >,
-    /// Create channels with shared-queue options. Since 9.2.0.
+    /// Acquires channels with a configuration, for instance with shared queues. Since 9.2.0.
     pub HcclChannelAcquireWithConfig: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2812,7 +2835,8 @@ pub struct Functions {
             channels: *mut ChannelHandle,
         ) -> HcclResult,
     >,
-    /// Return existing channel handles, zero when missing. Since 9.2.0.
+    /** Gets the handles of existing channels, and 0 for channels that do not exist. Since
+    9.2.0.*/
     pub HcclChannelQuery: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2822,7 +2846,7 @@ pub struct Functions {
             channels: *mut ChannelHandle,
         ) -> HcclResult,
     >,
-    /// Close channels (CCU engine only so far). Since 9.2.0.
+    /// Destroys channels. So far this is only possible for the CCU engine. Since 9.2.0.
     pub HcclChannelDestroy: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2830,7 +2854,7 @@ pub struct Functions {
             channelNum: u32,
         ) -> HcclResult,
     >,
-    /// Peer's internal buffer reachable through a channel.
+    /// Gets the internal buffer of the peer that can be reached over a channel.
     pub HcclChannelGetHcclBuffer: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2839,7 +2863,8 @@ pub struct Functions {
             size: *mut u64,
         ) -> HcclResult,
     >,
-    /// List peer memories and tags exchanged on a channel. Since 9.0.0.
+    /** Lists the memory of the peer that was exchanged on a channel, with the tags. Since
+    9.0.0.*/
     pub HcclChannelGetRemoteMems: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2849,8 +2874,8 @@ pub struct Functions {
             memTags: *mut *mut *mut ::core::ffi::c_char,
         ) -> HcclResult,
     >,
-    /** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
-    three communication members.*/
+    /** Creates the device-side context of a fused kernel from its tiling data. On A3 the
+    tiling may name at most three communication members.*/
     pub HcclAllocComResourceByTiling: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2859,7 +2884,7 @@ pub struct Functions {
             commContext: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Queue an AICPU point-to-point kernel inside a group. Since 9.2.0.
+    /// Queues an AI CPU kernel for a point-to-point operation inside a group. Since 9.2.0.
     pub HcclAicpuKernelLaunch: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2870,39 +2895,39 @@ pub struct Functions {
             kernelLaunchCfg: *const HcclKernelLaunchCfg,
         ) -> HcclResult,
     >,
-    /// Allocate opaque operator argument block. Since 9.0.0.
+    /// Allocates an object for the arguments of an operator. Since 9.0.0.
     pub HcclKfcAllocOpArgs:
         Option<unsafe extern "C" fn(opArgs: *mut *mut ::core::ffi::c_void) -> HcclResult>,
-    /// Free operator argument block. Since 9.0.0.
+    /// Frees an object for the arguments of an operator. Since 9.0.0.
     pub HcclKfcFreeOpArgs:
         Option<unsafe extern "C" fn(opArgs: *mut ::core::ffi::c_void) -> HcclResult>,
-    /// Set input element type. Since 9.0.0.
+    /// Sets the type of the input elements. Since 9.0.0.
     pub HcclKfcOpArgsSetSrcDataType: Option<
         unsafe extern "C" fn(opArgs: *mut ::core::ffi::c_void, srcDataType: u8) -> HcclResult,
     >,
-    /// Set output element type. Since 9.0.0.
+    /// Sets the type of the output elements. Since 9.0.0.
     pub HcclKfcOpArgsSetDstDataType: Option<
         unsafe extern "C" fn(opArgs: *mut ::core::ffi::c_void, dstDataType: u8) -> HcclResult,
     >,
-    /// Set reduction kind. Since 9.0.0.
+    /// Sets the kind of reduction. Since 9.0.0.
     pub HcclKfcOpArgsSetReduceType: Option<
         unsafe extern "C" fn(opArgs: *mut ::core::ffi::c_void, reduceType: u32) -> HcclResult,
     >,
-    /// Set element count. Since 9.0.0.
+    /// Sets the number of elements. Since 9.0.0.
     pub HcclKfcOpArgsSetCount:
         Option<unsafe extern "C" fn(opArgs: *mut ::core::ffi::c_void, count: u64) -> HcclResult>,
-    /// Set algorithm string. Since 9.0.0.
+    /// Sets the text that selects the algorithm. Since 9.0.0.
     pub HcclKfcOpArgsSetAlgConfig: Option<
         unsafe extern "C" fn(
             opArgs: *mut ::core::ffi::c_void,
             algConfig: *mut ::core::ffi::c_char,
         ) -> HcclResult,
     >,
-    /// Choose execution engine. Since 9.0.0.
+    /// Sets the engine that executes the operator. Since 9.0.0.
     pub HcclKfcOpArgsSetCommEngine: Option<
         unsafe extern "C" fn(opArgs: *mut ::core::ffi::c_void, commEngine: u8) -> HcclResult,
     >,
-    /// Build device resource context for a fused operator. Since 9.0.0.
+    /// Creates the device-side context of a fused operator. Since 9.0.0.
     pub HcclCreateOpResCtx: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2911,7 +2936,7 @@ pub struct Functions {
             opResCtx: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Network layers this rank belongs to.
+    /// Gets the network layers to which this rank belongs.
     pub HcclRankGraphGetLayers: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2919,7 +2944,7 @@ pub struct Functions {
             netLayerNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// Ranks sharing this rank's instance on a layer.
+    /// Gets the ranks that share this rank's instance of a layer.
     pub HcclRankGraphGetRanksByLayer: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2928,15 +2953,15 @@ pub struct Functions {
             rankNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// How many ranks share that instance.
+    /// Gets the number of ranks that share this rank's instance of a layer.
     pub HcclRankGraphGetRankSizeByLayer: Option<
         unsafe extern "C" fn(comm: HcclComm, netLayer: u32, rankNum: *mut u32) -> HcclResult,
     >,
-    /// Mesh, Clos or other shape of a layer.
+    /// Gets the shape of a layer, such as mesh or Clos.
     pub HcclRankGraphGetTopoTypeByLayer: Option<
         unsafe extern "C" fn(comm: HcclComm, netLayer: u32, topoType: *mut CommTopo) -> HcclResult,
     >,
-    /// Sizes of all instances on a layer.
+    /// Gets the sizes of all instances of a layer.
     pub HcclRankGraphGetInstSizeListByLayer: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2945,7 +2970,7 @@ pub struct Functions {
             listSize: *mut u32,
         ) -> HcclResult,
     >,
-    /// Links between two ranks on a layer.
+    /// Gets the links between two ranks on a layer.
     pub HcclRankGraphGetLinks: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2956,7 +2981,7 @@ pub struct Functions {
             linkNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// Ids of the topology instances of a layer that contain this rank. Since 9.0.0.
+    /// Gets the ids of the topology instances of a layer that contain this rank. Since 9.0.0.
     pub HcclRankGraphGetTopoInstsByLayer: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2965,7 +2990,7 @@ pub struct Functions {
             topoInstNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// Shape of one topology instance. Since 9.0.0.
+    /// Gets the shape of a topology instance. Since 9.0.0.
     pub HcclRankGraphGetTopoType: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2974,7 +2999,7 @@ pub struct Functions {
             topoType: *mut CommTopo,
         ) -> HcclResult,
     >,
-    /// Ranks of one topology instance. Since 9.0.0.
+    /// Gets the ranks of a topology instance. Since 9.0.0.
     pub HcclRankGraphGetRanksByTopoInst: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2984,10 +3009,10 @@ pub struct Functions {
             rankNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// Whether chip generations are mixed.
+    /// Gets whether the ranks are of different generations of chips.
     pub HcclGetHeterogMode:
         Option<unsafe extern "C" fn(comm: HcclComm, mode: *mut HcclHeterogMode) -> HcclResult>,
-    /// Number of endpoints in a topology instance. Since 9.0.0.
+    /// Gets the number of endpoints in a topology instance. Since 9.0.0.
     pub HcclRankGraphGetEndpointNum: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -2996,7 +3021,7 @@ pub struct Functions {
             num: *mut u32,
         ) -> HcclResult,
     >,
-    /// Fill caller array with endpoint descriptors. Since 9.0.0.
+    /// Fills an array of the caller with the descriptions of endpoints. Since 9.0.0.
     pub HcclRankGraphGetEndpointDesc: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3006,7 +3031,7 @@ pub struct Functions {
             endpointDesc: *mut EndpointDesc,
         ) -> HcclResult,
     >,
-    /// One attribute of an endpoint (bandwidth, die, location). Since 9.0.0.
+    /// Gets one property of an endpoint: its bandwidth, die or location. Since 9.0.0.
     pub HcclRankGraphGetEndpointInfo: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3017,7 +3042,7 @@ pub struct Functions {
             info: *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Address and size of the communicator's internal buffer.
+    /// Gets the address and the size of the internal buffer of the communicator.
     pub HcclGetHcclBuffer: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3025,7 +3050,7 @@ pub struct Functions {
             size: *mut u64,
         ) -> HcclResult,
     >,
-    /// Same internal buffer, guaranteed zero-filled. Since 9.2.0.
+    /// Gets the same internal buffer, which is then filled with zeros. Since 9.2.0.
     pub HcclGetHcclBufferCleared: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3033,7 +3058,7 @@ pub struct Functions {
             size: *mut u64,
         ) -> HcclResult,
     >,
-    /// Register tagged memory for exchange through channels. Since 9.0.0.
+    /// Registers memory with a tag, so that channels can exchange it. Since 9.0.0.
     pub HcclCommMemReg: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3042,7 +3067,7 @@ pub struct Functions {
             memHandle: *mut HcclMemHandle,
         ) -> HcclResult,
     >,
-    /// Get engine execution threads with notify slots.
+    /// Acquires threads of an engine, with notifies.
     pub HcclThreadAcquire: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3052,7 +3077,7 @@ pub struct Functions {
             threads: *mut ThreadHandle,
         ) -> HcclResult,
     >,
-    /// Get threads described by ThreadConfig array. Since 9.2.0.
+    /// Acquires threads that an array of ThreadConfig describes. Since 9.2.0.
     pub HcclThreadAcquireWithConfig: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3063,7 +3088,7 @@ pub struct Functions {
             threads: *mut ThreadHandle,
         ) -> HcclResult,
     >,
-    /// Wrap an existing stream as an engine thread.
+    /// Acquires a thread that runs on an existing stream.
     pub HcclThreadAcquireWithStream: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3073,7 +3098,8 @@ pub struct Functions {
             thread: *mut ThreadHandle,
         ) -> HcclResult,
     >,
-    /// Get or create the shared special-purpose thread. Since 9.2.0.
+    /** Acquires the shared thread for a special purpose, and creates it if necessary. Since
+    9.2.0.*/
     pub HcclDedicatedThreadAcquire: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3082,7 +3108,7 @@ pub struct Functions {
             thread: *mut ThreadHandle,
         ) -> HcclResult,
     >,
-    /// Allocate a tagged context block for an engine.
+    /// Allocates a context with a tag for an engine.
     pub HcclEngineCtxCreate: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3092,7 +3118,7 @@ pub struct Functions {
             ctx: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Find a tagged engine context block.
+    /// Gets the context of an engine by its tag.
     pub HcclEngineCtxGet: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3102,7 +3128,7 @@ pub struct Functions {
             size: *mut u64,
         ) -> HcclResult,
     >,
-    /// Copy bytes into a tagged engine context.
+    /// Copies bytes into the context with a tag.
     pub HcclEngineCtxCopy: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3113,7 +3139,7 @@ pub struct Functions {
             dstCtxOffset: u64,
         ) -> HcclResult,
     >,
-    /// Release a tagged engine context. Since 9.0.0.
+    /// Destroys the context with a tag. Since 9.0.0.
     pub HcclEngineCtxDestroy: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3121,7 +3147,7 @@ pub struct Functions {
             engine: CommEngine,
         ) -> HcclResult,
     >,
-    /// Fetch what backs a thread, for instance its stream. Since 9.1.0.
+    /// Gets a resource of a thread, for instance its stream. Since 9.1.0.
     pub HcclThreadResGetInfo: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3131,7 +3157,8 @@ pub struct Functions {
             info: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Makes threads of one engine usable from another; an AIV target is refused.
+    /** Makes threads of one engine usable from another engine. The engine AIV is refused as
+    the target.*/
     pub HcclThreadExportToCommEngine: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3141,7 +3168,7 @@ pub struct Functions {
             exportedThreads: *mut ThreadHandle,
         ) -> HcclResult,
     >,
-    /// Peer's address for a window offset (device side). Since 9.0.0.
+    /// Gets the address of a peer for an offset in a window, on the device. Since 9.0.0.
     pub HcclSymWinGetPeerPointer: Option<
         unsafe extern "C" fn(
             winHandle: HcclCommSymWindow,
@@ -3150,7 +3177,7 @@ pub struct Functions {
             ptr: *mut *mut ::core::ffi::c_void,
         ) -> HcclResult,
     >,
-    /// Create the team spanning the communicator. Since 9.2.0.
+    /// Creates the team of all ranks of the communicator. Since 9.2.0.
     pub HcclWorldTeamCreate: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3158,7 +3185,7 @@ pub struct Functions {
             worldTeam: *mut HcommTeamHandle,
         ) -> HcclResult,
     >,
-    /// Create a team from a subset of the world team. Since 9.2.0.
+    /// Creates a team of some ranks of the world team. Since 9.2.0.
     pub HcclSubTeamCreate: Option<
         unsafe extern "C" fn(
             worldTeam: HcommTeamHandle,
@@ -3166,9 +3193,9 @@ pub struct Functions {
             team: *mut HcommTeamHandle,
         ) -> HcclResult,
     >,
-    /// Destroy a team. Since 9.2.0.
+    /// Destroys a team. Since 9.2.0.
     pub HcclTeamDestroy: Option<unsafe extern "C" fn(team: HcommTeamHandle) -> HcclResult>,
-    /// Register memory window on the world team. Since 9.2.0.
+    /// Registers memory as a window of the world team. Since 9.2.0.
     pub HcclTeamWindowRegister: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3178,11 +3205,11 @@ pub struct Functions {
             flag: u32,
         ) -> HcclResult,
     >,
-    /// Remove a team window. Since 9.2.0.
+    /// Ends the registration of a window of the world team. Since 9.2.0.
     pub HcclTeamWindowDeregister: Option<
         unsafe extern "C" fn(worldTeam: HcommTeamHandle, window: HcommWindowHandle) -> HcclResult,
     >,
-    /// Build the channels a team will use. Since 9.2.0.
+    /// Creates the channels that a team uses. Since 9.2.0.
     pub HcclTeamChannelsCreate: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3190,7 +3217,7 @@ pub struct Functions {
             desc: *const HcclTeamCreateChannelsDesc,
         ) -> HcclResult,
     >,
-    /// Connect channels on an endpoint. Since 9.0.0.
+    /// Creates channels on an endpoint. Since 9.0.0.
     pub HcommChannelCreate: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
@@ -3200,13 +3227,13 @@ pub struct Functions {
             channels: *mut ChannelHandle,
         ) -> HcommResult,
     >,
-    /// New option object for channels. Since 9.2.0.
+    /// Creates a configuration for channels. Since 9.2.0.
     pub HcommChannelConfigCreate:
         Option<unsafe extern "C" fn(config: *mut HcommChannelConfig) -> HcommResult>,
-    /// Delete option object. Since 9.2.0.
+    /// Destroys a configuration for channels. Since 9.2.0.
     pub HcommChannelConfigDestroy:
         Option<unsafe extern "C" fn(config: HcommChannelConfig) -> HcommResult>,
-    /// Set integer option. Since 9.2.0.
+    /// Sets an integer option of a configuration for channels. Since 9.2.0.
     pub HcommChannelConfigSetInt: Option<
         unsafe extern "C" fn(
             config: HcommChannelConfig,
@@ -3214,7 +3241,7 @@ pub struct Functions {
             value: u32,
         ) -> HcommResult,
     >,
-    /// Connect channels with options. Since 9.2.0.
+    /// Creates channels on an endpoint with a configuration. Since 9.2.0.
     pub HcommChannelCreateWithConfig: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
@@ -3225,7 +3252,7 @@ pub struct Functions {
             channels: *mut ChannelHandle,
         ) -> HcommResult,
     >,
-    /// Poll connection state of channels. Since 9.0.0.
+    /// Gets whether channels are connected. Since 9.0.0.
     pub HcommChannelGetStatus: Option<
         unsafe extern "C" fn(
             channelList: *const ChannelHandle,
@@ -3233,11 +3260,11 @@ pub struct Functions {
             statusList: *mut i32,
         ) -> HcommResult,
     >,
-    /// Close channels. Since 9.0.0.
+    /// Destroys channels. Since 9.0.0.
     pub HcommChannelDestroy: Option<
         unsafe extern "C" fn(channels: *const ChannelHandle, channelNum: u32) -> HcommResult,
     >,
-    /// Local byte copy.
+    /// Copies bytes within local memory.
     pub HcommLocalCopyOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3246,7 +3273,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Local element-wise reduce into destination.
+    /// Reduces local elements into the destination.
     pub HcommLocalReduceOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3257,7 +3284,7 @@ pub struct Functions {
             reduceOp: HcommReduceOp,
         ) -> i32,
     >,
-    /// Signal another thread's notify slot.
+    /// Records a notify of another thread.
     pub HcommThreadNotifyRecordOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3265,16 +3292,16 @@ pub struct Functions {
             dstNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Wait on own notify slot with timeout.
+    /// Waits for a notify of the thread, with a time limit.
     pub HcommThreadNotifyWaitOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, notifyIdx: u32, timeOut: u32) -> i32>,
-    /// Signal an aclrt notify by id.
+    /// Records a notify of the runtime (aclrtNotify), given by its number.
     pub HcommAclrtNotifyRecordOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, dstNotifyId: u64) -> i32>,
-    /// Wait for an aclrt notify by id.
+    /// Waits for a notify of the runtime (aclrtNotify), given by its number.
     pub HcommAclrtNotifyWaitOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, notifyId: u64, timeOut: u32) -> i32>,
-    /// One-sided put over a channel.
+    /// Writes to the memory of the peer over a channel.
     pub HcommWriteOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3284,7 +3311,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Put with reduction at the destination.
+    /// Reduces into the memory of the peer over a channel.
     pub HcommWriteReduceOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3296,7 +3323,7 @@ pub struct Functions {
             reduceOp: HcommReduceOp,
         ) -> i32,
     >,
-    /// Put then signal remote notify. Since 9.0.0.
+    /// Writes to the memory of the peer, and then records a notify of the peer. Since 9.0.0.
     pub HcommWriteWithNotifyOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3307,7 +3334,7 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Reducing put then remote signal. Since 9.0.0.
+    /// Reduces into the memory of the peer, and then records a notify of the peer. Since 9.0.0.
     pub HcommWriteReduceWithNotifyOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3320,7 +3347,7 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// One-sided get over a channel.
+    /// Reads from the memory of the peer over a channel.
     pub HcommReadOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3330,7 +3357,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Get with reduction into local memory.
+    /// Reads from the memory of the peer, and reduces into local memory.
     pub HcommReadReduceOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3342,7 +3369,7 @@ pub struct Functions {
             reduceOp: HcommReduceOp,
         ) -> i32,
     >,
-    /// Non-blocking put on a thread. Since 9.0.0.
+    /// Writes to the memory of the peer on a thread without blocking it. Since 9.0.0.
     pub HcommWriteNbiOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3352,7 +3379,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Non-blocking put without thread. Since 9.0.0.
+    /// Writes to the memory of the peer without blocking, and without a thread. Since 9.0.0.
     pub HcommWriteNbi: Option<
         unsafe extern "C" fn(
             channel: ChannelHandle,
@@ -3361,7 +3388,8 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Non-blocking put plus signal on a thread. Since 9.0.0.
+    /** Writes to the memory of the peer and records a notify, on a thread without blocking
+    it. Since 9.0.0.*/
     pub HcommWriteWithNotifyNbiOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3372,7 +3400,8 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Non-blocking put plus signal without thread. Since 9.0.0.
+    /** Writes to the memory of the peer and records a notify without blocking, and without a
+    thread. Since 9.0.0.*/
     pub HcommWriteWithNotifyNbi: Option<
         unsafe extern "C" fn(
             channel: ChannelHandle,
@@ -3382,7 +3411,7 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Non-blocking get on a thread. Since 9.0.0.
+    /// Reads from the memory of the peer on a thread without blocking it. Since 9.0.0.
     pub HcommReadNbiOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3392,7 +3421,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Non-blocking get without thread. Since 9.0.0.
+    /// Reads from the memory of the peer without blocking, and without a thread. Since 9.0.0.
     pub HcommReadNbi: Option<
         unsafe extern "C" fn(
             channel: ChannelHandle,
@@ -3401,7 +3430,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Run an array of mixed transfer descriptors. Since 9.2.0.
+    /// Runs a list of transfers of different kinds. Since 9.2.0.
     pub HcommBatchTransferOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3410,7 +3439,7 @@ pub struct Functions {
             transferDescNum: u32,
         ) -> i32,
     >,
-    /// Signal peer's notify on a channel.
+    /// Records a notify of the peer on a channel.
     pub HcommChannelNotifyRecordOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3418,10 +3447,10 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Signal peer's notify without thread. Since 9.0.0.
+    /// Records a notify of the peer on a channel, without a thread. Since 9.0.0.
     pub HcommChannelNotifyRecord:
         Option<unsafe extern "C" fn(channel: ChannelHandle, remoteNotifyIdx: u32) -> i32>,
-    /// Wait for a channel notify with timeout.
+    /// Waits for a notify of a channel, with a time limit.
     pub HcommChannelNotifyWaitOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3430,15 +3459,15 @@ pub struct Functions {
             timeOut: u32,
         ) -> i32,
     >,
-    /// Wait for a channel notify without thread. Since 9.0.0.
+    /// Waits for a notify of a channel, without a thread. Since 9.0.0.
     pub HcommChannelNotifyWait: Option<
         unsafe extern "C" fn(channel: ChannelHandle, localNotifyIdx: u32, timeOut: u32) -> i32,
     >,
-    /// Is a recorded task list cached under tag. Since 9.2.0.
+    /// Gets whether a recorded list of tasks is cached under a tag. Since 9.2.0.
     pub HcommAicpuTsTaskCacheLookup: Option<
         unsafe extern "C" fn(tag: *const ::core::ffi::c_char, isHit: *mut bool) -> HcommResult,
     >,
-    /// Begin recording tasks for a tag. Since 9.2.0.
+    /// Begins to record tasks under a tag. Since 9.2.0.
     pub HcommAicpuTsTaskCacheStart: Option<
         unsafe extern "C" fn(
             tag: *const ::core::ffi::c_char,
@@ -3447,10 +3476,10 @@ pub struct Functions {
             count: u64,
         ) -> HcommResult,
     >,
-    /// Stop recording. Since 9.2.0.
+    /// Ends the recording of tasks. Since 9.2.0.
     pub HcommAicpuTsTaskCacheEnd:
         Option<unsafe extern "C" fn(tag: *const ::core::ffi::c_char) -> HcommResult>,
-    /// Replay recorded tasks with new addresses. Since 9.2.0.
+    /// Executes the recorded tasks with new addresses. Since 9.2.0.
     pub HcommAicpuTsTaskCacheExecute: Option<
         unsafe extern "C" fn(
             tag: *const ::core::ffi::c_char,
@@ -3459,31 +3488,33 @@ pub struct Functions {
             count: u64,
         ) -> HcommResult,
     >,
-    /// Drop a recorded task list. Since 9.2.0.
+    /// Removes a recorded list of tasks. Since 9.2.0.
     pub HcommAicpuTsTaskCacheClear:
         Option<unsafe extern "C" fn(tag: *const ::core::ffi::c_char) -> HcommResult>,
-    /// Start gathering tasks for one submission.
+    /// Begins to collect tasks, which are submitted together.
     pub HcommBatchModeStart:
         Option<unsafe extern "C" fn(batchTag: *const ::core::ffi::c_char) -> i32>,
-    /// Submit the tasks gathered since HcommBatchModeStart.
+    /// Submits the tasks that were collected since HcommBatchModeStart.
     pub HcommBatchModeEnd:
         Option<unsafe extern "C" fn(batchTag: *const ::core::ffi::c_char) -> i32>,
-    /// Lock a communicator by name (AICPU).
+    /// Locks a communicator by its name (AI CPU).
     pub HcommAcquireComm: Option<unsafe extern "C" fn(commId: *const ::core::ffi::c_char) -> i32>,
-    /// Unlock that communicator.
+    /// Unlocks a communicator by its name (AI CPU).
     pub HcommReleaseComm: Option<unsafe extern "C" fn(commId: *const ::core::ffi::c_char) -> i32>,
-    /// Order earlier transfers of a thread. Since 9.0.0.
+    /// Orders the earlier transfers of a thread before the later ones. Since 9.0.0.
     pub HcommFenceOnThread: Option<unsafe extern "C" fn(thread: ThreadHandle) -> i32>,
-    /// Order earlier transfers of one channel. Since 9.0.0.
+    /// Orders the earlier transfers of one channel before the later ones. Since 9.0.0.
     pub HcommChannelFenceOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, channel: ChannelHandle) -> i32>,
-    /// Channel ordering without thread. Since 9.1.0.
+    /** Orders the earlier transfers of one channel before the later ones, without a thread.
+    Since 9.1.0.*/
     pub HcommChannelFence: Option<unsafe extern "C" fn(channel: ChannelHandle) -> i32>,
-    /// Set default notify timeout in seconds (AICPU). Since 9.2.0.
+    /// Sets the default time limit of waits for notifies in seconds (AI CPU). Since 9.2.0.
     pub HcommSetNotifyWaitTimeOut: Option<unsafe extern "C" fn(timeOut: f32) -> i32>,
-    /// Set thread acquisition timeout in seconds (AICPU). Since 9.2.0.
+    /// Sets the time limit for acquiring threads in seconds (AI CPU). Since 9.2.0.
     pub HcommThreadResAcquireTimeOut: Option<unsafe extern "C" fn(timeOut: f32) -> i32>,
-    /// Channel notify wait with library timeout. Since 9.2.0.
+    /** Waits for a notify of a channel, with the default time limit of the library. Since
+    9.2.0.*/
     pub HcommChannelNotifyWaitOnThreadWithDefaultTimeout: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3491,26 +3522,27 @@ pub struct Functions {
             localNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Same wait using the library timeout. Since 9.2.0.
+    /** Waits for a notify of the thread, with the default time limit of the library. Since
+    9.2.0.*/
     pub HcommThreadNotifyWaitOnThreadWithDefaultTimeout:
         Option<unsafe extern "C" fn(thread: ThreadHandle, notifyIdx: u32) -> i32>,
-    /// Block until a channel's work completed. Since 9.2.0.
+    /// Blocks until the work of a channel is complete. Since 9.2.0.
     pub HcommChannelDrainOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, channel: ChannelHandle) -> i32>,
-    /// Open a network endpoint from descriptor. Since 9.0.0.
+    /// Opens the endpoint that a description names. Since 9.0.0.
     pub HcommEndpointCreate: Option<
         unsafe extern "C" fn(
             endpoint: *const EndpointDesc,
             endpointHandle: *mut EndpointHandle,
         ) -> HcommResult,
     >,
-    /// Close an endpoint. Since 9.0.0.
+    /// Closes an endpoint. Since 9.0.0.
     pub HcommEndpointDestroy:
         Option<unsafe extern "C" fn(endpointHandle: EndpointHandle) -> HcommResult>,
-    /// Count endpoints of a device. Since 9.2.0.
+    /// Gets the number of endpoints of a device. Since 9.2.0.
     pub HcommEndpointGetDescNum:
         Option<unsafe extern "C" fn(deviceLogicId: i32, descNum: *mut u32) -> HcommResult>,
-    /// List endpoint descriptors of a device. Since 9.2.0.
+    /// Gets the descriptions of the endpoints of a device. Since 9.2.0.
     pub HcommEndpointGetDescs: Option<
         unsafe extern "C" fn(
             deviceLogicId: i32,
@@ -3518,7 +3550,7 @@ pub struct Functions {
             endpointDescs: *mut EndpointDesc,
         ) -> HcommResult,
     >,
-    /// Register memory on an endpoint. Since 9.0.0.
+    /// Registers memory on an endpoint. Since 9.0.0.
     pub HcommMemReg: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
@@ -3527,14 +3559,14 @@ pub struct Functions {
             memHandle: *mut HcommMemHandle,
         ) -> HcommResult,
     >,
-    /// Unregister endpoint memory. Since 9.0.0.
+    /// Ends the registration of memory on an endpoint. Since 9.0.0.
     pub HcommMemUnreg: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
             memHandle: HcommMemHandle,
         ) -> HcommResult,
     >,
-    /// Serialise a registration for a peer. Since 9.0.0.
+    /// Exports a registration as bytes for a peer. Since 9.0.0.
     pub HcommMemExport: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
@@ -3543,7 +3575,7 @@ pub struct Functions {
             memDescLen: *mut u32,
         ) -> HcommResult,
     >,
-    /// Map a peer's serialised registration. Since 9.0.0.
+    /// Imports the registration that a peer has exported. Since 9.0.0.
     pub HcommMemImport: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
@@ -3552,7 +3584,7 @@ pub struct Functions {
             outMem: *mut CommMem,
         ) -> HcommResult,
     >,
-    /// Undo an import. Since 9.0.0.
+    /// Ends an import. Since 9.0.0.
     pub HcommMemUnimport: Option<
         unsafe extern "C" fn(
             endpointHandle: EndpointHandle,
@@ -3560,7 +3592,7 @@ pub struct Functions {
             descLen: u32,
         ) -> HcommResult,
     >,
-    /// Allocate engine threads outside a communicator. Since 9.0.0.
+    /// Allocates threads of an engine outside a communicator. Since 9.0.0.
     pub HcommThreadAlloc: Option<
         unsafe extern "C" fn(
             engine: CommEngine,
@@ -3569,13 +3601,13 @@ pub struct Functions {
             threads: *mut ThreadHandle,
         ) -> HcommResult,
     >,
-    /// Release those threads. Since 9.0.0.
+    /// Frees threads that HcommThreadAlloc has allocated. Since 9.0.0.
     pub HcommThreadFree:
         Option<unsafe extern "C" fn(threads: *const ThreadHandle, threadNum: u32) -> HcommResult>,
-    /// Port the endpoint listens on. Since 9.2.0.
+    /// Gets the port on which the endpoint listens. Since 9.2.0.
     pub HcommEndpointGetListenPort:
         Option<unsafe extern "C" fn(endpointHandle: EndpointHandle, port: *mut u32) -> HcommResult>,
-    /// Fetch what backs a thread. Since 9.2.0.
+    /// Gets a resource of a thread, for instance its stream. Since 9.2.0.
     pub HcommThreadResGetInfo: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3584,7 +3616,7 @@ pub struct Functions {
             info: *mut *mut ::core::ffi::c_void,
         ) -> HcommResult,
     >,
-    /// Test whether an endpoint supports a feature. Since 9.2.0.
+    /// Gets whether an endpoint supports a feature. Since 9.2.0.
     pub HcommEndpointCheckFeature: Option<
         unsafe extern "C" fn(
             featureType: HcommEndpointFeatureType,
@@ -3592,22 +3624,24 @@ pub struct Functions {
             value: *mut bool,
         ) -> HcommResult,
     >,
-    /// Allocate memory that can be used for communication. Since 9.2.0.
+    /// Allocates memory that can be used for communication. Since 9.2.0.
     pub HcommMemAlloc: Option<
         unsafe extern "C" fn(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult,
     >,
-    /// Free that memory. Since 9.2.0.
+    /// Frees memory that HcommMemAlloc has allocated. Since 9.2.0.
     pub HcommMemFree: Option<unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void) -> HcommResult>,
-    /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
-    is: where it watches for races, it counts as known only what a call has told.*/
+    /** Gets the address of the progress line of a stream. Gets NULL if the block is checked
+    for races: then the program can learn of progress only by calls, which the check takes
+    into account.*/
     pub ascendExtStreamProgress: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
             progress: *mut *const AscendExtProgress,
         ) -> aclError,
     >,
-    /** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
-    64 failures are kept). The text is NUL-terminated and cut to textLen bytes.*/
+    /** Gets whether the task with this ticket failed: *code is 0 if it did not fail, or if
+    the failure is forgotten (the last 64 failures are kept). The text ends with a NUL and
+    is cut to textLen bytes.*/
     pub ascendExtStreamFailure: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -3617,13 +3651,17 @@ pub struct Functions {
             textLen: usize,
         ) -> aclError,
     >,
-    /** Blocks until some task of any stream completes after the moment *activity was read, or timeoutMs passed, and
-    then stores the new counter. The thread helps to run tasks. *activity is 0 at first.*/
+    /** Blocks until some task of any stream completes after *activity was read, or until
+    timeoutMs has passed. Then it stores the new counter in *activity, which is 0 at
+    first. The thread helps to run tasks.*/
     pub ascendExtAwaitActivity:
         Option<unsafe extern "C" fn(activity: *mut u64, timeoutMs: u32) -> aclError>,
-    /** Blocks until the stream's task with this ticket is complete, however it ended. When timeoutMs passed first the answer is
-    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
-    between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven.*/
+    /** Blocks until the task of the stream with this ticket is complete, whether it failed or
+    not. If timeoutMs passes before that, returns ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and
+    aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks.
+    patienceMs is the whole time for which the caller will wait. A caller that waits in
+    slices, and checks something between them, passes it so that it counts as waiting for
+    that whole time when a deadlock is to be proven.*/
     pub ascendExtAwaitTask: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -3632,8 +3670,10 @@ pub struct Functions {
             patienceMs: u32,
         ) -> aclError,
     >,
-    /** Tells for which ranks of its communicator one of the stream's tasks from the ticket first to the ticket last waits: *count becomes how
-    many they are, and at most room of them are written. None when the stream is not at one of these, or it waits for something else.*/
+    /** Gets the ranks of its communicator for which a task of the stream waits. The task must
+    have a ticket between first and last. *count becomes the number of these ranks, and at
+    most room of them are written. The number is 0 if the stream has not reached one of
+    these tasks, or waits for something else.*/
     pub ascendExtTaskPeers: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -3644,10 +3684,13 @@ pub struct Functions {
             count: *mut usize,
         ) -> aclError,
     >,
-    /** The calling thread says that it waits for other threads of the process, for patienceMs in all, and has found just now that it
-    still has to; with 0 that it goes on. So a wait outside of these functions counts when a deadlock is to be proven.*/
+    /** Reports that the calling thread waits for other threads of the process, for patienceMs
+    in all, and has just found that it still has to wait. With 0 it reports that the
+    thread continues. With these reports, a wait outside of these functions counts when a
+    deadlock is to be proven.*/
     pub ascendExtThreadWaits: Option<unsafe extern "C" fn(patienceMs: u32) -> aclError>,
-    /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
+    /** Creates a block of deviceCount new devices. Their ids are consecutive and begin with
+     *firstDevice.*/
     pub ascendExtBlockCreate: Option<
         unsafe extern "C" fn(
             config: *const AscendExtBlockConfig,
@@ -3655,13 +3698,14 @@ pub struct Functions {
             firstDevice: *mut i32,
         ) -> aclError,
     >,
-    /** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
-    fail. Waits for running tasks only.*/
+    /** Destroys a block. Streams, memory and communicators of the block become invalid
+    handles, and queued tasks fail. The call waits only for tasks that run.*/
     pub ascendExtBlockDestroy: Option<unsafe extern "C" fn(block: u32) -> aclError>,
-    /// How many findings a block has that watches for something; 0 for one that does not. Findings are never taken back.
+    /** Gets the number of findings of a checked block, and 0 for a block that is not checked.
+    Findings are never removed.*/
     pub ascendExtFindings: Option<unsafe extern "C" fn(block: u32, count: *mut u32) -> aclError>,
-    /** Tells one finding, counted from 0. The text is NUL-terminated and cut to textLen bytes; *length is what it takes without the
-    NUL. text may be NULL with a textLen of 0.*/
+    /** Gets one finding, counted from 0. The text ends with a NUL and is cut to textLen
+    bytes; *length is its length without the NUL. The text may be NULL if textLen is 0.*/
     pub ascendExtFinding: Option<
         unsafe extern "C" fn(
             block: u32,
@@ -3672,17 +3716,20 @@ pub struct Functions {
             length: *mut usize,
         ) -> aclError,
     >,
-    /** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
-    watches for races.*/
+    /** Reports that the host now reads (write is 0) or writes these bytes of pinned memory
+    itself, outside of any call. This only has an effect if a block is checked for races.*/
     pub ascendExtHostAccess: Option<
         unsafe extern "C" fn(ptr: *const ::core::ffi::c_void, bytes: usize, write: i32) -> aclError,
     >,
-    /** Begins (on is 1) or ends (on is 0) to record what the cores of kernels and the communication servers of a block do, and what moves
-    between its devices. What is recorded stays until the block records anew; kernels that run when recording ends are not in it. An error
-    when it records already, or does not.*/
+    /** Begins (on is 1) or ends (on is 0) the recording of a timeline. It contains what the
+    cores of kernels and the communication servers of a block do, and the data that moves
+    between its devices. The timeline is kept until the block records again. It does not
+    contain kernels that still run when the recording ends. It is an error to begin a
+    recording twice, or to end one that was not begun.*/
     pub ascendExtTimelineRecord: Option<unsafe extern "C" fn(block: u32, on: i32) -> aclError>,
-    /** Tells what was recorded last, when that has ended. The text is NUL-terminated and cut to textLen bytes; *length is what it takes
-    without the NUL. text may be NULL with a textLen of 0.*/
+    /** Gets the last timeline after its recording has ended. The text ends with a NUL and is
+    cut to textLen bytes; *length is its length without the NUL. The text may be NULL if
+    textLen is 0.*/
     pub ascendExtTimeline: Option<
         unsafe extern "C" fn(
             block: u32,
@@ -3692,17 +3739,21 @@ pub struct Functions {
             length: *mut usize,
         ) -> aclError,
     >,
-    /// Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see.
+    /** Sets a fault of a device of a block. A device can have several faults. Block 0 is the
+    block of C programs.*/
     pub ascendExtFaultSet:
         Option<unsafe extern "C" fn(block: u32, fault: *const AscendExtFault) -> aclError>,
-    /// Ends the faults of a device of a block. What has stopped goes on; what has left does not come back.
+    /** Removes the faults of a device of a block. A device that has stopped continues, but a
+    rank that has left does not return.*/
     pub ascendExtFaultClear: Option<unsafe extern "C" fn(block: u32, device: u32) -> aclError>,
-    /** The program keeps this root info to the process that has made it: no rank of another process can come. So when no thread of the
-    process can bring a rank that is missing, that is a certain deadlock, and is told at once.*/
+    /** Reports that this root info stays in the process that has made it, so no rank of
+    another process can join. If no thread of the process can join as a rank that is
+    missing, this is a certain deadlock, which is reported at once.*/
     pub ascendExtRootInfoStays:
         Option<unsafe extern "C" fn(rootInfo: *const HcclRootInfo) -> HcclResult>,
-    /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
-    a communicator is made) fails at once, with the reason in the text.*/
+    /** Reports to all peers that this rank of the communicator of rootInfo has left.
+    Everything that waits for the rank, also while the communicator is made, fails at once
+    with the reason in the error text.*/
     pub ascendExtRankLeave: Option<
         unsafe extern "C" fn(
             rootInfo: *const HcclRootInfo,
@@ -3710,18 +3761,22 @@ pub struct Functions {
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult,
     >,
-    /** For this call and the next one a handle that is not alive is an error, and nothing happens.
-    Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
-    fails at once, with the reason in the text. The communicator stays, until it is destroyed.*/
+    /** Reports to all peers of a communicator that this rank issues nothing any more.
+    Everything that waits for more work of the rank fails at once with the reason in the
+    error text. The communicator stays until it is destroyed. A handle that is not valid
+    is an error here and in ascendExtCommAbort, and nothing happens.*/
     pub ascendExtCommLeave: Option<
         unsafe extern "C" fn(comm: HcclComm, reason: *const ::core::ffi::c_char) -> HcclResult,
     >,
-    /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
-    rank has ended which communicator. It stays, until it is destroyed.*/
+    /** Ends a communicator for all its ranks, and the communicators that were made from it.
+    Operations in flight fail, and the error text says which rank has ended which
+    communicator. The communicator stays until it is destroyed.*/
     pub ascendExtCommAbort: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
-    /** Tells why a communicator has failed, and in which collective; the number is 0 when it was in none. With NULL: why the
-    calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or HcclChannelAcquire did not meet the other ranks, or its
-    HcclCreateSubCommConfig did not agree with them.*/
+    /** Gets the cause for which a communicator has failed, and the number of the collective,
+    which is 0 if it failed outside of a collective. With NULL, gets the cause for which
+    the calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or
+    HcclChannelAcquire did not meet the other ranks, or its last HcclCreateSubCommConfig
+    did not match theirs.*/
     pub ascendExtCommFailure: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3729,9 +3784,12 @@ pub struct Functions {
             number: *mut u64,
         ) -> HcclResult,
     >,
-    /** Tells where a rank is, as seen from a collective now; with number 0 as it was when the communicator failed, and
-    HCCL_E_NOT_FOUND when it has not, or had no such rank. text says why the rank is gone, what it has called to exchange messages with ranks that have not
-    answered, or its side of a disagreement; it is NUL-terminated and cut to textLen bytes. NULL with number 0: as for ascendExtCommFailure.*/
+    /** Gets the state of a rank as seen from a collective now. With number 0, gets the state
+    at the time when the communicator failed, or HCCL_E_NOT_FOUND if it has not failed or
+    has no such rank. The text gives the reason why the rank is gone, its calls to
+    exchange messages with ranks that have not answered, or its side of a mismatch. It
+    ends with a NUL and is cut to textLen bytes. A comm of NULL with number 0 has the same
+    meaning as in ascendExtCommFailure.*/
     pub ascendExtCommRank: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3742,18 +3800,21 @@ pub struct Functions {
             textLen: usize,
         ) -> HcclResult,
     >,
-    /** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
-    it, stays.*/
+    /** Sets the title by which error texts name a communicator from now on, on all its ranks.
+    Only the first title counts. The name by which functions find the communicator stays.*/
     pub ascendExtCommTitle: Option<
         unsafe extern "C" fn(comm: HcclComm, title: *const ::core::ffi::c_char) -> HcclResult,
     >,
-    /** From now on a collective of this rank with nothing to move (a count of zero, or a list of nothing but zeros) takes a number and
-    meets the other ranks like any other, so that a rank that makes such a call alone learns about it, and so do the others. Without this
-    the call returns at once, takes no number and meets nobody, as in CANN. To be called on all ranks, before their first collective.*/
+    /** Makes collectives of this rank with nothing to move (a count of zero, or a list of
+    zeros) take a number and meet the other ranks like any other collective. If one rank
+    alone makes such a call, it and the other ranks then get an error. Without this
+    setting such a call returns at once, takes no number and meets no rank, as in CANN.
+    Call this on all ranks before their first collective.*/
     pub ascendExtCommNumbersZeros: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
-    /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
-    whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
-    to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/
+    /** Gets the result of a call in the last group that this thread has ended. HcclGroupEnd
+    itself always returns success on A2 and A3. The queued calls count from 0. *code is 0
+    for a call that succeeded. The text ends with a NUL and is cut to textLen bytes.
+    Returns HCCL_E_NOT_FOUND if the group had no such call.*/
     pub ascendExtGroupResult: Option<
         unsafe extern "C" fn(
             index: u32,
@@ -6092,7 +6153,7 @@ pub static SYMBOLS: &[Symbol] = &[
         "Optional entries",
     ),
 ];
-/// Strong references to everything that release 8.5.0 exports.
+/// Returns a table with strong references to everything that release 8.5.0 exports.
 #[cfg(feature = "linked")]
 pub(crate) fn linked() -> Functions {
     Functions {

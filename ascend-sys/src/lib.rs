@@ -1,11 +1,12 @@
-//! The C ABI of CANN (AscendCL, HCCL and HCOMM) and the ways to get hold of it. No policy.
+//! The C ABI of CANN (AscendCL, HCCL and HCOMM), and four ways to obtain it. The crate adds no
+//! policy.
 //!
-//! Use this crate to call CANN's C functions as they are, or to write a back end. Everyone else
-//! uses `hccl`, which is safe.
+//! Use this crate to call CANN's C functions directly, or to write a back end. All other programs
+//! use `hccl`, which is safe.
 //!
-//! Types, constants and enums have CANN's names and stand at the root of the crate. The functions
-//! are fields of a table, [`Functions`], because a program must start where no CANN is installed,
-//! and because a back end need not be CANN. An [`Api`] is a table and where it comes from:
+//! Types, constants and enums have CANN's names and are at the root of the crate. The functions are
+//! fields of a table, [`Functions`]. With a table, a program also starts on a machine without CANN,
+//! and a back end can be something other than CANN. An [`Api`] holds a table and its origin:
 //!
 //! | way | the functions come from |
 //! |---|---|
@@ -29,7 +30,7 @@
 //! ```
 //!
 //! A back end is a literal of the table. Every function is optional, since no release of CANN has
-//! them all. A program that needs some asks for them once, at the start:
+//! all of them. A program checks once, at its start, that the functions it needs are there:
 //!
 //! ```
 //! use ascend_sys::{ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, Api, Functions, aclError};
@@ -38,7 +39,7 @@
 //!     if count.is_null() {
 //!         return ACL_ERROR_INVALID_PARAM;
 //!     }
-//!     // SAFETY: it is not null, and the caller says that it points to a `u32`.
+//!     // SAFETY: `count` is not null, and the caller guarantees that it points to a `u32`.
 //!     unsafe { *count = 8 };
 //!     ACL_SUCCESS
 //! }
@@ -47,7 +48,7 @@
 //!     aclrtGetDeviceCount: Some(device_count),
 //!     ..Functions::default()
 //! };
-//! // SAFETY: the function does what CANN says about it, and there is no other.
+//! // SAFETY: the only function of the table behaves as CANN documents it.
 //! let api = unsafe { Api::from_table(functions) };
 //! api.require(&["aclrtGetDeviceCount"])?;
 //!
@@ -60,8 +61,8 @@
 //! # Ok::<(), ascend_sys::LoadError>(())
 //! ```
 //!
-//! C enums are newtypes, so a value that a newer library returns is a value and not undefined
-//! behaviour:
+//! C enums are newtypes. So an unknown value that a newer library returns is a valid value of the
+//! type instead of undefined behaviour:
 //!
 //! ```
 //! use ascend_sys::HcclResult;
@@ -73,8 +74,8 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("hccl supports Linux on x86_64 and aarch64");
 
-// On other systems the parts that call the system's loader are left out, so that the error above is
-// the only one.
+// On other systems the modules that call the system's loader are left out. Then the error above is
+// the only one that the compiler reports.
 #[cfg(target_os = "linux")]
 mod api;
 #[allow(

@@ -1,8 +1,8 @@
-//! Finding CANN's libraries and looking up their functions.
+//! Finds CANN's libraries and looks up their functions.
 //!
-//! Releases moved functions between libraries, so a function is looked up in its own library first
-//! and then in the others. Libraries are never unloaded: CANN keeps threads running, and a table
-//! of addresses may be copied.
+//! Releases of CANN moved functions from one library to another, so a function is looked up in its
+//! own library first and then in the others. Libraries are never unloaded: CANN keeps threads
+//! running, and a program may copy a table of addresses.
 
 use std::ffi::{CStr, OsString, c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -13,9 +13,9 @@ use libloading::os::unix;
 use crate::error::{Attempt, LoadError};
 use crate::{Functions, Library, SYMBOLS};
 
-/// The libraries in the order in which they are loaded, each with its file names. Each one depends
-/// on those before it. `libascendcl.so` is the runtime's name up to CANN 8. The last one may be
-/// missing; then its functions are missing, too.
+/// The libraries in the order in which they are loaded, each with its file names. Each library
+/// depends on those before it. `libascendcl.so` is the name of the runtime up to CANN 8. The last
+/// library may be missing, and then its functions are missing too.
 const LIBRARIES: [(Library, &[&str]); 4] = [
     (Library::AclRt, &["libacl_rt.so", "libascendcl.so"]),
     (Library::Hcomm, &["libhcomm.so"]),
@@ -23,11 +23,12 @@ const LIBRARIES: [(Library, &[&str]); 4] = [
     (Library::MsProfiler, &["libmsprofiler.so"]),
 ];
 
-/// `libhccl.so` depends on this library, which stands in for functions that an older `libhcomm.so`
-/// does not have: they do nothing and return -1. They count as missing.
+/// The library with stand-ins for functions that an older `libhcomm.so` lacks; `libhccl.so` depends
+/// on it. A stand-in does nothing and returns -1, so it counts as missing.
 const STAND_INS: &str = "libhccl_compat.so";
 
-/// The directories that [`load`] searches before it leaves the search to the system's loader.
+/// Returns the directories that [`load`] searches before it leaves the search to the system's
+/// loader.
 pub(crate) fn directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
@@ -45,14 +46,14 @@ pub(crate) fn directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Pa
     directories
 }
 
-/// Where each library is looked for by [`load`] with these directories and the loader's path, in
-/// the order of the search.
+/// Returns each library with the places where [`load`] looks for it, given these directories and
+/// the loader's path. The places are in the order of the search.
 pub(crate) fn places(directories: &[PathBuf]) -> Vec<(Library, Vec<PathBuf>)> {
     let of = |(library, names)| (library, paths(names, directories, true).collect());
     LIBRARIES.into_iter().map(of).collect()
 }
 
-/// The places of one library; a bare name is for the system's loader.
+/// Returns the places of one library. A bare name is for the system's loader.
 fn paths<'a>(
     names: &'a [&'a str],
     directories: &'a [PathBuf],
@@ -83,29 +84,30 @@ pub(crate) fn load(directories: &[PathBuf], loader_path: bool) -> Result<Loaded,
         let others = opened.iter().filter(|it| it.library != symbol.library);
         own.chain(others).find_map(|it| look_up(&it.handle, symbol.name)).unwrap_or_default()
     });
-    // SAFETY: the addresses are those of the functions with these names, and their signatures are
-    // those of the headers; a missing one is null. The libraries are never unloaded.
+    // SAFETY: each address is null or that of the function with this name, and the headers declare
+    // its signature. The libraries are never unloaded.
     let functions = unsafe { Functions::from_addresses(addresses) };
     let libraries = opened.iter().map(|it| it.path.display().to_string()).collect();
     Ok(Loaded { functions, libraries })
 }
 
-/// Adds functions that the table lacks and that the libraries already in this process have.
+/// Returns the table with the functions that it lacks added from the libraries of this process.
 #[cfg(feature = "linked")]
 pub(crate) fn complete(functions: Functions) -> Functions {
     let process = unix::Library::this();
     let addresses = functions.as_slice().iter().zip(SYMBOLS).map(|(&address, symbol)| {
         if address.is_null() { look_up(&process, symbol.name).unwrap_or_default() } else { address }
     });
-    // SAFETY: the addresses are those of the functions with these names. Libraries that the program
-    // was linked with are not unloaded.
+    // SAFETY: each address is null or that of the function with this name. Libraries that the
+    // program was linked with are never unloaded.
     unsafe { Functions::from_addresses(addresses) }
 }
 
 struct Opened {
     library: Library,
     path: PathBuf,
-    /// Not closed either when a later library fails to load: this one may have started threads.
+    /// The handle. It stays open even if a later library fails to load: this library may have
+    /// started threads.
     handle: ManuallyDrop<unix::Library>,
 }
 
@@ -129,7 +131,8 @@ fn open(
             }
             Err(error) => {
                 let message = reason(&error);
-                // The loader names the file that it does not find: the library or one it needs.
+                // The loader names the file that it cannot find: the library itself, or a library
+                // it depends on.
                 let absent = format!("{}: cannot open shared object file", path.display());
                 let failure = (!bare || !message.starts_with(&absent)).then_some(message);
                 attempts.push(Attempt { path, failure });
@@ -139,33 +142,34 @@ fn open(
     Err(LoadError::Library { library, attempts })
 }
 
-/// The loader's own words, which are the source of the error.
+/// Returns the loader's own text, which is the source of the error.
 fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn look_up(library: &unix::Library, name: &CStr) -> Option<*const c_void> {
-    // SAFETY: a pointer without a type may be made from any address, and is not followed here.
+    // SAFETY: any address is a valid pointer without a type, and this function does not dereference
+    // it.
     let address = unsafe { *library.get::<*const c_void>(name.to_bytes_with_nul()).ok()? };
     let stand_in =
         file_of(address).is_some_and(|file| file.file_name().is_some_and(|name| name == STAND_INS));
     (!stand_in && !address.is_null()).then_some(address)
 }
 
-/// The file of the library or program that holds this address.
+/// Returns the file of the library or program that contains this address.
 pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
 
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `dladdr` accepts any address and writes only to `info`, of which all zeros is a
-    // value.
+    // SAFETY: `dladdr` accepts any address and writes only to `info`. All zeros is a valid value of
+    // `info`.
     let (found, info): (c_int, _) =
         unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
     if found == 0 || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: `dladdr` gave a terminated string, which lives as long as the library is loaded; the
-    // caller has a library loaded that holds the address.
+    // SAFETY: `dladdr` returned a terminated string that lives as long as the library is loaded.
+    // The caller keeps the library that contains the address loaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
 }

@@ -9,7 +9,7 @@ use crate::{Functions, SYMBOLS};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Library {
-    /// `libacl_rt.so`, or `libascendcl.so` before the runtime had a library of its own.
+    /// `libacl_rt.so`. Before the runtime had a library of its own, this was `libascendcl.so`.
     AclRt,
     /// `libhcomm.so`.
     Hcomm,
@@ -42,50 +42,53 @@ impl fmt::Display for Library {
 pub struct Symbol {
     /// The name of the C function and of the field.
     pub name: &'static CStr,
-    /// The library of CANN 9 that exports it.
+    /// The library of CANN 9 that exports the function.
     pub library: Library,
-    /// The first CANN release whose headers declare it (`8.5.0` stands for "8.5.0 or earlier"),
-    /// `unlisted` when no public header does, `extension` for entries of our own.
+    /// The first CANN release whose headers declare the function (`8.5.0` stands for "8.5.0 or
+    /// earlier"). It is `unlisted` when no public header declares it, and `extension` for our
+    /// optional entries.
     pub since: &'static str,
-    /// The header that declares it, as a C program includes it.
+    /// The header that declares the function, as a C program includes it.
     pub header: &'static str,
-    /// The title of the section of our header that it stands in, such as `Device`.
+    /// The title of the section of our header that declares the function, such as `Device`.
     pub area: &'static str,
 }
 
 impl Symbol {
-    /// The position in [`SYMBOLS`] and in [`Functions::as_slice`] of the function with this name.
+    /// Returns the position in [`SYMBOLS`] and in [`Functions::as_slice`] of the function with this
+    /// name.
     pub fn position(name: &str) -> Option<usize> {
         SYMBOLS.iter().position(|symbol| symbol.name.to_bytes() == name.as_bytes())
     }
 
-    /// The metadata of the function with this name; `None` when no header declares it.
+    /// Returns the metadata of the function with this name, or `None` when no header declares it.
     pub fn named(name: &str) -> Option<&'static Symbol> {
         SYMBOLS.get(Symbol::position(name)?)
     }
 }
 
-// Every field is an optional function pointer, so the table is an array of addresses in which null
-// stands for a function that is missing.
+// Every field is an optional function pointer. So the table is an array of addresses, and null
+// stands for a missing function.
 const _: () = assert!(size_of::<Option<unsafe extern "C" fn()>>() == size_of::<*const c_void>());
 
 impl Functions {
-    /// The addresses of all functions in the order of [`SYMBOLS`]; null where there is none.
+    /// Returns the addresses of all functions in the order of [`SYMBOLS`]. A missing function is
+    /// null.
     pub fn as_slice(&self) -> &[*const c_void] {
         let count = size_of::<Functions>() / size_of::<*const c_void>();
-        // SAFETY: the struct is `repr(C)` and all its fields are optional function pointers, which
+        // SAFETY: the struct is `repr(C)`, and all its fields are optional function pointers. They
         // have the size and alignment of a pointer and are null for `None`.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), count) }
     }
 
-    /// The address of the function with this name, if the table has it.
+    /// Returns the address of the function with this name, if the table has it.
     pub fn address(&self, name: &str) -> Option<*const c_void> {
         let address = *self.as_slice().get(Symbol::position(name)?)?;
         (!address.is_null()).then_some(address)
     }
 
-    /// The table without the functions that are not to be kept, as a backend that lacks them has
-    /// it.
+    /// Returns a table with only the functions for which `keep` returns true. It is like the table
+    /// of a back end that lacks the other functions.
     ///
     /// ```
     /// use ascend_sys::{Functions, Library};
@@ -100,18 +103,19 @@ impl Functions {
         unsafe { Functions::from_addresses(kept) }
     }
 
-    /// Makes a table from addresses in the order of [`SYMBOLS`]; missing ones at the end are null.
+    /// Makes a table from addresses in the order of [`SYMBOLS`]. If there are fewer addresses than
+    /// fields, the remaining functions are missing.
     ///
     /// # Safety
     ///
-    /// Each address is null or that of a C function with the signature of its field, which stays
-    /// loaded for the life of the process.
+    /// Each address must be null or that of a C function with the signature of its field. The
+    /// function must stay loaded for the life of the process.
     pub unsafe fn from_addresses(addresses: impl IntoIterator<Item = *const c_void>) -> Functions {
         let mut functions = Functions::default();
         let fields = std::ptr::from_mut(&mut functions).cast::<*const c_void>();
         for (index, address) in addresses.into_iter().take(SYMBOLS.len()).enumerate() {
-            // SAFETY: `index` is less than the number of fields, each of which is a pointer in
-            // representation (see `as_slice`), and the caller vouches for the address.
+            // SAFETY: `index` is less than the number of fields. Each field has the representation
+            // of a pointer (see `as_slice`), and the caller guarantees the address.
             unsafe { fields.add(index).write(address) };
         }
         functions

@@ -1,4 +1,4 @@
-//! The two types of the system's `<netinet/in.h>` that stand in CANN's structures.
+//! The two types of the system's `<netinet/in.h>` that CANN's structures contain.
 //!
 //! They are written by hand so that the generated file is the same on every machine.
 
@@ -11,7 +11,7 @@ pub struct in_addr {
 }
 
 /// An IPv6 address.
-// C declares a union with words, hence the alignment.
+// C declares a union that has 32-bit words too, so the alignment is 4.
 #[repr(C, align(4))]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq, Hash)]
 pub struct in6_addr {

@@ -1,7 +1,7 @@
-//! Structures in which nothing is set: the results of CANN's inline functions `*Init` in C.
+//! Structures in which no field is set: the results of CANN's inline C functions `*Init`.
 //!
-//! For most structures "not set" is all ones in every field, including enums and pointers, so
-//! `Default::default()`, which is all zeros, means something else.
+//! In most structures a field that is not set has all bits set, also if it is an enum or a pointer.
+//! So `Default::default()`, which is all zeros, means something else.
 
 use std::mem::MaybeUninit;
 
@@ -11,11 +11,11 @@ use crate::*;
 ///
 /// # Safety
 ///
-/// All ones must be a value of the type: it has no `bool`, reference or function.
+/// All ones must be a valid value of the type: the type must have no `bool`, reference or function.
 unsafe fn ones<T>() -> T {
     let mut value = MaybeUninit::uninit();
-    // SAFETY: the pointer is to one `T`, all of whose bytes are written; the caller says that these
-    // bytes are a value.
+    // SAFETY: the pointer is to one `T`, and all its bytes are written. The caller guarantees that
+    // these bytes are a valid value.
     unsafe {
         std::ptr::write_bytes::<T>(value.as_mut_ptr(), 0xff, 1);
         value.assume_init()
@@ -27,7 +27,7 @@ const fn header<T>(version: u32, magic: u32) -> CommAbiHeader {
 }
 
 impl HcclCommConfig {
-    /// A configuration in which nothing is set, as `HcclCommConfigInit` makes it.
+    /// Returns a configuration in which no field is set, as `HcclCommConfigInit` makes it.
     pub fn unset() -> Self {
         let mut config = Self {
             hcclBufferSize: HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET,
@@ -41,7 +41,7 @@ impl HcclCommConfig {
             hcclChannelSqDepth: HCCL_COMM_SQ_DEPTH_CONFIG_NOT_SET,
             ..Self::default()
         };
-        // The first 24 bytes: size, magic number, version, and eight bytes of zeros.
+        // The first 24 bytes are the size, the magic number, the version, and eight bytes of zeros.
         let head = size_of::<Self>()
             .to_ne_bytes()
             .into_iter()
@@ -55,7 +55,7 @@ impl HcclCommConfig {
 }
 
 impl ThreadConfig {
-    /// The result of `ThreadConfigInit`: zeros behind a valid header.
+    /// Returns the result of `ThreadConfigInit`: a valid header, then zeros.
     pub fn unset() -> Self {
         let header = header::<Self>(HCOMM_THREAD_CONFIG_VERSION, HCOMM_THREAD_CONFIG_MAGIC_WORD);
         Self { header, ..Self::default() }
@@ -63,19 +63,21 @@ impl ThreadConfig {
 }
 
 impl EndpointDesc {
-    /// The result of `EndpointDescInit`.
+    /// Returns the result of `EndpointDescInit`: all ones.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers only.
+        // SAFETY: the structure has only integers.
         unsafe { ones() }
     }
 }
 
 impl HcommChannelDesc {
-    /// The result of `HcommChannelDescInit`.
+    /// Returns the result of `HcommChannelDescInit`: a valid header, zero counts, null pointers,
+    /// and no other field set.
     pub fn unset() -> Self {
         let mut desc = MaybeUninit::<Self>::uninit();
-        // SAFETY: the pointers are to one description, all of whose bytes are written. All ones are
-        // a value of each field but the `bool`, which is written before the value is taken.
+        // SAFETY: the pointers are to one description, and all its bytes are written. All ones are
+        // a valid value of every field except the `bool`, which is written before the value is
+        // taken.
         let mut desc = unsafe {
             std::ptr::write_bytes(desc.as_mut_ptr(), 0xff, 1);
             (&raw mut (*desc.as_mut_ptr()).exchangeAllMems).write(false);
@@ -95,9 +97,10 @@ impl HcommChannelDesc {
 }
 
 impl HcclChannelDesc {
-    /// The result of `HcclChannelDescInit`.
+    /// Returns the result of `HcclChannelDescInit`: a valid header, no notifies or memory handles,
+    /// and no other field set.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers and pointers only.
+        // SAFETY: the structure has only integers and pointers.
         let ones: Self = unsafe { ones() };
         Self {
             header: header::<Self>(HCCL_CHANNEL_VERSION, HCCL_CHANNEL_MAGIC_WORD),
@@ -110,9 +113,9 @@ impl HcclChannelDesc {
 }
 
 impl CommLink {
-    /// The result of `CommLinkInit`: one hop, nothing else set.
+    /// Returns the result of `CommLinkInit`: a valid header and one hop, and no other field set.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers only.
+        // SAFETY: the structure has only integers.
         let mut link: Self = unsafe { ones() };
         link.header = header::<Self>(COMM_LINK_VERSION, COMM_LINK_MAGIC_WORD);
         link.linkAttr.anon_1.hop = 1;
@@ -121,18 +124,18 @@ impl CommLink {
 }
 
 impl HcclOpDesc {
-    /// The result of `HcclOpDescInit`: all ones behind a valid header.
+    /// Returns the result of `HcclOpDescInit`: a valid header, then all ones.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers and pointers only.
+        // SAFETY: the structure has only integers and pointers.
         let ones: Self = unsafe { ones() };
         Self { header: header::<Self>(HCCL_OPDESC_VERSION, HCCL_OPDESC_MAGIC_WORD), ..ones }
     }
 }
 
 impl HcclKernelLaunchCfg {
-    /// The result of `HcclKernelLaunchCfgInit`: all ones behind a valid header.
+    /// Returns the result of `HcclKernelLaunchCfgInit`: a valid header, then all ones.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers only.
+        // SAFETY: the structure has only integers.
         let ones: Self = unsafe { ones() };
         let (version, magic) = (HCCL_KERNEL_LAUNCH_CFG_VERSION, HCCL_KERNEL_LAUNCH_CFG_MAGIC_WORD);
         Self { header: header::<Self>(version, magic), ..ones }
@@ -140,9 +143,10 @@ impl HcclKernelLaunchCfg {
 }
 
 impl HcclTeamCreateDesc {
-    /// The result of `HcclTeamCreateDescInit`: counts and reserved fields zero, the rest not set.
+    /// Returns the result of `HcclTeamCreateDescInit`: a valid header, zeros in counts and reserved
+    /// fields, and no other field set.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers and pointers only.
+        // SAFETY: the structure has only integers and pointers.
         let ones: Self = unsafe { ones() };
         let (version, magic) = (HCCL_TEAM_CREATE_DESC_VERSION, HCCL_TEAM_CREATE_DESC_MAGIC_WORD);
         Self {
@@ -157,10 +161,10 @@ impl HcclTeamCreateDesc {
 }
 
 impl HcclTeamCreateChannelsDesc {
-    /// The result of `HcclTeamCreateChannelsDescInit`: counts and reserved fields zero, the rest
-    /// not set.
+    /// Returns the result of `HcclTeamCreateChannelsDescInit`: a valid header, zeros in counts and
+    /// reserved fields, and no other field set.
     pub fn unset() -> Self {
-        // SAFETY: it holds integers only.
+        // SAFETY: the structure has only integers.
         let ones: Self = unsafe { ones() };
         let version = HCCL_TEAM_CREATE_CHANNELS_DESC_VERSION;
         let magic = HCCL_TEAM_CREATE_CHANNELS_DESC_MAGIC_WORD;

@@ -36,8 +36,8 @@ impl Buffer {
 
 type Call<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// Returns the best time of each call in seconds, with the same call running on `threads` threads at
-/// once. The calls take turns, so that other work of the machine affects all of them equally.
+/// Returns the best time of each call in seconds, with the same call running on `threads` threads
+/// at once. The calls take turns, so that other work of the machine affects all of them equally.
 fn best<const N: usize>(threads: usize, bytes: usize, calls: [Call; N]) -> [f64; N] {
     let repetitions = (16 * MI / bytes).clamp(1, 1000);
     let rounds = if bytes >= 64 * MI { 7 } else { 25 };

@@ -1,5 +1,5 @@
-//! Gives the core library the name that its facades ask the loader for, and collects the C headers
-//! for the installer.
+//! Gives the core library the name by which its facades request it from the loader, and collects
+//! the C headers for the installer.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -24,7 +24,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("headers.rs"), table)
 }
 
-/// Adds the path of every header below a directory.
+/// Adds the paths of all headers below a directory.
 fn collect(directory: &Path, headers: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();

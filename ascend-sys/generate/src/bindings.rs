@@ -13,15 +13,15 @@ use syn::{ForeignItem, ForeignItemFn, Item};
 
 use crate::Result;
 
-/// The bindings and what the function table needs to know about them.
+/// The bindings, and the facts about them from which the function table is made.
 pub struct Bindings {
     pub file: syn::File,
     pub functions: Vec<ForeignItemFn>,
-    /// Where a function is declared.
+    /// The place where each function is declared, by its name.
     pub places: HashMap<String, Place>,
 }
 
-/// Where a function is declared.
+/// The place where a function is declared.
 #[derive(Debug)]
 pub struct Place {
     /// The header, relative to the include directory.
@@ -30,9 +30,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The section of the header that the declaration stands in. Its title is the last comment
-    /// above the declaration that is one line, starts the line, and is no sentence (it ends without
-    /// a period).
+    /// Returns the title of the section of the header in which the declaration is. The title is the
+    /// last comment above the declaration that has one line, begins its line, and does not end with
+    /// a period.
     pub fn area(&self, include: &Path) -> Result<String> {
         let text = std::fs::read_to_string(include.join(&self.header))?;
         let above: Vec<&str> = text.lines().take(self.line).collect();
@@ -54,7 +54,8 @@ pub fn generate(include: &Path) -> Result<Bindings> {
         .clang_args(["-xc", "-std=c11", "-I"])
         .clang_arg(include.display().to_string())
         .allowlist_file(format!("{}/.*", escaped(include)))
-        // The only types of the system; `system.rs` has them, so that no libc's spelling shows.
+        // These are the only types of the system. `system.rs` declares them, so that the output
+        // does not depend on the spelling of a C library.
         .blocklist_type("in6?_addr.*")
         .anon_fields_prefix("anon_")
         .raw_line("use crate::system::{in6_addr, in_addr};")
@@ -86,10 +87,10 @@ pub fn generate(include: &Path) -> Result<Bindings> {
         false
     });
     file.items.push(syn::parse_quote! {
-        /// The functions as a program sees them that links against CANN's libraries.
+        /// The functions in the form for a program that links against CANN's libraries.
         ///
-        /// Calling one of them makes the program depend on these libraries; the fields of
-        /// [`Functions`](crate::Functions) have the same signatures and do not.
+        /// A program that calls one of them depends on these libraries. The fields of
+        /// [`Functions`](crate::Functions) have the same signatures without that dependency.
         pub mod imports {
             use super::*;
             #(#blocks)*
@@ -99,7 +100,7 @@ pub fn generate(include: &Path) -> Result<Bindings> {
     Ok(Bindings { file, functions, places })
 }
 
-/// A path as a regular expression that matches only it.
+/// Returns a regular expression that matches this path and nothing else.
 fn escaped(path: &Path) -> String {
     let mut pattern = String::new();
     for letter in path.display().to_string().chars() {
@@ -114,7 +115,7 @@ fn escaped(path: &Path) -> String {
 #[derive(Debug, Default)]
 struct Facts {
     places: HashMap<String, Place>,
-    /// The suffix of the number that a macro stands for.
+    /// The suffix of each macro's number, by the name of the macro.
     suffixes: HashMap<String, String>,
 }
 
@@ -135,7 +136,8 @@ impl ParseCallbacks for Callbacks {
         self.facts.borrow_mut().suffixes.insert(name.into(), suffix.into());
     }
 
-    /// A macro has the type that its number has in C, not the smallest that holds its value.
+    /// Gives a macro the type of its number in C, instead of the smallest type that holds its
+    /// value.
     fn int_macro(&self, name: &str, _value: i64) -> Option<IntKind> {
         match self.facts.borrow().suffixes.get(name)?.as_str() {
             "UL" => Some(IntKind::U64),

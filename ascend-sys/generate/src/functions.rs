@@ -1,4 +1,4 @@
-//! `functions.rs`: the table of functions and the list of their names.
+//! Makes `functions.rs`: the table of functions and the list of their names.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,8 +9,8 @@ use syn::{FnArg, ForeignItemFn};
 use crate::Result;
 use crate::bindings::Bindings;
 
-/// Makes the file from the functions in the bindings, and the headers and the table of libraries in
-/// the include directory.
+/// Makes the file from the functions in the bindings, and from the headers and the table of
+/// libraries (`symbols.csv`) in the include directory.
 pub fn generate(bindings: &Bindings, include: &Path) -> Result<syn::File> {
     let table = &include.join("symbols.csv");
     let mut origins = read(table)?;
@@ -43,10 +43,11 @@ pub fn generate(bindings: &Bindings, include: &Path) -> Result<syn::File> {
         use super::bindings::*;
         use super::{Library, Symbol};
 
-        /// One optional C function for each that CANN declares, and for each entry of our own.
+        /// A table of C functions: one optional field for each function that CANN declares, and for
+        /// each optional entry of our own.
         ///
         /// A back end is a literal of this struct, with `..Functions::default()` for functions that
-        /// it lacks. The fields stand in the order of [`SYMBOLS`].
+        /// it lacks. The fields are in the order of [`SYMBOLS`].
         #[repr(C)]
         #[derive(Clone, Copy, Default)]
         pub struct Functions {
@@ -66,7 +67,7 @@ pub fn generate(bindings: &Bindings, include: &Path) -> Result<syn::File> {
         /// A description of each field of [`Functions`], in the order of the fields.
         pub static SYMBOLS: &[Symbol] = &[#(#symbols),*];
 
-        /// Strong references to everything that release 8.5.0 exports.
+        /// Returns a table with strong references to everything that release 8.5.0 exports.
         #[cfg(feature = "linked")]
         pub(crate) fn linked() -> Functions {
             Functions { #(#linked,)* ..Functions::default() }
@@ -89,7 +90,7 @@ fn field(function: &ForeignItemFn) -> proc_macro2::TokenStream {
     }
 }
 
-/// Where a symbol comes from: a variant of `Library`, and the first release that has it.
+/// The origin of a symbol: a variant of `Library`, and the first release that has the symbol.
 struct Origin {
     library: &'static str,
     since: String,

@@ -96,7 +96,7 @@ typedef void *aclrtStream;
 typedef void *aclmdlRITask;
 /** An event. */
 typedef void *aclrtEvent;
-/** A context: what the calls of a thread refer to on a device. */
+/** A context, to which the calls of a thread on a device refer. */
 typedef void *aclrtContext;
 /** A notify: a binary semaphore of a device. */
 typedef void *aclrtNotify;
@@ -104,11 +104,11 @@ typedef void *aclrtNotify;
 typedef void *aclrtCntNotify;
 /** A label that a stream can jump to. */
 typedef void *aclrtLabel;
-/** Labels that a stream can jump to. */
+/** A list of labels that a stream can jump to. */
 typedef void *aclrtLabelList;
 /** A buffer of the queue interface. */
 typedef void *aclrtMbuf;
-/** What an AscendCL function returns: ACL_SUCCESS, or one of the ACL_ERROR_ constants. */
+/** The result of an AscendCL function: ACL_SUCCESS, or one of the ACL_ERROR_ constants. */
 typedef int aclError;
 /** The bits of a half-precision number. */
 typedef uint16_t aclFloat16;
@@ -125,7 +125,7 @@ typedef void *aclrtTaskGrp;
 /** An address with a size. */
 typedef struct aclDataBuffer aclDataBuffer;
 
-/** Types of elements. The numbers differ from HcclDataType's. */
+/** The types of elements. The numbers differ from those of HcclDataType. */
 typedef enum {
     ACL_DT_UNDEFINED = -1,
     ACL_FLOAT = 0,
@@ -157,7 +157,7 @@ typedef enum {
     ACL_FLOAT4_E1M2 = 41
 } aclDataType;
 
-/** Layouts of tensors. */
+/** The layouts of tensors. */
 typedef enum {
     ACL_FORMAT_UNDEFINED = -1,
     ACL_FORMAT_NCHW = 0,
@@ -181,7 +181,7 @@ typedef enum {
     ACL_FORMAT_FRACTAL_NZ_C0_8 = 54
 } aclFormat;
 
-/** How serious a line of the log is. */
+/** The severity of a line of the log. */
 typedef enum {
     ACL_DEBUG = 0,
     ACL_INFO = 1,
@@ -189,14 +189,14 @@ typedef enum {
     ACL_ERROR = 3
 } aclLogLevel;
 
-/** Where memory is. */
+/** The kind of place where memory is. */
 typedef enum {
     ACL_MEMTYPE_DEVICE = 0,
     ACL_MEMTYPE_HOST = 1,
     ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2
 } aclMemType;
 
-/** Options of the process or of a context. */
+/** The options of the process or of a context. */
 typedef enum {
     ACL_OPT_DETERMINISTIC = 0,
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
@@ -204,7 +204,7 @@ typedef enum {
     ACL_OPT_ENABLE_KERNEL_EARLY_START = 3
 } aclSysParamOpt;
 
-/** Optional features of the software. */
+/** The optional features of the software. */
 typedef enum {
     ACL_CANN_ATTR_UNDEFINED = -1,
     ACL_CANN_ATTR_INF_NAN = 0,
@@ -212,7 +212,7 @@ typedef enum {
     ACL_CANN_ATTR_JIT_COMPILE = 2
 } aclCannAttr;
 
-/** What a device can be asked for. */
+/** The properties of a device that aclGetDeviceCapability can get. */
 typedef enum {
     ACL_DEVICE_INFO_UNDEFINED = -1,
     ACL_DEVICE_INFO_AI_CORE_NUM = 0,
@@ -222,52 +222,55 @@ typedef enum {
 
 /* Init, version, system */
 
-/** printf-style application log (variadic). */
+/** Writes a line to the application log, formatted like printf (variadic). */
 void aclAppLog(
     aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...);
 
-/** Name of the current chip. */
+/** Returns the name of the current chip. */
 const char *aclrtGetSocName(void);
 
-/** List optional software attributes available. */
+/** Lists the optional features of the software that are available. */
 aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
 
-/** Is one software attribute available. */
+/** Gets whether one optional feature of the software is available. */
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);
 
-/** Core counts or L2 size of a device. */
+/** Gets the number of cores or the size of the L2 cache of a device. */
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value);
 
 /* Memory */
 
-/** Half to float, non-IEEE inf/nan handling. */
+/** Converts a half-precision number to a float. Infinities and NaNs are not handled as in
+ * IEEE 754. */
 float aclFloat16ToFloat(aclFloat16 value);
 
-/** Float to half, saturating. */
+/** Converts a float to a half-precision number. Values beyond the range become the
+ * largest finite number. */
 aclFloat16 aclFloatToFloat16(float value);
 
-/** Wrap pointer and size in an object. */
+/** Creates an object that contains an address and a size. */
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
 
-/** Free wrapper only. */
+/** Frees the object, but not the memory at its address. */
 aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer);
 
-/** Replace pointer and size. */
+/** Replaces the address and the size in the object. */
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size);
 
-/** Pointer inside wrapper. */
+/** Returns the address in the object. */
 void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer);
 
-/** Size as 32 bits (deprecated). Deprecated. */
+/** Returns the size in the object as 32 bits. Deprecated. */
 uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer);
 
-/** Size as size_t. */
+/** Returns the size in the object. */
 size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer);
 
-/** Bytes per element of a data type. */
+/** Returns the number of bytes of an element of a data type. */
 size_t aclDataTypeSize(aclDataType dataType);
 
-/** Writes a line to the application log with the place it comes from. */
+/** Writes a line to the application log, together with the place in the source that it
+ * comes from. */
 #define ACL_APP_LOG(level, ...) aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)
 
 #ifdef __cplusplus

@@ -52,13 +52,13 @@ typedef enum {
     ACL_AICORE_NONE = 0xFF
 } aclprofAicoreMetrics;
 
-/** Which end of a step a timestamp marks. */
+/** The end of a step that a timestamp marks. */
 typedef enum {
     ACL_STEP_START = 0,
     ACL_STEP_END = 1
 } aclprofStepTag;
 
-/** What a record of a subscription is about. */
+/** The subject of a record of a subscription. */
 typedef enum {
     ACL_SUBSCRIBE_OP = 0,
     ACL_SUBSCRIBE_SUBGRAPH = 1,
@@ -66,13 +66,13 @@ typedef enum {
     ACL_SUBSCRIBE_NONE = 0xFF
 } aclprofSubscribeOpFlag;
 
-/** Attributes of a record of a subscription. */
+/** The attributes of a record of a subscription. */
 typedef enum {
     ACL_SUBSCRIBE_ATTRI_THREADID = 0,
     ACL_SUBSCRIBE_ATTRI_NONE = 1
 } aclprofSubscribeOpAttri;
 
-/** Settings of aclprofSetConfig. */
+/** The settings of aclprofSetConfig. */
 typedef enum {
     ACL_PROF_ARGS_MIN = 0,
     ACL_PROF_STORAGE_LIMIT = 1,
@@ -98,26 +98,26 @@ typedef enum {
     ACL_PROF_MESSAGE_TYPE_TENSOR_INFO = 0
 } aclprofMessageType;
 
-/** What is to be recorded, and of which devices. */
+/** A description of the data that is recorded, and of the devices. */
 typedef struct aclprofConfig aclprofConfig;
 
-/** What aclprofStop stops. */
+/** A description of the recording that aclprofStop stops. */
 typedef struct aclprofStopConfig aclprofStopConfig;
 
-/** Events of AI cores that are chosen one by one. */
+/** A choice of single events of AI cores. */
 typedef struct aclprofAicoreEvents aclprofAicoreEvents;
 
-/** What a subscription delivers. */
+/** A description of the records that a subscription delivers. */
 typedef struct aclprofSubscribeConfig aclprofSubscribeConfig;
 
-/** A step whose ends are marked. */
+/** A step whose beginning and end are marked. */
 typedef struct aclprofStepInfo aclprofStepInfo;
 
 /* Another header may bring these three. */
 #ifndef ACL_PROF_TENSOR_INFO_DEFINED
 #define ACL_PROF_TENSOR_INFO_DEFINED
 
-/** A tensor of an operator; type is 0 for an input and 1 for an output. */
+/** A tensor of an operator. The type is 0 for an input and 1 for an output. */
 typedef struct {
     uint32_t type;
     uint32_t format;
@@ -138,7 +138,7 @@ typedef struct {
     aclprofTensor *tensors;
 } aclprofTensorInfo;
 
-/** The message of a range; messageType is an aclprofMessageType. */
+/** The message of a range. The field messageType is an aclprofMessageType. */
 typedef struct {
     uint16_t version;
     uint16_t size;
@@ -152,128 +152,128 @@ typedef struct {
 
 /* Profiling */
 
-/** Start profiling into a directory. */
+/** Starts profiling into a directory. */
 aclError aclprofInit(const char *profilerResultPath, size_t length);
 
-/** End profiling. */
+/** Ends profiling. */
 aclError aclprofFinalize(void);
 
-/** New description of what is recorded; NULL on failure. */
+/** Creates a description of the data that is recorded. Returns NULL on failure. */
 aclprofConfig *aclprofCreateConfig(
     uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics,
     const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig);
 
-/** Free the description. */
+/** Frees the description. */
 aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig);
 
-/** Begin to record. */
+/** Begins to record. */
 aclError aclprofStart(const aclprofConfig *profilerConfig);
 
-/** Stop recording. */
+/** Stops recording. */
 aclError aclprofStop(const aclprofConfig *profilerConfig);
 
-/** Change a setting, given as text. */
+/** Changes a setting, which is given as text. */
 aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength);
 
-/** Deliver records of a model. */
+/** Delivers the records of a model. */
 aclError aclprofModelSubscribe(
     uint32_t modelId, const aclprofSubscribeConfig *profSubscribeConfig);
 
-/** Stop delivering records of a model. */
+/** Stops delivering the records of a model. */
 aclError aclprofModelUnSubscribe(uint32_t modelId);
 
-/** New description of a subscription; NULL on failure. */
+/** Creates a description of a subscription. Returns NULL on failure. */
 aclprofSubscribeConfig *aclprofCreateSubscribeConfig(
     int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void *fd);
 
-/** Free the description of a subscription. */
+/** Frees the description of a subscription. */
 aclError aclprofDestroySubscribeConfig(const aclprofSubscribeConfig *profSubscribeConfig);
 
-/** Bytes of one record of a subscription. */
+/** Gets the number of bytes of one record of a subscription. */
 aclError aclprofGetOpDescSize(size_t *opDescSize);
 
-/** Number of operators in delivered records. */
+/** Gets the number of operators in delivered records. */
 aclError aclprofGetOpNum(const void *opInfo, size_t opInfoLen, uint32_t *opNumber);
 
-/** Length of the type of an operator. */
+/** Gets the length of the text that names the type of an operator. */
 aclError aclprofGetOpTypeLen(
     const void *opInfo, size_t opInfoLen, uint32_t index, size_t *opTypeLen);
 
-/** Type of an operator. */
+/** Gets the type of an operator as text. */
 aclError aclprofGetOpType(
     const void *opInfo, size_t opInfoLen, uint32_t index, char *opType, size_t opTypeLen);
 
-/** Length of the name of an operator. */
+/** Gets the length of the name of an operator. */
 aclError aclprofGetOpNameLen(
     const void *opInfo, size_t opInfoLen, uint32_t index, size_t *opNameLen);
 
-/** Name of an operator. */
+/** Gets the name of an operator. */
 aclError aclprofGetOpName(
     const void *opInfo, size_t opInfoLen, uint32_t index, char *opName, size_t opNameLen);
 
-/** When an operator started. */
+/** Returns the time at which an operator started. */
 uint64_t aclprofGetOpStart(const void *opInfo, size_t opInfoLen, uint32_t index);
 
-/** When an operator ended. */
+/** Returns the time at which an operator ended. */
 uint64_t aclprofGetOpEnd(const void *opInfo, size_t opInfoLen, uint32_t index);
 
-/** How long an operator took. */
+/** Returns the duration of an operator. */
 uint64_t aclprofGetOpDuration(const void *opInfo, size_t opInfoLen, uint32_t index);
 
-/** Model of an operator. */
+/** Returns the number of the model of an operator. */
 size_t aclprofGetModelId(const void *opInfo, size_t opInfoLen, uint32_t index);
 
-/** What a record is about. */
+/** Returns the subject of a record. */
 aclprofSubscribeOpFlag aclprofGetOpFlag(const void *opInfo, size_t opInfoLen, uint32_t index);
 
-/** Attribute of a record, as text. */
+/** Returns an attribute of a record as text. */
 const char *aclprofGetOpAttriValue(
     const void *opInfo, size_t opInfoLen, uint32_t index, aclprofSubscribeOpAttri attri);
 
-/** Mark an end of a step in a stream. */
+/** Marks the beginning or the end of a step in a stream. */
 aclError aclprofGetStepTimestamp(
     aclprofStepInfo *stepInfo, aclprofStepTag tag, aclrtStream stream);
 
-/** New step. */
+/** Creates a step. */
 aclprofStepInfo *aclprofCreateStepInfo(void);
 
-/** Free a step. */
+/** Frees a step. */
 void aclprofDestroyStepInfo(aclprofStepInfo *stepInfo);
 
-/** New stamp for marks and ranges of the program. */
+/** Creates a stamp for marks and ranges of the program. */
 void *aclprofCreateStamp(void);
 
-/** Free a stamp. */
+/** Frees a stamp. */
 void aclprofDestroyStamp(void *stamp);
 
-/** Open a nested range of the thread. */
+/** Opens a nested range of the thread. */
 aclError aclprofPush(void *stamp);
 
-/** Close the innermost range of the thread. */
+/** Closes the innermost range of the thread that aclprofPush has opened. */
 aclError aclprofPop(void);
 
-/** Open a range that any thread may close. */
+/** Opens a range that any thread may close. */
 aclError aclprofRangeStart(void *stamp, uint32_t *rangeId);
 
-/** Close such a range. */
+/** Closes a range that aclprofRangeStart has opened. */
 aclError aclprofRangeStop(uint32_t rangeId);
 
-/** Give a stamp a text. */
+/** Gives a stamp a text. */
 aclError aclprofSetStampTraceMessage(void *stamp, const char *msg, uint32_t msgLen);
 
-/** Record a stamp as a mark. */
+/** Records a stamp as a mark. */
 aclError aclprofMark(void *stamp);
 
-/** Record a mark with a text in a stream. */
+/** Records a mark with a text in a stream. */
 aclError aclprofMarkEx(const char *msg, size_t msgLen, aclrtStream stream);
 
-/** Number for a text. */
+/** Returns the number of a text. */
 uint64_t aclprofStr2Id(const char *message);
 
-/** Open a nested range with attributes. */
+/** Opens a nested range with attributes. */
 aclError aclprofRangePushEx(aclprofEventAttributes *attr);
 
-/** Close the innermost range. */
+/** Closes the innermost range that aclprofRangePushEx has opened. */
 aclError aclprofRangePop(void);
 
 #ifdef __cplusplus

@@ -132,9 +132,9 @@
 extern "C" {
 #endif
 
-/** Physical memory. */
+/** A handle of physical memory. */
 typedef void *aclrtDrvMemHandle;
-/** A binary in memory. */
+/** A binary in memory that is not loaded yet. */
 typedef void *aclrtBinary;
 /** A loaded binary. */
 typedef void *aclrtBinHandle;
@@ -148,11 +148,11 @@ typedef void *aclrtParamHandle;
 typedef void *aclmdlRI;
 /** A condition of a graph. */
 typedef void *aclmdlRICondHandle;
-/** More about how busy a device is; CANN does not publish its fields. */
+/** Further information on the utilization of a device. CANN does not publish its fields. */
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
-/** Groups of cores. */
+/** A description of groups of cores. */
 typedef struct tagRtGroupInfo aclrtGroupInfo;
-/** What is known about a task that failed. */
+/** The information on a task that failed. */
 typedef struct rtExceptionInfo aclrtExceptionInfo;
 
 /** Whether the program runs on the device or on a host. */
@@ -161,7 +161,7 @@ typedef enum aclrtRunMode {
     ACL_HOST = 1
 } aclrtRunMode;
 
-/** Task schedulers. */
+/** The task schedulers of a device. */
 typedef enum aclrtTsId {
     ACL_TS_ID_AICORE = 0,
     ACL_TS_ID_AIVECTOR = 1,
@@ -175,33 +175,33 @@ typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
-/** Whether what was recorded in an event has happened. */
+/** Whether the record of an event is complete. */
 typedef enum aclrtEventRecordedStatus {
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;
 
-/** Whether all waits for an event are over. */
+/** Whether all waits for an event are complete. */
 typedef enum aclrtEventWaitStatus {
     ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
     ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
     ACL_EVENT_WAIT_STATUS_RESERVED = 65535
 } aclrtEventWaitStatus;
 
-/** Whether all tasks of a stream are done. */
+/** Whether all tasks of a stream are complete. */
 typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_COMPLETE = 0,
     ACL_STREAM_STATUS_NOT_READY = 1,
     ACL_STREAM_STATUS_RESERVED = 65535
 } aclrtStreamStatus;
 
-/** Whether the stream waits for a callback. */
+/** Whether the stream waits until the callback returns. */
 typedef enum aclrtCallbackBlockType {
     ACL_CALLBACK_NO_BLOCK = 0,
     ACL_CALLBACK_BLOCK = 1
 } aclrtCallbackBlockType;
 
-/** Where a copy goes from and to. */
+/** The source and the destination of a copy: the host or a device. */
 typedef enum aclrtMemcpyKind {
     ACL_MEMCPY_HOST_TO_HOST = 0,
     ACL_MEMCPY_HOST_TO_DEVICE = 1,
@@ -213,7 +213,7 @@ typedef enum aclrtMemcpyKind {
     ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7
 } aclrtMemcpyKind;
 
-/** Hints about managed memory. Since 9.1.0. */
+/** The hints about the use of managed memory. Since 9.1.0. */
 typedef enum aclrtMemManagedAdviseType {
     ACL_MEM_ADVISE_SET_READ_MOSTLY = 0,
     ACL_MEM_ADVISE_UNSET_READ_MOSTLY = 1,
@@ -223,7 +223,7 @@ typedef enum aclrtMemManagedAdviseType {
     ACL_MEM_ADVISE_UNSET_ACCESSED_BY = 5
 } aclrtMemManagedAdviseType;
 
-/** Kinds of places for managed memory. Since 9.1.0. */
+/** The kinds of places for managed memory. Since 9.1.0. */
 typedef enum aclrtMemManagedLocationType {
     ACL_MEM_LOCATIONTYPE_INVALID = 0,
     ACL_MEM_LOCATIONTYPE_DEVICE = 1,
@@ -232,7 +232,8 @@ typedef enum aclrtMemManagedLocationType {
     ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4
 } aclrtMemManagedLocationType;
 
-/** Which pages memory is taken from; the last three are flags that can be added. */
+/** The sizes of pages from which memory is allocated. The last three values are flags
+ * that can be added. */
 typedef enum aclrtMemMallocPolicy {
     ACL_MEM_MALLOC_HUGE_FIRST = 0,
     ACL_MEM_MALLOC_HUGE_ONLY = 1,
@@ -247,14 +248,14 @@ typedef enum aclrtMemMallocPolicy {
     ACL_MEM_ACCESS_USER_SPACE_READONLY = 1048576
 } aclrtMemMallocPolicy;
 
-/** How the device sees registered host memory. */
+/** The kind of access that a device has to registered host memory. */
 typedef enum {
     ACL_HOST_REGISTER_MAPPED = 0,
     ACL_HOST_REGISTER_IOMEMORY = 4,
     ACL_HOST_REGISTER_READONLY = 8
 } aclrtHostRegisterType;
 
-/** Which member of aclrtMallocAttrValue is meant. */
+/** The member of aclrtMallocAttrValue that is used. */
 typedef enum {
     ACL_RT_MEM_ATTR_RSV = 0,
     ACL_RT_MEM_ATTR_MODULE_ID = 1,
@@ -262,7 +263,7 @@ typedef enum {
     ACL_RT_MEM_ATTR_VA_FLAG = 3
 } aclrtMallocAttrType;
 
-/** Kinds of device memory. */
+/** The kinds of device memory, with the size of their pages. */
 typedef enum aclrtMemAttr {
     ACL_DDR_MEM = 0,
     ACL_HBM_MEM = 1,
@@ -284,14 +285,14 @@ typedef enum aclrtMemAttr {
     ACL_MEM_P2P_HUGE1G = 17
 } aclrtMemAttr;
 
-/** Sizes of pages. */
+/** The sizes of pages. */
 typedef enum aclrtMemPgType {
     NORMAL_PAGE_TYPE = 0,
     HUGE_PAGE_TYPE = 1,
     HUGE1G_PAGE_TYPE = 2
 } aclrtMemPgType;
 
-/** Kinds of device memory. */
+/** The kinds of device memory, without the size of their pages. */
 typedef enum aclrtMemType {
     HBM_TYPE = 0,
     DDR_TYPE = 1,
@@ -299,12 +300,12 @@ typedef enum aclrtMemType {
     P2P_DDR_TYPE = 3
 } aclrtMemType;
 
-/** Attributes of memory shared between processes. */
+/** The attributes of memory that processes share. */
 typedef enum {
     ACL_RT_IPC_MEM_ATTR_ACCESS_LINK = 0
 } aclrtIpcMemAttrType;
 
-/** What a group of cores can be asked for. */
+/** The properties of a group of cores that aclrtGetGroupInfoDetail can get. */
 typedef enum aclrtGroupAttr {
     ACL_GROUP_AICORE_INT = 0,
     ACL_GROUP_AIV_INT = 1,
@@ -314,14 +315,14 @@ typedef enum aclrtGroupAttr {
     ACL_GROUP_GROUPID_INT = 5
 } aclrtGroupAttr;
 
-/** What happens when a floating-point number overflows. */
+/** The result of a floating-point operation that overflows. */
 typedef enum aclrtFloatOverflowMode {
     ACL_RT_OVERFLOW_MODE_SATURATION = 0,
     ACL_RT_OVERFLOW_MODE_INFNAN = 1,
     ACL_RT_OVERFLOW_MODE_UNDEF = 2
 } aclrtFloatOverflowMode;
 
-/** Fields of a stream configuration. */
+/** The fields of a stream configuration. */
 typedef enum {
     ACL_RT_STREAM_WORK_ADDR_PTR = 0,
     ACL_RT_STREAM_WORK_SIZE = 1,
@@ -329,7 +330,7 @@ typedef enum {
     ACL_RT_STREAM_PRIORITY = 3
 } aclrtStreamConfigAttr;
 
-/** Kinds of places for memory. */
+/** The kinds of places for memory. */
 typedef enum aclrtMemLocationType {
     ACL_MEM_LOCATION_TYPE_HOST = 0,
     ACL_MEM_LOCATION_TYPE_DEVICE = 1,
@@ -338,7 +339,8 @@ typedef enum aclrtMemLocationType {
     ACL_MEM_LOCATION_TYPE_HOST_NUMA = 4
 } aclrtMemLocationType;
 
-/** What a range of managed memory can be asked for. Since 9.1.0. */
+/** The properties of a range of managed memory that aclrtMemManagedGetAttr can get. Since
+ * 9.1.0. */
 typedef enum aclrtMemManagedRangeAttribute {
     ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY = 1,
     ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION = 2,
@@ -350,38 +352,38 @@ typedef enum aclrtMemManagedRangeAttribute {
     ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8
 } aclrtMemManagedRangeAttribute;
 
-/** Kinds of physical memory. */
+/** The kinds of physical memory. */
 typedef enum aclrtMemAllocationType {
     ACL_MEM_ALLOCATION_TYPE_PINNED = 0
 } aclrtMemAllocationType;
 
-/** What physical memory can be exported as. */
+/** The kinds of handles as which physical memory can be exported. */
 typedef enum aclrtMemHandleType {
     ACL_MEM_HANDLE_TYPE_NONE = 0,
     ACL_MEM_HANDLE_TYPE_POSIX = 2
 } aclrtMemHandleType;
 
-/** Kinds of handles for exported memory. */
+/** The kinds of handles for exported memory. */
 typedef enum aclrtMemSharedHandleType {
     ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT = 1,
     ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2
 } aclrtMemSharedHandleType;
 
-/** Which granularity is asked for. */
+/** The granularity that aclrtMemGetAllocationGranularity gets. */
 typedef enum aclrtMemGranularityOptions {
     ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
     ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
     ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 65535
 } aclrtMemGranularityOptions;
 
-/** Whether a device works. */
+/** Whether a device works normally. */
 typedef enum aclrtDeviceStatus {
     ACL_RT_DEVICE_STATUS_NORMAL = 0,
     ACL_RT_DEVICE_STATUS_ABNORMAL = 1,
     ACL_RT_DEVICE_STATUS_END = 65535
 } aclrtDeviceStatus;
 
-/** Which calls are refused during a capture, and for which threads. */
+/** The calls that are refused during a capture, and the threads to which this applies. */
 typedef enum {
     ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
     ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
@@ -395,7 +397,7 @@ typedef enum {
     ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2
 } aclmdlRICaptureStatus;
 
-/** What kind of error a device has. */
+/** The kind of error that a device has. */
 typedef enum {
     ACL_RT_NO_ERROR = 0,
     ACL_RT_ERROR_MEMORY = 1,
@@ -406,14 +408,14 @@ typedef enum {
     ACL_RT_ERROR_OTHERS = 65535
 } aclrtErrorType;
 
-/** Whether software or hardware is to blame for a core's error. */
+/** Whether the error of a core was caused by software or hardware. */
 typedef enum aclrtAicoreErrorType {
     ACL_RT_AICORE_ERROR_UNKNOWN = 0,
     ACL_RT_AICORE_ERROR_SW = 1,
     ACL_RT_AICORE_ERROR_HW_LOCAL = 2
 } aclrtAicoreErrorType;
 
-/** Operations on the cache. */
+/** The operations on the cache. */
 typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_PREFETCH = 0,
     ACL_RT_CMO_TYPE_WRITEBACK = 1,
@@ -421,12 +423,12 @@ typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_FLUSH = 3
 } aclrtCmoType;
 
-/** Whose last error is asked for. */
+/** The scope of the last error. */
 typedef enum aclrtLastErrLevel {
     ACL_RT_THREAD_LEVEL = 0
 } aclrtLastErrLevel;
 
-/** Which member of aclrtBinaryLoadOptionValue is meant. Two names have one value. */
+/** The member of aclrtBinaryLoadOptionValue that is used. Two names have the same value. */
 typedef enum aclrtBinaryLoadOptionType {
     ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD = 1,
     ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC = 2,
@@ -434,13 +436,13 @@ typedef enum aclrtBinaryLoadOptionType {
     ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE = 3
 } aclrtBinaryLoadOptionType;
 
-/** Kinds of cores: matrix (AIC) and vector (AIV). */
+/** The kinds of cores: matrix (AIC) and vector (AIV). */
 typedef enum {
     ACL_RT_ENGINE_TYPE_AIC = 0,
     ACL_RT_ENGINE_TYPE_AIV = 1
 } aclrtEngineType;
 
-/** Which member of aclrtLaunchKernelAttrValue is meant. Two names have one value. */
+/** The member of aclrtLaunchKernelAttrValue that is used. Two names have the same value. */
 typedef enum aclrtLaunchKernelAttrId {
     ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE = 1,
     ACL_RT_LAUNCH_KERNEL_ATTR_LOCAL_MEMORY_SIZE = 2,
@@ -454,7 +456,7 @@ typedef enum aclrtLaunchKernelAttrId {
     ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING = 9
 } aclrtLaunchKernelAttrId;
 
-/** Which member of aclrtStreamAttrValue is meant. */
+/** The member of aclrtStreamAttrValue that is used. */
 typedef enum {
     ACL_STREAM_ATTR_FAILURE_MODE = 1,
     ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK = 2,
@@ -463,7 +465,7 @@ typedef enum {
     ACL_STREAM_ATTR_PRIORITY = 5
 } aclrtStreamAttr;
 
-/** Kinds of tasks of a graph. Since 9.1.0. */
+/** The kinds of tasks of a graph. Since 9.1.0. */
 typedef enum aclmdlRITaskType {
     ACL_MODEL_RI_TASK_DEFAULT = 0,
     ACL_MODEL_RI_TASK_KERNEL = 1,
@@ -474,7 +476,7 @@ typedef enum aclmdlRITaskType {
     ACL_MODEL_RI_TASK_VALUE_WAIT = 6
 } aclmdlRITaskType;
 
-/** What a device can be asked for. Some values have two names. */
+/** The properties of a device that aclrtGetDeviceInfo can get. Some values have two names. */
 typedef enum {
     ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
     ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
@@ -508,13 +510,13 @@ typedef enum {
     ACL_DEV_ATTR_NPU_ARCH = 601
 } aclrtDevAttr;
 
-/** Optional features of a device. */
+/** The optional features of a device. */
 typedef enum {
     ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
     ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21
 } aclrtDevFeatureType;
 
-/** How aclrtReduceAsync combines elements. */
+/** The ways in which aclrtReduceAsync combines elements. */
 typedef enum {
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM = 10,
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX = 11,
@@ -522,13 +524,13 @@ typedef enum {
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL = 13
 } aclrtReduceKind;
 
-/** What a process can be limited to. */
+/** The resources of a device that can be limited. */
 typedef enum {
     ACL_RT_DEV_RES_CUBE_CORE = 0,
     ACL_RT_DEV_RES_VECTOR_CORE = 1
 } aclrtDevResLimitType;
 
-/** How two numbers are compared. */
+/** The ways to compare two numbers. */
 typedef enum {
     ACL_RT_EQUAL = 0,
     ACL_RT_NOT_EQUAL = 1,
@@ -538,13 +540,13 @@ typedef enum {
     ACL_RT_LESS_OR_EQUAL = 5
 } aclrtCondition;
 
-/** Which numbers are compared. */
+/** The types of numbers that can be compared. */
 typedef enum {
     ACL_RT_SWITCH_INT32 = 0,
     ACL_RT_SWITCH_INT64 = 1
 } aclrtCompareDataType;
 
-/** Distributions of random numbers. */
+/** The distributions of random numbers. */
 typedef enum {
     ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK = 0,
     ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS = 1,
@@ -552,19 +554,19 @@ typedef enum {
     ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS = 3
 } aclrtRandomNumFuncType;
 
-/** When the callback for aborted tasks is called. */
+/** The stage of an abort at which the callback for aborted tasks is called. */
 typedef enum {
     ACL_RT_DEVICE_TASK_ABORT_PRE = 0,
     ACL_RT_DEVICE_TASK_ABORT_POST = 1
 } aclrtDeviceTaskAbortStage;
 
-/** Which member of aclrtUpdateTaskAttrVal is meant. */
+/** The member of aclrtUpdateTaskAttrVal that is used. */
 typedef enum {
     ACL_RT_UPDATE_RANDOM_TASK = 1,
     ACL_RT_UPDATE_AIC_AIV_TASK = 2
 } aclrtUpdateTaskAttrId;
 
-/** When the callback for a device is called. */
+/** The state change for which the callback for a device is called. */
 typedef enum {
     ACL_RT_DEVICE_STATE_SET_PRE = 0,
     ACL_RT_DEVICE_STATE_SET_POST = 1,
@@ -572,7 +574,7 @@ typedef enum {
     ACL_RT_DEVICE_STATE_RESET_POST = 3
 } aclrtDeviceState;
 
-/** When the callback for a snapshot is called. Since 9.0.0. */
+/** The stage of a snapshot at which the callback is called. Since 9.0.0. */
 typedef enum {
     ACL_RT_SNAPSHOT_LOCK_PRE = 0,
     ACL_RT_SNAPSHOT_BACKUP_PRE = 1,
@@ -582,20 +584,20 @@ typedef enum {
     ACL_RT_SNAPSHOT_UNLOCK_POST = 5
 } aclrtSnapShotStage;
 
-/** When the callback for a stream is called. */
+/** The state change for which the callback for a stream is called. */
 typedef enum {
     ACL_RT_STREAM_STATE_CREATE_POST = 1,
     ACL_RT_STREAM_STATE_DESTROY_PRE = 2
 } aclrtStreamState;
 
-/** What a kernel can be asked for. */
+/** The properties of a kernel that aclrtGetFunctionAttribute can get. */
 typedef enum {
     ACL_FUNC_ATTR_KERNEL_TYPE = 1,
     ACL_FUNC_ATTR_KERNEL_RATIO = 2,
     ACL_FUNC_ATTR_KERNEL_SCHED_MODE = 3
 } aclrtFuncAttribute;
 
-/** Which cores a kernel runs on. */
+/** The kind of cores that a kernel runs on. */
 typedef enum {
     ACL_KERNEL_TYPE_AICORE = 0,
     ACL_KERNEL_TYPE_CUBE = 1,
@@ -604,7 +606,7 @@ typedef enum {
     ACL_KERNEL_TYPE_AICPU = 100
 } aclrtKernelType;
 
-/** How recording changes the counter of a notify. */
+/** The ways in which a record changes the counter of a notify. */
 typedef enum {
     ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE = 0,
     ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE = 1,
@@ -612,7 +614,7 @@ typedef enum {
     ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE = 4
 } aclrtCntNotifyRecordMode;
 
-/** What a wait compares the counter of a notify with. */
+/** The comparison of a wait with the counter of a notify. */
 typedef enum {
     ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE = 0,
     ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE = 1,
@@ -621,14 +623,14 @@ typedef enum {
     ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE = 4
 } aclrtCntNotifyWaitMode;
 
-/** Who may do what with memory. */
+/** The access that a place has to memory. */
 typedef enum {
     ACL_RT_MEM_ACCESS_FLAGS_NONE = 0,
     ACL_RT_MEM_ACCESS_FLAGS_READ = 1,
     ACL_RT_MEM_ACCESS_FLAGS_READWRITE = 3
 } aclrtMemAccessFlags;
 
-/** Packages whose version can be asked for. */
+/** The packages whose version can be queried. */
 typedef enum aclCANNPackageName {
     ACL_PKG_NAME_CANN = 0,
     ACL_PKG_NAME_RUNTIME = 1,
@@ -640,7 +642,7 @@ typedef enum aclCANNPackageName {
     ACL_PKG_NAME_DRIVER = 7
 } aclCANNPackageName;
 
-/** Hardware units. Since 9.0.0. */
+/** The hardware units of a device. Since 9.0.0. */
 typedef enum {
     ACL_RT_HAC_TYPE_STARS = 0,
     ACL_RT_HAC_TYPE_AICPU = 1,
@@ -654,13 +656,13 @@ typedef enum {
     ACL_RT_HAC_TYPE_CCU = 9
 } aclrtHacType;
 
-/** Whether a unit can use mapped host memory. Since 9.0.0. */
+/** Whether a hardware unit can use mapped host memory. Since 9.0.0. */
 typedef enum {
     ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED = 0,
     ACL_RT_HOST_MEM_MAP_SUPPORTED = 1
 } aclrtHostMemMapCapability;
 
-/** Links by which memory is accessed. Since 9.2.0. */
+/** The links by which memory is accessed. Since 9.2.0. */
 typedef enum {
     ACL_RT_MEM_ACCESS_LINK_SIO = 0,
     ACL_RT_MEM_ACCESS_LINK_HCCS = 1,
@@ -668,7 +670,8 @@ typedef enum {
     ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH = 3
 } aclrtMemLinkType;
 
-/** Which operands of atomic operations a link takes. Two names have one value. Since 9.1.0. */
+/** The operands of atomic operations that a link supports. Two names have the same value.
+ * Since 9.1.0. */
 typedef enum aclrtAtomicOperationCapability {
     ACL_RT_ATOMIC_CAPABILITY_SIGNED = 1,
     ACL_RT_ATOMIC_CAPABILITY_UNSIGNED = 2,
@@ -682,7 +685,7 @@ typedef enum aclrtAtomicOperationCapability {
     ACL_RT_ATOMIC_CAPABILITY_VECTOR32X4 = 256
 } aclrtAtomicOperationCapability;
 
-/** Atomic operations. Since 9.1.0. */
+/** The atomic operations. Since 9.1.0. */
 typedef enum aclrtAtomicOperation {
     ACL_RT_ATOMIC_OPERATION_INTEGER_ADD = 0,
     ACL_RT_ATOMIC_OPERATION_INTEGER_MIN = 1,
@@ -707,19 +710,19 @@ typedef enum aclrtAtomicOperation {
     ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH = 44
 } aclrtAtomicOperation;
 
-/** Flags of a condition of a graph. Since 9.1.0. */
+/** The flags of a condition of a graph. Since 9.1.0. */
 typedef enum {
     ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT = 1
 } aclmdlRICondHandleFlag;
 
-/** Kinds of conditional tasks. Since 9.1.0. */
+/** The kinds of conditional tasks. Since 9.1.0. */
 typedef enum {
     ACL_MODEL_RI_COND_TYPE_IF = 0,
     ACL_MODEL_RI_COND_TYPE_WHILE = 1,
     ACL_MODEL_RI_COND_TYPE_SWITCH = 2
 } aclmdlRICondTaskType;
 
-/** Limits of a device that can be set. Since 9.2.0. */
+/** The limits of a device that can be set. Since 9.2.0. */
 typedef enum aclrtDeviceLimit {
     ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE = 0,
     ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE = 1,
@@ -728,7 +731,7 @@ typedef enum aclrtDeviceLimit {
     ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE = 4
 } aclrtDeviceLimit;
 
-/** Which part of AscendCL a callback belongs to. */
+/** The part of AscendCL to which a callback belongs. */
 typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_ACL_MODEL = 0,
     ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
@@ -741,7 +744,7 @@ typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_OTHER = 65535
 } aclRegisterCallbackType;
 
-/** Whether a process is held for a snapshot. */
+/** Whether a process is stopped for a snapshot. */
 typedef enum aclrtProcessState {
     ACL_RT_PROCESS_STATE_RUNNING = 0,
     ACL_RT_PROCESS_STATE_LOCKED = 1
@@ -767,20 +770,20 @@ typedef struct {
     aclrtMallocAttrValue value;
 } aclrtMallocAttribute;
 
-/** Attributes of an allocation. */
+/** A list of attributes of an allocation. */
 typedef struct {
     aclrtMallocAttribute *attrs;
     size_t numAttrs;
 } aclrtMallocConfig;
 
-/** Processes of one server that may import shared memory. */
+/** The processes of one server that may import shared memory. */
 typedef struct {
     uint32_t sdid;
     int32_t *pid;
     size_t num;
 } aclrtServerPid;
 
-/** How a stream is to be created. */
+/** The options with which a stream is created. */
 typedef struct aclrtStreamConfigHandle {
     void *workptr;
     size_t workSize;
@@ -788,7 +791,7 @@ typedef struct aclrtStreamConfigHandle {
     uint32_t priority;
 } aclrtStreamConfigHandle;
 
-/** How busy a device is, in percent. */
+/** The utilization of a device in percent. */
 typedef struct aclrtUtilizationInfo {
     int32_t cubeUtilization;
     int32_t vectorUtilization;
@@ -803,14 +806,14 @@ typedef struct aclrtMemLocation {
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
-/** What is known about an address. */
+/** The properties of an address. */
 typedef struct aclrtPtrAttributes {
     aclrtMemLocation location;
     uint32_t pageSize;
     uint32_t rsv[4];
 } aclrtPtrAttributes;
 
-/** How much memory a module uses, in bytes. */
+/** The memory that a module uses, in bytes. */
 typedef struct aclrtMemUsageInfo {
     char name[32];
     uint64_t curMemSize;
@@ -818,12 +821,12 @@ typedef struct aclrtMemUsageInfo {
     size_t reserved[8];
 } aclrtMemUsageInfo;
 
-/** Exported physical memory, for processes of other servers too. */
+/** A handle of exported physical memory, which processes of other servers can also import. */
 typedef struct aclrtMemFabricHandle {
     uint8_t data[128];
 } aclrtMemFabricHandle;
 
-/** What physical memory is to be. */
+/** The properties with which physical memory is allocated. */
 typedef struct aclrtPhysicalMemProp {
     aclrtMemHandleType handleType;
     aclrtMemAllocationType allocationType;
@@ -839,13 +842,13 @@ typedef struct aclrtMemUceInfo {
     size_t reserved[UCE_INFO_RESERVED_SIZE];
 } aclrtMemUceInfo;
 
-/** Ranges of memory with errors. */
+/** A list of ranges of memory with errors. */
 typedef struct {
     size_t arraySize;
     aclrtMemUceInfo memUceInfoArray[ACL_RT_MEM_UCE_INFO_MAX_NUM];
 } aclrtMemUceInfoArray;
 
-/** Details of an error, by its type. */
+/** The details of an error, depending on its type. */
 typedef union aclrtErrorInfoDetail {
     aclrtMemUceInfoArray uceInfo;
     aclrtAicoreErrorType aicoreErrType;
@@ -860,7 +863,7 @@ typedef struct aclrtErrorInfo {
     aclrtErrorInfoDetail detail;
 } aclrtErrorInfo;
 
-/** The value of an option. */
+/** The value of an option for loading a binary. */
 typedef union aclrtBinaryLoadOptionValue {
     uint32_t isLazyLoad;
     uint32_t magic;
@@ -874,13 +877,13 @@ typedef struct {
     aclrtBinaryLoadOptionValue value;
 } aclrtBinaryLoadOption;
 
-/** Options for loading a binary. */
+/** A list of options for loading a binary. */
 typedef struct aclrtBinaryLoadOptions {
     aclrtBinaryLoadOption *options;
     size_t numOpt;
 } aclrtBinaryLoadOptions;
 
-/** How many blocks or threads in each direction. Passed by value. Since 9.2.0. */
+/** The number of blocks or threads in each direction. It is passed by value. Since 9.2.0. */
 typedef struct dim3 {
     uint32_t x;
     uint32_t y;
@@ -890,7 +893,7 @@ typedef struct dim3 {
 #endif
 } dim3;
 
-/** A time in microseconds, in two halves. */
+/** A time in microseconds, as two 32-bit halves. */
 typedef struct {
     uint32_t timeoutLow;
     uint32_t timeoutHigh;
@@ -917,7 +920,7 @@ typedef struct aclrtLaunchKernelAttr {
     aclrtLaunchKernelAttrValue value;
 } aclrtLaunchKernelAttr;
 
-/** Attributes of a launch. */
+/** A list of attributes of a launch. */
 typedef struct aclrtLaunchKernelCfg {
     aclrtLaunchKernelAttr *attrs;
     size_t numAttrs;
@@ -978,7 +981,7 @@ typedef struct aclmdlRIValueWaitTaskParams {
     uint32_t flag;
 } aclmdlRIValueWaitTaskParams;
 
-/** A task of a graph; `type` says which member is meant. Since 9.1.0. */
+/** A task of a graph. The field `type` selects the member of the union. Since 9.1.0. */
 typedef struct aclmdlRITaskParams {
     aclmdlRITaskType type;
     uint32_t rsv0[3];
@@ -1003,26 +1006,27 @@ typedef struct {
     uint32_t barrierId;
 } aclrtBarrierCmoInfo;
 
-/** Cache operations that a barrier waits for. */
+/** A list of cache operations that a barrier waits for. */
 typedef struct {
     size_t barrierNum;
     aclrtBarrierCmoInfo cmoInfo[ACL_RT_CMO_MAX_BARRIER_NUM];
 } aclrtBarrierTaskInfo;
 
-/** Where the copies of a batch go from and to. */
+/** The places from which and to which the copies of a batch go. */
 typedef struct {
     aclrtMemLocation dstLoc;
     aclrtMemLocation srcLoc;
     uint8_t rsv[16];
 } aclrtMemcpyBatchAttr;
 
-/** Where in a kernel's arguments an address is to be put, and of which data. */
+/** The offset in a kernel's arguments at which an address is written, and the offset of
+ * the data at that address. */
 typedef struct {
     uint32_t addrOffset;
     uint32_t dataOffset;
 } aclrtPlaceHolderInfo;
 
-/** A parameter: a value, or an address of one. */
+/** A parameter, given as a value or as the address of a value. */
 typedef struct {
     uint8_t isAddr;
     uint8_t valueOrAddr[8];
@@ -1057,7 +1061,7 @@ typedef struct {
     } paramInfo;
 } aclrtRandomNumFuncParaInfo;
 
-/** A task that makes random numbers. */
+/** A task that generates random numbers. */
 typedef struct {
     aclDataType dataType;
     aclrtRandomNumFuncParaInfo randomNumFuncParaInfo;
@@ -1069,14 +1073,14 @@ typedef struct {
     uint8_t rsv[8];
 } aclrtRandomNumTaskInfo;
 
-/** What changes in a task that makes random numbers. */
+/** A change of a task that generates random numbers. */
 typedef struct {
     void *srcAddr;
     size_t size;
     uint32_t rsv[4];
 } aclrtRandomTaskUpdateAttr;
 
-/** What changes in a task that runs a kernel. */
+/** A change of a task that runs a kernel. */
 typedef struct {
     void *binHandle;
     void *funcEntryAddr;
@@ -1084,42 +1088,42 @@ typedef struct {
     uint32_t rsv[4];
 } aclrtAicAivTaskUpdateAttr;
 
-/** What changes in a task. */
+/** A change of a task, depending on its kind. */
 typedef union {
     aclrtRandomTaskUpdateAttr randomTaskAttr;
     aclrtAicAivTaskUpdateAttr aicAivTaskAttr;
 } aclrtUpdateTaskAttrVal;
 
-/** A change of a task. */
+/** A change of a task, together with its kind. */
 typedef struct {
     aclrtUpdateTaskAttrId id;
     aclrtUpdateTaskAttrVal val;
 } aclrtTaskUpdateInfo;
 
-/** Options for taking a snapshot. Since 9.1.0. */
+/** The options for taking a snapshot. Since 9.1.0. */
 typedef struct aclrtSnapShotBackupArgs {
     uint32_t backupFlags;
     char reserved[60];
 } aclrtSnapShotBackupArgs;
 
-/** Options for restoring a snapshot. Since 9.1.0. */
+/** The options for restoring a snapshot. Since 9.1.0. */
 typedef struct aclrtSnapShotRestoreArgs {
     uint32_t restoreFlags;
     char reserved[60];
 } aclrtSnapShotRestoreArgs;
 
-/** The identity of a device. */
+/** The unique identifier of a device. */
 typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
 
-/** How a counting notify is recorded. */
+/** The change that a record of a counting notify makes. */
 typedef struct {
     aclrtCntNotifyRecordMode mode;
     uint32_t value;
 } aclrtCntNotifyRecordInfo;
 
-/** What a wait for a counting notify waits for, and how long. */
+/** The condition of a wait for a counting notify, and its time limit. */
 typedef struct {
     aclrtCntNotifyWaitMode mode;
     uint32_t value;
@@ -1128,14 +1132,14 @@ typedef struct {
     uint8_t rsv[3];
 } aclrtCntNotifyWaitInfo;
 
-/** Who may do what with memory. */
+/** The access that one place has to memory. */
 typedef struct {
     aclrtMemAccessFlags flags;
     aclrtMemLocation location;
     uint8_t rsv[12];
 } aclrtMemAccessDesc;
 
-/** The version of a package, as text. */
+/** The version of a package as text. */
 typedef struct aclCANNPackageVersion {
     char version[ACL_PKG_VERSION_MAX_SIZE];
     char majorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
@@ -1145,12 +1149,13 @@ typedef struct aclCANNPackageVersion {
     char reserved[ACL_PKG_VERSION_MAX_SIZE];
 } aclCANNPackageVersion;
 
-/** An event for other processes. Passed by value. */
+/** The handle of an event that other processes can import. It is passed by value. */
 typedef struct aclrtIpcEventHandle {
     char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
 } aclrtIpcEventHandle;
 
-/** Which attribute stands for which kind of memory. Since 9.0.0. */
+/** An attribute of memory, and the page size and kind of memory that it combines. Since
+ * 9.0.0. */
 typedef struct MemAttrMapping {
     uint32_t pgType;
     uint32_t memType;
@@ -1158,7 +1163,7 @@ typedef struct MemAttrMapping {
     aclrtMemAttr memAttr;
 } MemAttrMapping;
 
-/** A conditional task of a graph. Passed by value. Since 9.1.0. */
+/** A conditional task of a graph. It is passed by value. Since 9.1.0. */
 typedef struct tagAclmdlRICondTaskParams {
     aclmdlRICondHandle handle;
     aclmdlRICondTaskType type;
@@ -1166,1304 +1171,1318 @@ typedef struct tagAclmdlRICondTaskParams {
     aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
 
-/** A function of the host that a stream calls. */
+/** A host function that a stream calls. */
 typedef void (*aclrtCallback)(void *userData);
-/** A function of the host that a stream calls. */
+/** A host function that a stream calls. */
 typedef void (*aclrtHostFunc)(void *args);
-/** Called when a task fails. */
+/** A callback that is called when a task fails. */
 typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *exceptionInfo);
-/** Called when a kernel of one binary fails. */
+/** A callback that is called when a kernel of one binary fails. */
 typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *exceptionInfo, void *userData);
-/** Called before and after a device is set or reset. */
+/** A callback that is called before and after a device is set or reset. */
 typedef void (*aclrtDeviceStateCallback)(int32_t deviceId, aclrtDeviceState state, void *args);
-/** Called at a stage of a snapshot. */
+/** A callback that is called at a stage of a snapshot. */
 typedef unsigned int (*aclrtSnapShotCallBack)(int32_t deviceId, void *args);
-/** Called after a stream is created and before it is destroyed. */
+/** A callback that is called after a stream is created and before it is destroyed. */
 typedef void (*aclrtStreamStateCallback)(aclrtStream stm, aclrtStreamState state, void *args);
-/** Called before and after the tasks of a device are aborted. */
+/** A callback that is called before and after the tasks of a device are aborted. */
 typedef int (*aclrtDeviceTaskAbortCallback)(
     int32_t deviceId, aclrtDeviceTaskAbortStage stage, uint32_t timeout, void *args);
-/** Called by aclInit. */
+/** A callback that aclInit calls. */
 typedef int (*aclInitCallbackFunc)(const char *configStr, size_t len, void *userData);
-/** Called by aclFinalize. */
+/** A callback that aclFinalize calls. */
 typedef int (*aclFinalizeCallbackFunc)(void *userData);
 
 /* Init, version, system */
 
-/** Initialise the runtime, optional JSON config path. */
+/** Initializes the runtime. The path of a JSON configuration file is optional. */
 aclError aclInit(const char *configPath);
 
-/** Shut the runtime down. */
+/** Shuts down the runtime. */
 aclError aclFinalize(void);
 
-/** Drop one init reference, shut down at zero. */
+/** Removes one reference to the runtime, and shuts it down when there are no references
+ * left. */
 aclError aclFinalizeReference(uint64_t *refCount);
 
-/** Package version strings (deprecated). Deprecated. */
+/** Gets the version of a package as text. Deprecated. */
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version);
 
-/** Version text of a named package. */
+/** Gets the version of a package, given by its name, as text. */
 aclError aclsysGetVersionStr(char *pkgName, char *versionStr);
 
-/** Numeric version of a named package. */
+/** Gets the version of a package, given by its name, as a number. */
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum);
 
-/** Read process-wide option. */
+/** Gets an option of the process. */
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
 
-/** Set process-wide option. */
+/** Sets an option of the process. */
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 
-/** Is the process on host or on device. */
+/** Gets whether the process runs on the host or on the device. */
 aclError aclrtGetRunMode(aclrtRunMode *runMode);
 
-/** Enable dump facility. */
+/** Enables the dump facility. */
 aclError aclmdlInitDump(void);
 
-/** Load dump settings from a file. */
+/** Loads the settings of the dump facility from a file. */
 aclError aclmdlSetDump(const char *dumpCfgPath);
 
-/** Disable dump facility. */
+/** Disables the dump facility. */
 aclError aclmdlFinalizeDump(void);
 
-/** ACL API major, minor, patch (deprecated). Deprecated. */
+/** Gets the major, minor and patch version of the AscendCL interface. Deprecated. */
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion);
 
-/** Run a callback during init. */
+/** Registers a callback that aclInit calls. */
 aclError aclInitCallbackRegister(
     aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData);
 
-/** Remove an init callback. */
+/** Removes a callback that aclInit calls. */
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc);
 
-/** Run a callback during shutdown. */
+/** Registers a callback that aclFinalize calls. */
 aclError aclFinalizeCallbackRegister(
     aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData);
 
-/** Remove a shutdown callback. */
+/** Removes a callback that aclFinalize calls. */
 aclError aclFinalizeCallbackUnRegister(
     aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc);
 
-/** Can binaries for a chip run here. */
+/** Gets whether binaries for a chip can run here. */
 aclError aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible);
 
 /* Error reporting and exceptions */
 
-/** Last detailed error text, null when none. */
+/** Returns the text of the last error of this thread, or NULL if there is none. */
 const char *aclGetRecentErrMsg(void);
 
-/** Read thread's last error, keep it. */
+/** Returns the last error of this thread and keeps it. */
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 
-/** Read thread's last error and clear it. */
+/** Returns the last error of this thread and clears it. */
 aclError aclrtGetLastError(aclrtLastErrLevel level);
 
-/** Single task-exception callback (deprecated). Deprecated. */
+/** Sets the single callback for tasks that fail. Deprecated. */
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
 
-/** Add task-exception callback. Since 9.2.0. */
+/** Adds a callback for tasks that fail. Since 9.2.0. */
 aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback);
 
-/** Remove task-exception callback. Since 9.2.0. */
+/** Removes a callback for tasks that fail. Since 9.2.0. */
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback);
 
-/** Failing task id. */
+/** Returns the number of the task that failed. */
 uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/** Failing stream id. */
+/** Returns the number of the stream whose task failed. */
 uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/** Submitting thread id. */
+/** Returns the number of the thread that queued the task. */
 uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/** Failing device id. */
+/** Returns the number of the device on which the task failed. */
 uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/** Error code of the failure. */
+/** Returns the error code of the failure. */
 uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/** Kernel argument block of the failure. Since 9.0.0. */
+/** Gets the argument block of the kernel that failed. Since 9.0.0. */
 aclError aclrtGetArgsFromExceptionInfo(
     const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen);
 
-/** Kernel handle of the failure. Since 9.0.0. */
+/** Gets the handle of the kernel that failed. Since 9.0.0. */
 aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func);
 
-/** Exception callback for kernels of one binary. Since 9.0.0. */
+/** Sets the callback for failed kernels of one binary. Since 9.0.0. */
 aclError aclrtBinarySetExceptionCallback(
     aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData);
 
-/** List uncorrectable memory errors. */
+/** Lists memory errors that could not be corrected. */
 aclError aclrtGetMemUceInfo(
     int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize);
 
-/** Repair listed memory errors. */
+/** Repairs the listed memory errors. */
 aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
 
-/** Detailed device error record. */
+/** Gets a detailed record of an error of a device. */
 aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);
 
-/** Try to repair the recorded device error. */
+/** Tries to repair the recorded error of a device. */
 aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
 
 /* Device */
 
-/** Bind calling thread to a device. */
+/** Sets the device that the calling thread uses. */
 aclError aclrtSetDevice(int32_t deviceId);
 
-/** Release this process's use of a device. */
+/** Releases the use of a device by this process. */
 aclError aclrtResetDevice(int32_t deviceId);
 
-/** Release a device ignoring reference count. */
+/** Releases a device, whatever its reference count is. */
 aclError aclrtResetDeviceForce(int32_t deviceId);
 
-/** Device bound to the calling thread. */
+/** Gets the device that the calling thread uses. */
 aclError aclrtGetDevice(int32_t *deviceId);
 
-/** Wait for all work on the device. */
+/** Waits until all work on the device is complete. */
 aclError aclrtSynchronizeDevice(void);
 
-/** Same with millisecond timeout. */
+/** Waits until all work on the device is complete, at most for a time in milliseconds. */
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 
-/** Choose task scheduler (AI core or vector). */
+/** Sets the task scheduler: that of the AI cores or of the vector cores. */
 aclError aclrtSetTsDevice(aclrtTsId tsId);
 
-/** Cube, vector, AICPU and memory load. */
+/** Gets the utilization of the cube cores, the vector cores, the AI CPU and the memory. */
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo);
 
-/** Number of visible devices. */
+/** Gets the number of visible devices. */
 aclError aclrtGetDeviceCount(uint32_t *count);
 
-/** Select compute group. */
+/** Selects the group of cores to use. */
 aclError aclrtSetGroup(int32_t groupId);
 
-/** Number of compute groups. */
+/** Gets the number of groups of cores. */
 aclError aclrtGetGroupCount(uint32_t *count);
 
-/** Allocate group description. */
+/** Allocates a description of groups of cores. */
 aclrtGroupInfo *aclrtCreateGroupInfo(void);
 
-/** Free group description. */
+/** Frees a description of groups of cores. */
 aclError aclrtDestroyGroupInfo(aclrtGroupInfo *groupInfo);
 
-/** Fill group description. */
+/** Fills a description with all groups of cores. */
 aclError aclrtGetAllGroupInfo(aclrtGroupInfo *groupInfo);
 
-/** Read one attribute of a group. */
+/** Gets one property of a group of cores. */
 aclError aclrtGetGroupInfoDetail(
     const aclrtGroupInfo *groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void *attrValue,
     size_t valueLen, size_t *paramRetSize);
 
-/** Can one device reach another's memory. */
+/** Gets whether a device can access the memory of another device. */
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId);
 
-/** Allow access to a peer device. */
+/** Allows access to the memory of a peer device. */
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 
-/** Revoke peer access. */
+/** Ends the access to the memory of a peer device. */
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 
-/** Choose saturating or inf/nan float overflow. */
+/** Sets whether floating-point operations that overflow saturate or become infinite. */
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 
-/** Read float overflow mode. */
+/** Gets the overflow mode of floating-point operations. */
 aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 
-/** Is the device healthy. */
+/** Gets whether the device works normally. */
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus);
 
-/** Process id as the physical device sees it. */
+/** Gets the number of this process as the physical device numbers it. */
 aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
-/** Stop running tasks of a device. */
+/** Aborts the running tasks of a device. */
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout);
 
-/** Query one device attribute. */
+/** Gets one property of a device. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value);
 
-/** Lowest and highest stream priorities. */
+/** Gets the lowest and the highest priority of a stream. */
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
 
-/** Query one device feature flag. */
+/** Gets whether a device has an optional feature. */
 aclError aclrtGetDeviceCapability(
     int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value);
 
-/** 16-byte device identifier. */
+/** Gets the 16-byte identifier of a device. */
 aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid);
 
-/** Set a device limit (kernel stack, print buffer). Since 9.2.0. */
+/** Sets a limit of a device, such as the size of kernel stacks or of the print buffer.
+ * Since 9.2.0. */
 aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value);
 
-/** Read a device limit. Since 9.2.0. */
+/** Gets a limit of a device. Since 9.2.0. */
 aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value);
 
-/** PCI address text of a device. Since 9.2.0. */
+/** Gets the PCI address of a device as text. Since 9.2.0. */
 aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len);
 
-/** Device index from PCI address text. Since 9.2.0. */
+/** Gets the device at a PCI address. Since 9.2.0. */
 aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId);
 
-/** Atomics supported between host and device. Since 9.1.0. */
+/** Gets the atomic operations that are supported between the host and a device. Since
+ * 9.1.0. */
 aclError aclrtDeviceGetHostAtomicCapabilities(
     uint32_t *capabilities, const aclrtAtomicOperation *operations, const uint32_t count,
     int32_t deviceId);
 
-/** Atomics supported between two devices. Since 9.1.0. */
+/** Gets the atomic operations that are supported between two devices. Since 9.1.0. */
 aclError aclrtDeviceGetP2PAtomicCapabilities(
     uint32_t *capabilities, const aclrtAtomicOperation *operations, const uint32_t count,
     int32_t srcDeviceId, int32_t dstDeviceId);
 
-/** Core quota of a device. */
+/** Gets the limit on the number of cores of a device. */
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value);
 
-/** Set core quota of a device. */
+/** Sets the limit on the number of cores of a device. */
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value);
 
-/** Restore default core quota. */
+/** Restores the default limits on the number of cores of a device. */
 aclError aclrtResetDeviceResLimit(int32_t deviceId);
 
-/** Interconnect kind between two devices. */
+/** Gets the kind of link between two devices. */
 aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value);
 
-/** Map user index to logical index. */
+/** Gets the logical number of a device from the number that the user sees. */
 aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId);
 
-/** Map logical index to user index. */
+/** Gets the number that the user sees from the logical number of a device. */
 aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid);
 
-/** Map physical index to logical index. */
+/** Gets the logical number of a device from its physical number. */
 aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t *const logicDevId);
 
-/** Map logical index to physical index. */
+/** Gets the physical number of a device from its logical number. */
 aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId);
 
-/** Map physical index to user index. Since 9.1.0. */
+/** Gets the number that the user sees from the physical number of a device. Since 9.1.0. */
 aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t *const userDevId);
 
-/** Map user index to physical index. Since 9.1.0. */
+/** Gets the physical number of a device from the number that the user sees. Since 9.1.0. */
 aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t *const phyDevId);
 
-/** Address used for kernel synchronisation. */
+/** Gets the address that kernels use for synchronization. */
 aclError aclrtGetHardwareSyncAddr(void **addr);
 
-/** Hook on device set and reset. */
+/** Registers a callback for the set and the reset of a device. */
 aclError aclrtRegDeviceStateCallback(
     const char *regName, aclrtDeviceStateCallback callback, void *args);
 
-/** Hook before and after task abort. */
+/** Registers a callback that is called before and after the tasks of a device are aborted. */
 aclError aclrtSetDeviceTaskAbortCallback(
     const char *regName, aclrtDeviceTaskAbortCallback callback, void *args);
 
-/** Peer access state of two devices. */
+/** Gets whether one device may access the memory of another one. */
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status);
 
-/** Flush the device L2 cache. Since 9.2.0. */
+/** Flushes the L2 cache of the device. Since 9.2.0. */
 aclError aclrtDeviceL2CacheFlush(void *rsv);
 
 /* Context */
 
-/** Create context on a device and make current. */
+/** Creates a context on a device, and makes it current. */
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId);
 
-/** Destroy a context. */
+/** Destroys a context. */
 aclError aclrtDestroyContext(aclrtContext context);
 
-/** Make a context current for this thread. */
+/** Makes a context current for this thread. */
 aclError aclrtSetCurrentContext(aclrtContext context);
 
-/** Current context of this thread. */
+/** Gets the current context of this thread. */
 aclError aclrtGetCurrentContext(aclrtContext *context);
 
-/** Read option in current context. */
+/** Gets an option of the current context. */
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
 
-/** Set option in current context. */
+/** Sets an option of the current context. */
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 
-/** Default stream of current context. */
+/** Gets the default stream of the current context. */
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream);
 
-/** Is the primary context active. */
+/** Gets whether the primary context of a device is active. */
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active);
 
-/** Overflow status address of the context. */
+/** Gets the address of the overflow status of the context. */
 aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr);
 
 /* Stream */
 
-/** Continue or stop after a failed task. */
+/** Sets whether a stream continues or stops after a task fails. */
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 
-/** Id of last task submitted here. */
+/** Gets the number of the last task that this thread queued. */
 aclError aclrtGetThreadLastTaskId(uint32_t *taskId);
 
-/** Numeric id of a stream. */
+/** Gets the number of a stream. */
 aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId);
 
-/** Config object for streams (not in libacl_rt). No host library of a release exports it. */
+/** Creates a configuration for streams (not in libacl_rt). No host library of a release
+ * exports it. */
 aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void);
 
-/** Free stream config object (not in libacl_rt). No host library of a release exports it. */
+/** Frees a configuration for streams (not in libacl_rt). No host library of a release
+ * exports it. */
 aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle);
 
-/** Set stream config option (not in libacl_rt). No host library of a release exports it. */
+/** Sets a field of a configuration for streams (not in libacl_rt). No host library of a
+ * release exports it. */
 aclError aclrtSetStreamConfigOpt(
     aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue,
     size_t valueSize);
 
-/** New stream with defaults. */
+/** Creates a stream with default options. */
 aclError aclrtCreateStream(aclrtStream *stream);
 
-/** New stream from config object (not in libacl_rt). No host library of a release exports it. */
+/** Creates a stream with a configuration (not in libacl_rt). No host library of a release
+ * exports it. */
 aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle);
 
-/** New stream with priority and flags. */
+/** Creates a stream with a priority and flags. */
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag);
 
-/** Destroy after pending work drains. */
+/** Destroys a stream after its pending work is complete. */
 aclError aclrtDestroyStream(aclrtStream stream);
 
-/** Destroy, discarding pending work. */
+/** Destroys a stream, and discards its pending work. */
 aclError aclrtDestroyStreamForce(aclrtStream stream);
 
-/** Block until the stream is idle. */
+/** Waits until all work of a stream is complete. */
 aclError aclrtSynchronizeStream(aclrtStream stream);
 
-/** Same with millisecond timeout. */
+/** Waits until all work of a stream is complete, at most for a time in milliseconds. */
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
 
-/** Is the stream idle. */
+/** Gets whether all work of a stream is complete. */
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
 
-/** Priority of a stream. */
+/** Gets the priority of a stream. */
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority);
 
-/** Creation flags of a stream. */
+/** Gets the flags with which a stream was created. */
 aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags);
 
-/** Later stream work waits for an event. */
+/** Makes the later work of a stream wait for an event. */
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 
-/** Same with timeout and flag. Since 9.2.0. */
+/** Makes the later work of a stream wait for an event, with a time limit and a flag.
+ * Since 9.2.0. */
 aclError aclrtStreamWaitEventWithFlag(
     aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag);
 
-/** Same with timeout. */
+/** Makes the later work of a stream wait for an event, with a time limit. */
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout);
 
-/** Process-wide timeout for stream waits on events. */
+/** Sets the time limit of the process for waits of streams for events. */
 aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 
-/** Kernel execution timeout, seconds. */
+/** Sets the time limit of kernels in seconds. */
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 
-/** Kernel execution timeout, milliseconds. */
+/** Sets the time limit of kernels in milliseconds. */
 aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 
-/** Kernel timeout in microseconds, returns effective value. */
+/** Sets the time limit of kernels in microseconds, and returns the actual limit. */
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
 
-/** Smallest timeout step, microseconds. */
+/** Gets the smallest step of the time limit of kernels in microseconds. */
 aclError aclrtGetOpTimeOutInterval(uint64_t *interval);
 
-/** Toggle overflow detection. */
+/** Switches the detection of overflows in a stream on or off. */
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 
-/** Read overflow detection state. */
+/** Gets whether overflows are detected in a stream. */
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 
-/** Copy overflow flags to device buffer. */
+/** Copies the overflow flags to device memory. */
 aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream);
 
-/** Clear overflow flags. */
+/** Clears the overflow flags. */
 aclError aclrtResetOverflowStatus(aclrtStream stream);
 
-/** Drop queued tasks and stop running ones. */
+/** Discards the queued tasks of a stream, and aborts its running ones. */
 aclError aclrtStreamAbort(aclrtStream stream);
 
-/** Stream-ordered write of a device word. */
+/** Queues a task that writes a word of device memory. */
 aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
 
-/** Stream waits until device word matches. */
+/** Queues a task that waits until a word of device memory matches. */
 aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
 
-/** Streams still creatable. */
+/** Gets the number of streams that can still be created. */
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount);
 
-/** Set failure mode, overflow switch or tag. */
+/** Sets an attribute of a stream: its failure mode, its overflow switch or its tag. */
 aclError aclrtSetStreamAttribute(
     aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value);
 
-/** Read a stream attribute. */
+/** Gets an attribute of a stream. */
 aclError aclrtGetStreamAttribute(
     aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value);
 
-/** Core quota of a stream. */
+/** Gets the limit on the number of cores of a stream. */
 aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value);
 
-/** Set core quota of a stream. */
+/** Sets the limit on the number of cores of a stream. */
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value);
 
-/** Restore stream core quota. */
+/** Restores the default limits on the number of cores of a stream. */
 aclError aclrtResetStreamResLimit(aclrtStream stream);
 
-/** Adopt a stream's core quota in thread. */
+/** Makes the current thread use the core limits of a stream. */
 aclError aclrtUseStreamResInCurrentThread(aclrtStream stream);
 
-/** Stop using that quota. */
+/** Stops using the core limits of a stream in the current thread. */
 aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream);
 
-/** Core quota effective in this thread. */
+/** Gets the limit on the number of cores in the current thread. */
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
 
-/** New jump label. */
+/** Creates a label to jump to. */
 aclError aclrtCreateLabel(aclrtLabel *label);
 
-/** Place label in a stream. */
+/** Queues a label in a stream. */
 aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
 
-/** Free label. */
+/** Destroys a label. */
 aclError aclrtDestroyLabel(aclrtLabel label);
 
-/** Build device list of labels. */
+/** Creates a list of labels on the device. */
 aclError aclrtCreateLabelList(aclrtLabel *labels, size_t num, aclrtLabelList *labelList);
 
-/** Free label list. */
+/** Destroys a list of labels. */
 aclError aclrtDestroyLabelList(aclrtLabelList labelList);
 
-/** Jump to label chosen by device value. */
+/** Queues a jump to the label that a value in device memory selects. */
 aclError aclrtSwitchLabelByIndex(
     void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream);
 
-/** Start a dormant stream from another. */
+/** Queues a task that starts another stream. */
 aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
 
-/** Branch to one of two streams by comparison. */
+/** Queues a branch to a stream, depending on the comparison of two values. */
 aclError aclrtSwitchStream(
     void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType,
     aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
 
-/** Insert a profiling marker. */
+/** Queues a marker for profiling. */
 aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream);
 
-/** Copy float overflow status. */
+/** Queues a copy of the floating-point overflow status. */
 aclError aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream);
 
-/** Clear float overflow status. */
+/** Queues a task that clears the floating-point overflow status. */
 aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
 
-/** Fetch overflow status by check mode. */
+/** Queues a task that gets the overflow status for a check mode. */
 aclError aclrtNpuGetFloatOverFlowStatus(
     void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream);
 
-/** Clear overflow status by check mode. */
+/** Queues a task that clears the overflow status for a check mode. */
 aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
 
-/** Generate random numbers on a stream. */
+/** Queues a task that generates random numbers. */
 aclError aclrtRandomNumAsync(
     const aclrtRandomNumTaskInfo *taskInfo, const aclrtStream stream, void *reserve);
 
-/** Hook on stream creation and destruction. */
+/** Registers a callback for the creation and the destruction of streams. */
 aclError aclrtRegStreamStateCallback(
     const char *regName, aclrtStreamStateCallback callback, void *args);
 
-/** Current kernel timeout, milliseconds. */
+/** Gets the time limit of kernels in milliseconds. */
 aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs);
 
-/** Stop tasks on the stream. */
+/** Stops a stream: no further task of it begins. */
 aclError aclrtStreamStop(aclrtStream stream);
 
-/** Patch parameters of an already queued task. */
+/** Changes the parameters of a task that is already queued. */
 aclError aclrtTaskUpdateAsync(
     aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream);
 
-/** Remove persistent tasks from a stream. */
+/** Removes the persistent tasks from a stream. */
 aclError aclrtPersistentTaskClean(aclrtStream stream);
 
 /* Event */
 
-/** New event with defaults. */
+/** Creates an event with default flags. */
 aclError aclrtCreateEvent(aclrtEvent *event);
 
-/** New event with behaviour flags. */
+/** Creates an event with flags. */
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
 
-/** New reusable event with flags. */
+/** Creates an event with flags that can be recorded and reset again and again. */
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
 
-/** Destroy an event. */
+/** Destroys an event. */
 aclError aclrtDestroyEvent(aclrtEvent event);
 
-/** Mark a point in a stream. */
+/** Records an event at the current point of a stream. */
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 
-/** Record with external-graph flag. Since 9.2.0. */
+/** Records an event with a flag for events outside a graph. Since 9.2.0. */
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag);
 
-/** Stream-ordered reset of an event. */
+/** Queues a task that resets an event. */
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
 
-/** Old completion query (deprecated). Deprecated. */
+/** Gets whether an event is complete. Deprecated. */
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status);
 
-/** Has the recorded point completed. */
+/** Gets whether the recorded point of an event is complete. */
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
 
-/** Have waits on the event completed. */
+/** Gets whether all waits for an event are complete. */
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status);
 
-/** Block until the event completes. */
+/** Waits until an event is complete. */
 aclError aclrtSynchronizeEvent(aclrtEvent event);
 
-/** Same with millisecond timeout. */
+/** Waits until an event is complete, at most for a time in milliseconds. */
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 
-/** Milliseconds between two recorded events. */
+/** Gets the time between two recorded events in milliseconds. */
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
-/** System counter captured when event recorded. */
+/** Gets the system counter at the time when an event was recorded. */
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp);
 
-/** Numeric id of an event. */
+/** Gets the number of an event. */
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
 
-/** Events still creatable. */
+/** Gets the number of events that can still be created. */
 aclError aclrtGetEventAvailNum(uint32_t *eventCount);
 
-/** Export an event to other processes. */
+/** Exports an event for other processes. */
 aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
 
-/** Import an exported event (64-byte struct by value). */
+/** Imports an exported event. The 64-byte handle is passed by value. */
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
 /* Notify */
 
-/** New one-bit hardware notify. */
+/** Creates a notify, which is one bit in hardware. */
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag);
 
-/** Free notify. */
+/** Destroys a notify. */
 aclError aclrtDestroyNotify(aclrtNotify notify);
 
-/** New counting notify. */
+/** Creates a counting notify. */
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag);
 
-/** Free counting notify. */
+/** Destroys a counting notify. */
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify);
 
-/** Stream-ordered signal. */
+/** Queues a task that records a notify. */
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
 
-/** Stream waits for signal, then clears it. */
+/** Queues a task that waits for a notify and then clears it. */
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout);
 
-/** Numeric id of a notify. */
+/** Gets the number of a notify. */
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId);
 
-/** Clear several notifies. */
+/** Clears several notifies. */
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
 
-/** Export a notify as text key. */
+/** Exports a notify as a text key. */
 aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags);
 
-/** Import a notify from key. */
+/** Imports a notify by its key. */
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags);
 
-/** Allow listed processes to import. */
+/** Allows the listed processes to import a notify. */
 aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
 
-/** Allow processes on other servers to import. */
+/** Allows processes on other servers to import a notify. */
 aclError aclrtNotifySetImportPidInterServer(
     aclrtNotify notify, aclrtServerPid *serverPids, size_t num);
 
-/** Stream-ordered set or add to counter. */
+/** Queues a task that sets the counter of a notify or adds to it. */
 aclError aclrtCntNotifyRecord(
     aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info);
 
-/** Stream waits for counter condition. */
+/** Queues a task that waits for a condition of a counter. */
 aclError aclrtCntNotifyWaitWithTimeout(
     aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info);
 
-/** Stream-ordered counter reset. */
+/** Queues a task that resets a counter. */
 aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream);
 
-/** Numeric id of counting notify. */
+/** Gets the number of a counting notify. */
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId);
 
 /* Memory */
 
-/** Allocate device memory, padded. */
+/** Allocates device memory. The size is padded. */
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/** Allocate device memory, 32-byte multiple, no padding. */
+/** Allocates device memory. The size is rounded up to a multiple of 32 bytes, without
+ * further padding. */
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/** Allocate cacheable device memory. */
+/** Allocates device memory that can be cached. */
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/** Allocate device memory with attributes. */
+/** Allocates device memory with attributes. */
 aclError aclrtMallocWithCfg(
     void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg);
 
-/** Allocate memory usable by the task scheduler. */
+/** Allocates memory that the task scheduler can use. */
 aclError aclrtMallocForTaskScheduler(
     void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg);
 
-/** Pinned host memory with attributes. */
+/** Allocates pinned host memory with attributes. */
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg);
 
-/** Where a pointer lives. */
+/** Gets the place and the page size of the memory at an address. */
 aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes);
 
-/** Read one attribute of unified range. Since 9.1.0. */
+/** Gets one property of a range of managed memory. Since 9.1.0. */
 aclError aclrtMemManagedGetAttr(
     aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data,
     size_t dataSize);
 
-/** Read several attributes of unified range. Since 9.1.0. */
+/** Gets several properties of a range of managed memory. Since 9.1.0. */
 aclError aclrtMemManagedGetAttrs(
     aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size,
     void **data, size_t *dataSizes);
 
-/** Map existing host memory for device. */
+/** Maps existing host memory for the device. */
 aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr);
 
-/** Register host memory by flags. */
+/** Registers host memory according to flags. */
 aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 
-/** Device address of registered host memory. */
+/** Gets the device address of registered host memory. */
 aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 
-/** Undo host registration. */
+/** Ends the registration of host memory. */
 aclError aclrtHostUnregister(void *ptr);
 
-/** Can an accelerator map host memory. Since 9.0.0. */
+/** Gets whether a hardware unit can use mapped host memory. Since 9.0.0. */
 aclError aclrtHostMemMapCapabilities(
     uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities);
 
-/** Write back cached device range. */
+/** Writes a cached range of device memory back. */
 aclError aclrtMemFlush(void *devPtr, size_t size);
 
-/** Invalidate cached device range. */
+/** Invalidates a cached range of device memory. */
 aclError aclrtMemInvalidate(void *devPtr, size_t size);
 
-/** Free device memory. */
+/** Frees device memory. */
 aclError aclrtFree(void *devPtr);
 
-/** Allocate pinned host memory. */
+/** Allocates pinned host memory. */
 aclError aclrtMallocHost(void **hostPtr, size_t size);
 
-/** Allocate unified memory. Since 9.0.0. */
+/** Allocates managed memory. Since 9.0.0. */
 aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag);
 
-/** Free pinned host memory. */
+/** Frees pinned host memory. */
 aclError aclrtFreeHost(void *hostPtr);
 
-/** Synchronise device, then free. */
+/** Waits for all work of the device, and then frees device memory. */
 aclError aclrtFreeWithDevSync(void *devPtr);
 
-/** Synchronise device, then free host memory. */
+/** Waits for all work of the device, and then frees pinned host memory. */
 aclError aclrtFreeHostWithDevSync(void *hostPtr);
 
-/** Blocking copy with destination bound. */
+/** Copies memory and waits for the copy. `destMax` is the size of the destination. */
 aclError aclrtMemcpy(
     void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind);
 
-/** Blocking byte fill. */
+/** Fills memory with a byte and waits for the fill. */
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
 
-/** Stream-ordered copy. */
+/** Queues a copy in a stream. */
 aclError aclrtMemcpyAsync(
     void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
     aclrtStream stream);
 
-/** Blocking 32-bit pattern fill. Since 9.1.0. */
+/** Fills memory with a 32-bit pattern and waits for the fill. Since 9.1.0. */
 aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
 
-/** Stream-ordered 32-bit pattern fill. Since 9.1.0. */
+/** Queues a fill with a 32-bit pattern. Since 9.1.0. */
 aclError aclrtMemsetD32Async(
     void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream);
 
-/** Async copy, blocking for foreign memory (deprecated). Deprecated. */
+/** Queues a copy, or waits for it if the memory is foreign. Deprecated. */
 aclError aclrtMemcpyAsyncWithCondition(
     void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
     aclrtStream stream);
 
-/** Blocking pitched copy. */
+/** Copies rows of memory and waits for the copy. */
 aclError aclrtMemcpy2d(
     void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
     aclrtMemcpyKind kind);
 
-/** Stream-ordered pitched copy. */
+/** Queues a copy of rows of memory. */
 aclError aclrtMemcpy2dAsync(
     void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
     aclrtMemcpyKind kind, aclrtStream stream);
 
-/** Device address of a device variable. Since 9.1.0. */
+/** Gets the address of a device variable. Since 9.1.0. */
 aclError aclrtGetSymbolAddress(const void *symbol, void **devPtr);
 
-/** Size of a device variable. Since 9.1.0. */
+/** Gets the size of a device variable. Since 9.1.0. */
 aclError aclrtGetSymbolSize(const void *symbol, size_t *size);
 
-/** Copy out of a device variable. Since 9.1.0. */
+/** Copies the value of a device variable and waits for the copy. Since 9.1.0. */
 aclError aclrtMemcpyFromSymbol(
     void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset,
     aclrtMemcpyKind kind);
 
-/** Stream-ordered copy from device variable. Since 9.1.0. */
+/** Queues a copy of the value of a device variable. Since 9.1.0. */
 aclError aclrtMemcpyFromSymbolAsync(
     void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset,
     aclrtMemcpyKind kind, aclrtStream stream);
 
-/** Copy into a device variable. Since 9.1.0. */
+/** Copies a value into a device variable and waits for the copy. Since 9.1.0. */
 aclError aclrtMemcpyToSymbol(
     const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind);
 
-/** Stream-ordered copy to device variable. Since 9.1.0. */
+/** Queues a copy into a device variable. Since 9.1.0. */
 aclError aclrtMemcpyToSymbolAsync(
     const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind,
     aclrtStream stream);
 
-/** Stream-ordered byte fill. */
+/** Queues a fill with a byte. */
 aclError aclrtMemsetAsync(
     void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream);
 
-/** Placement hint for unified memory. Since 9.1.0. */
+/** Gives a hint about the use of managed memory. Since 9.1.0. */
 aclError aclrtMemManagedAdvise(
     const void *const ptr, uint64_t size, aclrtMemManagedAdviseType advise,
     aclrtMemManagedLocation location);
 
-/** Free and total bytes by memory kind. */
+/** Gets the free and the total number of bytes of a kind of memory. */
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
 
-/** Per-module memory usage. */
+/** Gets the memory that each module uses. */
 aclError aclrtGetMemUsageInfo(
     int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum);
 
-/** Stream-ordered cache maintenance. */
+/** Queues an operation on the cache. */
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
-/** Size of a device copy descriptor. */
+/** Gets the size of a descriptor of a copy in device memory. */
 aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize);
 
-/** Fill a device copy descriptor. */
+/** Fills a descriptor of a copy in device memory. */
 aclError aclrtSetMemcpyDesc(
     void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config);
 
-/** Copy through pointers plus offsets. */
+/** Queues a copy between addresses that are read from memory, plus offsets. */
 aclError aclrtMemcpyAsyncWithOffset(
     void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count,
     size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream);
 
-/** Copy described by device descriptor. */
+/** Queues a copy that a descriptor in device memory describes. */
 aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream);
 
-/** Copy engine reduce (sum, max, min) into destination. */
+/** Queues a reduction (sum, maximum or minimum) into the destination by the copy engine. */
 aclError aclrtReduceAsync(
     void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type,
     aclrtStream stream, void *reserve);
 
-/** Pick one buffer of a chain. */
+/** Gets one buffer of a chain. */
 aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf);
 
-/** Buffers in a chain. */
+/** Gets the number of buffers in a chain. */
 aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t *num);
 
-/** Link a buffer to a chain. */
+/** Appends a buffer to a chain. */
 aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf);
 
-/** Add a reference to a buffer. */
+/** Adds a reference to a buffer. */
 aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf *newBuf);
 
-/** Read buffer's private area. */
+/** Reads the private area of a buffer. */
 aclError aclrtGetBufUserData(const aclrtMbuf buf, void *dataPtr, size_t size, size_t offset);
 
-/** Write buffer's private area. */
+/** Writes the private area of a buffer. */
 aclError aclrtSetBufUserData(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset);
 
-/** Payload pointer and capacity. */
+/** Gets the address and the capacity of the payload of a buffer. */
 aclError aclrtGetBufData(const aclrtMbuf buf, void **dataPtr, size_t *size);
 
-/** Used payload length. */
+/** Gets the used length of the payload. */
 aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t *len);
 
-/** Set used payload length. */
+/** Sets the used length of the payload. */
 aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len);
 
-/** Free message buffer. */
+/** Frees a buffer. */
 aclError aclrtFreeBuf(aclrtMbuf buf);
 
-/** Allocate message buffer. */
+/** Allocates a buffer. */
 aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size);
 
-/** Cache maintenance tagged with barrier id. */
+/** Queues an operation on the cache that has the number of a barrier. */
 aclError aclrtCmoAsyncWithBarrier(
     void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream);
 
-/** Wait for tagged cache operations. */
+/** Queues a task that waits for the cache operations with the numbers of barriers. */
 aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag);
 
-/** Many blocking copies in one call. */
+/** Makes many copies in one call and waits for them. */
 aclError aclrtMemcpyBatch(
     void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
     aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex);
 
-/** Batch copy without failure index. Since 9.1.0. */
+/** Makes many copies in one call and waits for them, without the index of a failed copy.
+ * Since 9.1.0. */
 aclError aclrtMemcpyBatchV2(
     void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
     aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs);
 
-/** Many stream-ordered copies. */
+/** Queues many copies in one call. */
 aclError aclrtMemcpyBatchAsync(
     void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
     aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex,
     aclrtStream stream);
 
-/** Async batch copy without failure index. Since 9.1.0. */
+/** Queues many copies in one call, without the index of a failed copy. Since 9.1.0. */
 aclError aclrtMemcpyBatchAsyncV2(
     void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
     aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream);
 
-/** Do addresses belong to a memory kind. */
+/** Gets whether addresses belong to a kind of memory. */
 aclError aclrtCheckMemType(
     void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve);
 
-/** Size of cache-operation descriptor. */
+/** Gets the size of a descriptor of a cache operation. */
 aclError aclrtCmoGetDescSize(size_t *size);
 
-/** Fill cache-operation descriptor. */
+/** Fills a descriptor of a cache operation. */
 aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size);
 
-/** Cache operation from descriptor. */
+/** Queues the cache operation that a descriptor describes. */
 aclError aclrtCmoAsyncWithDesc(
     void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve);
 
-/** Base and size of containing allocation. Since 9.0.0. */
+/** Gets the address and the size of the allocation that contains an address. Since 9.0.0. */
 aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
-/** Prefetch unified memory to a location. Since 9.1.0. */
+/** Queues a prefetch of managed memory to a place. Since 9.1.0. */
 aclError aclrtMemManagedPrefetchAsync(
     const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags,
     aclrtStream stream);
 
-/** Prefetch several unified ranges. Since 9.1.0. */
+/** Queues a prefetch of several ranges of managed memory. Since 9.1.0. */
 aclError aclrtMemManagedPrefetchBatchAsync(
     const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs,
     size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream);
 
 /* Virtual memory and IPC */
 
-/** Reserve virtual address range. */
+/** Reserves a range of virtual addresses. */
 aclError aclrtReserveMemAddress(
     void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags);
 
-/** Release reserved range. */
+/** Releases a reserved range. */
 aclError aclrtReleaseMemAddress(void *virPtr);
 
-/** Allocate physical memory handle. */
+/** Allocates physical memory. */
 aclError aclrtMallocPhysical(
     aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags);
 
-/** Free physical memory handle. */
+/** Frees physical memory. */
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 
-/** Map physical handle into reserved range. */
+/** Maps physical memory into a reserved range. */
 aclError aclrtMapMem(
     void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
 
-/** Undo mapping. */
+/** Ends a mapping. */
 aclError aclrtUnmapMem(void *virPtr);
 
-/** Map without granting access. Since 9.2.0. */
+/** Maps physical memory without granting access to it. Since 9.2.0. */
 aclError aclrtMemMapNoAccess(
     void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
 
-/** Export physical memory as 64-bit handle. */
+/** Exports physical memory as a 64-bit handle. */
 aclError aclrtMemExportToShareableHandle(
     aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
     uint64_t *shareableHandle);
 
-/** Export as default or fabric handle. */
+/** Exports physical memory as a default handle or a fabric handle. */
 aclError aclrtMemExportToShareableHandleV2(
     aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType,
     void *shareableHandle);
 
-/** Import 64-bit handle on a device. */
+/** Imports physical memory on a device from a 64-bit handle. */
 aclError aclrtMemImportFromShareableHandle(
     uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle);
 
-/** Import default or fabric handle. */
+/** Imports physical memory from a default handle or a fabric handle. */
 aclError aclrtMemImportFromShareableHandleV2(
     void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags,
     aclrtDrvMemHandle *handle);
 
-/** Allow processes to import handle. */
+/** Allows processes to import exported physical memory. */
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum);
 
-/** Same for either handle kind. */
+/** Allows processes to import exported physical memory, by a handle of either kind. */
 aclError aclrtMemSetPidToShareableHandleV2(
     void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum);
 
-/** Minimum or recommended allocation unit. */
+/** Gets the minimum or the recommended granularity of allocations. */
 aclError aclrtMemGetAllocationGranularity(
     aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity);
 
-/** Export device memory as text key. */
+/** Exports device memory as a text key. */
 aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
 
-/** Close exported or imported key. */
+/** Ends the use of an exported or imported key. */
 aclError aclrtIpcMemClose(const char *key);
 
-/** Import device memory from key. */
+/** Imports device memory by its key. */
 aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
 
-/** Allow listed processes to import. */
+/** Allows the listed processes to import exported device memory. */
 aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
 
-/** Set sharing attribute such as link. */
+/** Sets an attribute of shared memory, such as its link. */
 aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr);
 
-/** Allow processes on other servers. */
+/** Allows processes on other servers to import exported device memory. */
 aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num);
 
-/** Grant access rights on a mapping. */
+/** Sets the access rights to mapped memory. */
 aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count);
 
-/** Read access rights. */
+/** Gets the access rights of a place to mapped memory. */
 aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag);
 
-/** Physical handle behind a mapped address. */
+/** Gets the handle of the physical memory that is mapped at an address. */
 aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle);
 
-/** Properties of a physical handle. */
+/** Gets the properties of physical memory. */
 aclError aclrtMemGetAllocationPropertiesFromHandle(
     aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop);
 
-/** Reserve range, variant without UC memory. Since 9.0.0. */
+/** Reserves a range of virtual addresses, in the variant without UC memory. Since 9.0.0. */
 aclError aclrtReserveMemAddressNoUCMemory(
     void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags);
 
-/** Map memory for another device, same process. Since 9.0.0. */
+/** Maps memory for another device of the same process. Since 9.0.0. */
 aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags);
 
-/** Map through a chosen interconnect. Since 9.1.0. */
+/** Maps memory through a chosen link. Since 9.1.0. */
 aclError aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx);
 
-/** Choose interconnect before mapping. Since 9.2.0. */
+/** Chooses the link of physical memory before it is mapped. Since 9.2.0. */
 aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink);
 
 /* Kernel loading and launch */
 
-/** Wrap kernel binary bytes. */
+/** Creates an object for the bytes of a kernel binary. */
 aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen);
 
-/** Free binary wrapper. */
+/** Frees the object of a kernel binary. */
 aclError aclrtDestroyBinary(aclrtBinary binary);
 
-/** Load wrapped binary to device. */
+/** Loads the binary of an object onto the device. */
 aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle *binHandle);
 
-/** Unload binary. */
+/** Unloads a binary. */
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
 
-/** Kernel handle by name. */
+/** Gets the handle of a kernel by its name. */
 aclError aclrtBinaryGetFunction(
     const aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle);
 
-/** Launch with raw device argument block. */
+/** Launches a kernel with an argument block in device memory. */
 aclError aclrtLaunchKernel(
     aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize,
     aclrtStream stream);
 
-/** Load binary or AICPU JSON from file. */
+/** Loads a binary, or the JSON file of AI CPU kernels, from a file. */
 aclError aclrtBinaryLoadFromFile(
     const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle);
 
-/** Where the binary sits on device. */
+/** Gets the address and the size of a binary on the device. */
 aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void **binAddr, size_t *binSize);
 
-/** Kernel handle by entry number. */
+/** Gets the handle of a kernel by the number of its entry. */
 aclError aclrtBinaryGetFunctionByEntry(
     aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle);
 
-/** Address and size of a device global. Since 9.1.0. */
+/** Gets the address and the size of a global variable on the device. Since 9.1.0. */
 aclError aclrtBinaryGetGlobal(
     aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size);
 
-/** Kernel handle from host stub symbol. Since 9.1.0. */
+/** Gets the handle of a kernel by the symbol of its host stub. Since 9.1.0. */
 aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle);
 
-/** Cube and vector entry addresses. */
+/** Gets the entry addresses of a kernel for the cube and the vector cores. */
 aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr);
 
-/** Cube and vector code sizes. Since 9.1.0. */
+/** Gets the code sizes of a kernel for the cube and the vector cores. Since 9.1.0. */
 aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize);
 
-/** Bytes for an argument handle. */
+/** Gets the number of bytes that an argument list takes. */
 aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t *memSize);
 
-/** Bytes for the argument payload. */
+/** Gets the number of bytes that the arguments of a list take. */
 aclError aclrtKernelArgsGetMemSize(
     aclrtFuncHandle funcHandle, size_t userArgsSize, size_t *actualArgsSize);
 
-/** Start building an argument list. */
+/** Begins an argument list. */
 aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle);
 
-/** Build arguments in caller's memory. */
+/** Begins an argument list in memory of the caller. */
 aclError aclrtKernelArgsInitByUserMem(
     aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem,
     size_t actualArgsSize);
 
-/** Append one argument. */
+/** Appends an argument to a list. */
 aclError aclrtKernelArgsAppend(
     aclrtArgsHandle argsHandle, void *param, size_t paramSize, aclrtParamHandle *paramHandle);
 
-/** Reserve an out-of-line argument. */
+/** Appends a placeholder to a list, for an argument that is outside the list. */
 aclError aclrtKernelArgsAppendPlaceHolder(
     aclrtArgsHandle argsHandle, aclrtParamHandle *paramHandle);
 
-/** Storage for a reserved argument. */
+/** Gets the buffer for the data of a placeholder. */
 aclError aclrtKernelArgsGetPlaceHolderBuffer(
     aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr);
 
-/** Overwrite an appended argument. */
+/** Overwrites an argument of a list. */
 aclError aclrtKernelArgsParaUpdate(
     aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void *param, size_t paramSize);
 
-/** Launch with argument list and config. */
+/** Launches a kernel with an argument list and a configuration. */
 aclError aclrtLaunchKernelWithConfig(
     aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg,
     aclrtArgsHandle argsHandle, void *reserve);
 
-/** Seal the argument list. */
+/** Finalizes an argument list, so that kernels can be launched with it. */
 aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
 
-/** Kernel name text. */
+/** Gets the name of a kernel. */
 aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name);
 
-/** Load binary from memory. */
+/** Loads a binary from memory. */
 aclError aclrtBinaryLoadFromData(
     const void *data, size_t length, const aclrtBinaryLoadOptions *options,
     aclrtBinHandle *binHandle);
 
-/** Register AICPU function, get handle. */
+/** Registers a function of AI CPU kernels, and gets its handle. */
 aclError aclrtRegisterCpuFunc(
     const aclrtBinHandle handle, const char *funcName, const char *kernelName,
     aclrtFuncHandle *funcHandle);
 
-/** Launch with argument block and config. */
+/** Launches a kernel with an argument block in device memory and a configuration. */
 aclError aclrtLaunchKernelV2(
     aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize,
     aclrtLaunchKernelCfg *cfg, aclrtStream stream);
 
-/** Launch with host argument block, placeholders. */
+/** Launches a kernel with an argument block in host memory, which may have placeholders. */
 aclError aclrtLaunchKernelWithHostArgs(
     aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg,
     void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray,
     size_t placeHolderNum);
 
-/** Launch with array of argument pointers. Since 9.1.0. */
+/** Launches a kernel with an array of pointers to its arguments. Since 9.1.0. */
 aclError aclrtLaunchKernelWithArgsArray(
     void *func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args);
 
-/** SIMT launch with argument pointers. Since 9.2.0. */
+/** Launches a SIMT kernel with an array of pointers to its arguments. Since 9.2.0. */
 aclError aclrtLaunchSIMTKernelWithArgsArray(
     void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream,
     aclrtLaunchKernelCfg *cfg, void **args);
 
-/** SIMT launch with host argument block. Since 9.2.0. */
+/** Launches a SIMT kernel with an argument block in host memory. Since 9.2.0. */
 aclError aclrtLaunchSIMTKernelWithHostArgs(
     void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream,
     aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize,
     aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum);
 
-/** Attach shape info to last task. */
+/** Attaches information on shapes to the last task. */
 aclError aclrtCacheLastTaskOpInfo(const void *const infoPtr, const size_t infoSize);
 
-/** Attach debug info to last task. Since 9.1.0. */
+/** Attaches information for debugging to the last task. Since 9.1.0. */
 aclError aclrtCacheLastTaskExtendInfo(const char *const extendInfoPtr, const size_t infoSize);
 
-/** Kernel type, ratio or schedule mode. */
+/** Gets a property of a kernel: its type, its ratio of cores or its scheduling mode. */
 aclError aclrtGetFunctionAttribute(
     aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue);
 
-/** Binary that owns a kernel. Since 9.1.0. */
+/** Gets the binary that contains a kernel. Since 9.1.0. */
 aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle);
 
-/** Number of kernel parameters. Since 9.1.0. */
+/** Gets the number of parameters of a kernel. Since 9.1.0. */
 aclError aclrtFunctionGetParamCount(const void *func, size_t *paramCount);
 
-/** Offset and size of one parameter. Since 9.1.0. */
+/** Gets the offset and the size of a parameter of a kernel. Since 9.1.0. */
 aclError aclrtFunctionGetParamInfo(
     const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
 
-/** Free unified buffer per block. Since 9.1.0. */
+/** Gets the size of the unified buffer that a block still has available. Since 9.1.0. */
 aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t flags, size_t *dynamicUbufSize);
 
 /* Host callbacks */
 
-/** Bind polling thread to a stream. */
+/** Subscribes a thread, which polls for callbacks, to a stream. */
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
-/** Queue callback for a polling thread. */
+/** Queues a callback that a subscribed thread runs. */
 aclError aclrtLaunchCallback(
     aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream);
 
-/** Polling thread runs ready callbacks. */
+/** Runs callbacks that are ready on the calling thread, which must be subscribed. */
 aclError aclrtProcessReport(int32_t timeout);
 
-/** Unbind polling thread. */
+/** Ends the subscription of a thread. */
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 
-/** Bind host-function thread (not in libacl_rt). No host library of a release exports it. */
+/** Subscribes a thread that runs host functions (not in libacl_rt). No host library of a
+ * release exports it. */
 aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
-/** Run host functions (not in libacl_rt). No host library of a release exports it. */
+/** Runs host functions on the calling thread (not in libacl_rt). No host library of a
+ * release exports it. */
 aclError aclrtProcessHostFunc(int32_t timeout);
 
-/** Unbind host-function thread (not in libacl_rt). No host library of a release exports it. */
+/** Ends the subscription of a thread that runs host functions (not in libacl_rt). No host
+ * library of a release exports it. */
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
-/** Run a host function in stream order. */
+/** Queues a host function in a stream. */
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
 
 /* Graph (aclmdlRI) */
 
-/** Read task parameters. Since 9.1.0. */
+/** Gets the parameters of a task of a graph. Since 9.1.0. */
 aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params);
 
-/** Edit task parameters. Since 9.1.0. */
+/** Edits the parameters of a task of a graph. Since 9.1.0. */
 aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params);
 
-/** Launch attribute of kernel task. Since 9.1.0. */
+/** Gets an attribute of the launch of a kernel task. Since 9.1.0. */
 aclError aclmdlRIKernelTaskGetAttribute(
     aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue);
 
-/** Apply task edits to graph. Since 9.1.0. */
+/** Applies the edits of tasks to a graph. Since 9.1.0. */
 aclError aclmdlRIUpdate(aclmdlRI modelRI);
 
-/** Turn a task into no-op. Since 9.1.0. */
+/** Makes a task of a graph do nothing. Since 9.1.0. */
 aclError aclmdlRITaskDisable(aclmdlRITask task);
 
-/** Start recording a stream into a graph. */
+/** Begins to capture a stream into a graph. */
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
 
-/** State of the capture of a stream, and its graph. */
+/** Gets the state of the capture of a stream, and its graph. */
 aclError aclmdlRICaptureGetInfo(
     aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI);
 
-/** Stop recording, return graph. */
+/** Ends a capture, and returns the graph. */
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI);
 
-/** Print graph (deprecated). Deprecated. */
+/** Prints a graph. Deprecated. */
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 
-/** Write graph as JSON. */
+/** Writes a graph to a JSON file. */
 aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags);
 
-/** Swap this thread's capture strictness. */
+/** Sets the capture mode of this thread, and returns the earlier mode. */
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode);
 
-/** Run graph on a stream. */
+/** Queues an execution of a graph in a stream. */
 aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
 
-/** Run graph and wait. */
+/** Executes a graph, and waits until the execution is complete. */
 aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 
-/** Destroy graph. */
+/** Destroys a graph. */
 aclError aclmdlRIDestroy(aclmdlRI modelRI);
 
-/** Open updatable task group. */
+/** Begins a group of tasks that can be updated. */
 aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
 
-/** Close group, return its handle. */
+/** Ends a group of tasks, and returns its handle. */
 aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle);
 
-/** Start re-recording a task group. */
+/** Begins to capture a group of tasks again. */
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
 
-/** Finish re-recording. */
+/** Ends the new capture of a group of tasks. */
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
-/** Start building a graph by hand. */
+/** Begins to build a graph from bound streams. */
 aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag);
 
-/** Add stream to hand-built graph. */
+/** Binds a stream to a graph that is being built. */
 aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
 
-/** Append end marker to a stream. */
+/** Queues the task that ends a stream of a graph. */
 aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
 
-/** Finish hand-built graph. */
+/** Ends the build of a graph. */
 aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve);
 
-/** Remove stream from graph. */
+/** Removes a stream from a graph. */
 aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
 
-/** Name a graph. */
+/** Sets the name of a graph. */
 aclError aclmdlRISetName(aclmdlRI modelRI, const char *name);
 
-/** Read graph name. */
+/** Gets the name of a graph. */
 aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name);
 
-/** Numeric graph id. Since 9.1.0. */
+/** Gets the number of a graph. Since 9.1.0. */
 aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId);
 
-/** Callback when graph is destroyed. Since 9.0.0. */
+/** Registers a callback for the destruction of a graph. Since 9.0.0. */
 aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData);
 
-/** Remove that callback. Since 9.0.0. */
+/** Removes a callback for the destruction of a graph. Since 9.0.0. */
 aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
 
-/** Streams of a graph. Since 9.1.0. */
+/** Gets the streams of a graph. Since 9.1.0. */
 aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams);
 
-/** Tasks of one graph stream. Since 9.1.0. */
+/** Gets the tasks of a stream of a graph. Since 9.1.0. */
 aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks);
 
-/** Kind of a graph task. Since 9.1.0. */
+/** Gets the kind of a task of a graph. Since 9.1.0. */
 aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type);
 
-/** Sequence number of a graph task. Since 9.1.0. */
+/** Gets the sequence number of a task of a graph. Since 9.1.0. */
 aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id);
 
-/** Abort running graph. */
+/** Aborts the execution of a graph. */
 aclError aclmdlRIAbort(aclmdlRI modelRI);
 
-/** New condition variable for graph. Since 9.1.0. */
+/** Creates a condition of a graph. Since 9.1.0. */
 aclError aclmdlRICondHandleCreate(
     aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag,
     aclmdlRICondHandle *handle);
 
-/** Device address of the condition. Since 9.1.0. */
+/** Gets the device address of the value of a condition. Since 9.1.0. */
 aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr);
 
-/** Add if/while/switch task (struct by value). Since 9.1.0. */
+/** Adds a conditional task (if, while or switch) to a graph. The struct is passed by
+ * value. Since 9.1.0. */
 aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags);
 
-/** Record into an existing parent graph. Since 9.1.0. */
+/** Begins to capture a stream into an existing graph. Since 9.1.0. */
 aclError aclmdlRICaptureToModelRIBegin(
     aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode);
 
 /* Process snapshot */
 
-/** Freeze API calls of a process. */
+/** Stops the calls of a process, so that a snapshot can be taken. */
 aclError aclrtSnapShotProcessLock(int pid, void *reserve);
 
-/** Unfreeze. */
+/** Lets the calls of a process continue after a snapshot. */
 aclError aclrtSnapShotProcessUnlock(int pid, void *reserve);
 
-/** Save device state. */
+/** Saves the state of the devices of a process. */
 aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs *args);
 
-/** Restore device state. */
+/** Restores the state of the devices of a process. */
 aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs *args);
 
-/** Hook on snapshot stages. Since 9.0.0. */
+/** Registers a callback for a stage of a snapshot. Since 9.0.0. */
 aclError aclrtSnapShotCallbackRegister(
     aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void *args);
 
-/** Remove snapshot hook. Since 9.0.0. */
+/** Removes a callback for a stage of a snapshot. Since 9.0.0. */
 aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback);
 
 #ifdef __cplusplus

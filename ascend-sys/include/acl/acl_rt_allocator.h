@@ -11,54 +11,54 @@
 extern "C" {
 #endif
 
-/** Gives a block. */
+/** A callback that allocates a block. */
 typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
-/** Takes a block back. */
+/** A callback that frees a block. */
 typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);
-/** Gives a block, if possible at this address. */
+/** A callback that allocates a block, if possible at the given address. */
 typedef void *(*aclrtAllocatorAllocAdviseFunc)(
     aclrtAllocator allocator, size_t size, aclrtAllocatorAddr addr);
-/** Gives the address of a block. */
+/** A callback that returns the address of a block. */
 typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 
 /* Allocators of the application */
 
-/** New description of a user allocator. */
+/** Creates a description of an allocator of the application. */
 aclrtAllocatorDesc aclrtAllocatorCreateDesc(void);
 
-/** Free allocator description. */
+/** Frees the description of an allocator. */
 aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
 
-/** Attach allocator object. */
+/** Sets the allocator object in a description. */
 aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator);
 
-/** Attach allocate callback. */
+/** Sets the callback that allocates blocks in a description. */
 aclError aclrtAllocatorSetAllocFuncToDesc(
     aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func);
 
-/** Attach free callback. */
+/** Sets the callback that frees blocks in a description. */
 aclError aclrtAllocatorSetFreeFuncToDesc(
     aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func);
 
-/** Attach allocate-at-hint callback. */
+/** Sets the callback that allocates blocks at suggested addresses in a description. */
 aclError aclrtAllocatorSetAllocAdviseFuncToDesc(
     aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func);
 
-/** Attach block-to-address callback. */
+/** Sets the callback that returns the addresses of blocks in a description. */
 aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(
     aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func);
 
-/** Use allocator for a stream. */
+/** Registers an allocator for a stream. */
 aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
 
-/** Read back a stream's allocator. */
+/** Gets the allocator of a stream. */
 aclError aclrtAllocatorGetByStream(
     aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator,
     aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc,
     aclrtAllocatorAllocAdviseFunc *allocAdviseFunc,
     aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc);
 
-/** Remove a stream's allocator. */
+/** Removes the allocator of a stream. */
 aclError aclrtAllocatorUnregister(aclrtStream stream);
 
 #ifdef __cplusplus

@@ -12,10 +12,10 @@
 extern "C" {
 #endif
 
-/** A pool for stream-ordered allocation. */
+/** A memory pool from which streams allocate in the order of their tasks. */
 typedef void *aclrtMemPool;
 
-/** Attributes of a memory pool. Since 9.0.0. */
+/** The attributes of a memory pool. Since 9.0.0. */
 typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
     ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
@@ -27,7 +27,7 @@ typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH = 8
 } aclrtMemPoolAttr;
 
-/** What a memory pool is to be. Since 9.0.0. */
+/** The properties with which a memory pool is created. Since 9.0.0. */
 typedef struct {
     aclrtMemAllocationType allocType;
     aclrtMemHandleType handleType;
@@ -38,25 +38,25 @@ typedef struct {
 
 /* Memory pools */
 
-/** Create stream-ordered memory pool. Since 9.0.0. */
+/** Creates a memory pool. Since 9.0.0. */
 aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps);
 
-/** Destroy pool. Since 9.0.0. */
+/** Destroys a memory pool. Since 9.0.0. */
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool);
 
-/** Set pool attribute. Since 9.0.0. */
+/** Sets an attribute of a memory pool. Since 9.0.0. */
 aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value);
 
-/** Read pool attribute. Since 9.0.0. */
+/** Gets an attribute of a memory pool. Since 9.0.0. */
 aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value);
 
-/** Stream-ordered allocation from pool. Since 9.1.0. */
+/** Allocates memory of a pool in the order of a stream. Since 9.1.0. */
 aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream);
 
-/** Stream-ordered free to pool. Since 9.1.0. */
+/** Frees memory of a pool in the order of a stream. Since 9.1.0. */
 aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream);
 
-/** Return unused pool memory. Since 9.1.0. */
+/** Releases the unused memory of a pool. Since 9.1.0. */
 aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep);
 
 #ifdef __cplusplus

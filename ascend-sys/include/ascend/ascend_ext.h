@@ -12,253 +12,297 @@
 extern "C" {
 #endif
 
-/** How far a stream is. One cache line per stream, written by the backend, read with atomic (acquire) loads.
- * The line stays mapped for the life of the process. Another stream may have it later: then the numbers in it go on from where
- * they stand, so that a line and a ticket name a task for ever. 64 bytes, 64-byte aligned. */
+/** The progress of a stream. There is one cache line per stream, with 64 bytes and an
+ * alignment of 64 bytes. The backend writes it, and it is read with atomic (acquire)
+ * loads. The line stays mapped until the process ends. A later stream may use the same
+ * line. The numbers in it then continue from their old values, so a line and a ticket
+ * always identify one task. */
 typedef struct AscendExtProgress {
-    /** Ticket of the last task that entered the stream; tickets count from 1. */
+    /** The ticket of the last task that was queued in the stream. Tickets count from 1. */
     uint64_t submitted __attribute__((aligned(64)));
-    /** Every task with ticket <= completed is finished and touches no memory any more. */
+    /** The ticket of the last complete task: every task with ticket <= completed is complete,
+     * and accesses no memory any more. */
     uint64_t completed;
-    /** How many tasks of this stream have failed so far. */
+    /** The number of tasks of this stream that have failed so far. */
     uint64_t failed;
-    /** Unused. */
+    /** Unused words. */
     uint64_t reserved[5];
 } AscendExtProgress;
 
-/** What a device pretends to be. */
+/** The product that the devices of a block emulate. */
 typedef enum AscendExtProduct {
     ASCEND_EXT_PRODUCT_A2 = 2,
     ASCEND_EXT_PRODUCT_A3 = 3,
     ASCEND_EXT_PRODUCT_ASCEND950 = 950
 } AscendExtProduct;
 
-/** What a block watches for. */
+/** The kind of mistakes that a block checks for. */
 typedef enum AscendExtCheck {
     ASCEND_EXT_CHECK_NOTHING = 0,
-    /** Accesses to memory that nothing orders, and what is akin to them. */
+    /** The block checks for accesses to memory that nothing orders, and for similar mistakes. */
     ASCEND_EXT_CHECK_RACES = 1
 } AscendExtCheck;
 
-/** In which form a finding is told. */
+/** The form of a finding. */
 typedef enum AscendExtFindingForm {
     ASCEND_EXT_FINDING_TEXT = 0,
     /** A picture, as the text of an SVG file. */
     ASCEND_EXT_FINDING_SVG = 1
 } AscendExtFindingForm;
 
-/** In which form a timeline is told. */
+/** The form of a timeline. */
 typedef enum AscendExtTimelineForm {
-    /** Chrome's trace event format (JSON), which Perfetto reads. */
+    /** The trace event format of Chrome (JSON), which Perfetto reads. */
     ASCEND_EXT_TIMELINE_TRACE = 0,
     /** A picture, as the text of an SVG file. */
     ASCEND_EXT_TIMELINE_SVG = 1,
-    /** The text of a JSON file with all that was recorded, to be joined with what other processes recorded. Its form is no promise. */
+    /** The text of a JSON file that contains everything that was recorded. It can be joined
+     * with the records of other processes. The form of the text may change. */
     ASCEND_EXT_TIMELINE_RECORD = 2
 } AscendExtTimelineForm;
 
-/** What a block of virtual devices is made of. */
+/** The description of a block of virtual devices. */
 typedef struct AscendExtBlockConfig {
-    /** sizeof(AscendExtBlockConfig) */
+    /** The value of sizeof(AscendExtBlockConfig). */
     uint32_t size;
-    /** How many devices: 1 to 4096. */
+    /** The number of devices: 1 to 4096. */
     uint32_t deviceCount;
     /** A value of AscendExtProduct. */
     uint32_t product;
-    /** How long ranks wait for one another when they connect, in milliseconds; 0 is CANN's default (120 s). */
+    /** The time for which ranks wait for one another when they connect, in milliseconds. 0 is
+     * CANN's default (120 s). */
     uint32_t connectTimeoutMs;
-    /** How long an operation may take, in milliseconds; 0 is CANN's default (1836 s). */
+    /** The time limit of an operation in milliseconds. 0 is CANN's default (1836 s). */
     uint32_t execTimeoutMs;
     /** A value of AscendExtCheck. */
     uint32_t check;
-    /** Memory of each device in bytes; 0 is what the product has, or less where the process has no addresses left for it. */
+    /** The memory of each device in bytes. 0 is the memory of the product, or less if the
+     * process has too few addresses left for it. */
     uint64_t memoryBytes;
-    /** For tests of kernels: chooses the order in which the units of a core, cores and servers go on. 0: the order of the kernel. */
+    /** The seed by which tests of kernels choose the order in which the units of a core, the
+     * cores and the servers run. 0 is the order of the kernel. */
     uint64_t kernelSeed;
-    /** For tests of kernels: who does their work as late as the rules allow. A core and a line of the kernel, as "aiv 3:40", or
-     * "server", NUL-terminated; "": nobody. */
+    /** The core or server that, in tests of kernels, works as late as the rules allow. The
+     * text names a core and a line of the kernel, such as "aiv 3:40", or is "server". It
+     * ends with a NUL. With "" none is late. */
     char kernelLate[32];
 } AscendExtBlockConfig;
 
-/** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault
- * was asked for. */
+/** The kind of a fault that is set for a device. Operations and allocations count from 1,
+ * beginning when the fault is set. */
 typedef enum AscendExtFaultKind {
-    /** The operation begins later by the given milliseconds. Number 0: every operation. */
+    /** The operation begins later by the given number of milliseconds. With number 0 this
+     * applies to every operation. */
     ASCEND_EXT_FAULT_DELAY = 1,
-    /** From this operation on the device's streams make no progress. Number 0: from the next on. */
+    /** From this operation on, the streams of the device make no progress. With number 0 this
+     * begins with the next operation. */
     ASCEND_EXT_FAULT_STOP = 2,
-    /** With this operation the rank is gone, as if its process had died: its communicators are invalid handles, and its peers
-     * learn of it. Number 0: with the next. */
+    /** With this operation the rank leaves, as if its process had ended: its communicators
+     * become invalid handles, and its peers get an error. With number 0 this is the next
+     * operation. */
     ASCEND_EXT_FAULT_LEAVE = 3,
-    /** The operation is issued with one element less than the caller says, if it has a count. Number 0: every operation. */
+    /** The operation is issued with one element less than the caller passes, if it has a
+     * count. With number 0 this applies to every operation. */
     ASCEND_EXT_FAULT_WRONG_COUNT = 4,
-    /** From this allocation on the device has no memory left. Number 0: from the next on. */
+    /** From this allocation on, the device has no memory left. With number 0 this begins with
+     * the next allocation. */
     ASCEND_EXT_FAULT_OUT_OF_MEMORY = 5,
-    /** The operation reaches none of the peers that it has to meet, if it has to. Number 0: the next that has to. */
+    /** The operation cannot connect to the peers that it must connect to first, if there are
+     * any. With number 0 this is the next operation that must connect. */
     ASCEND_EXT_FAULT_LINK_TIMEOUT = 6
 } AscendExtFaultKind;
 
-/** A fault that a device is told to have. */
+/** A fault that is set for a device. */
 typedef struct AscendExtFault {
-    /** sizeof(AscendExtFault) */
+    /** The value of sizeof(AscendExtFault). */
     uint32_t size;
     /** A value of AscendExtFaultKind. */
     uint32_t kind;
-    /** Which device of the block, from 0. */
+    /** The number of the device in the block, counted from 0. */
     uint32_t device;
-    /** The length of a delay. */
+    /** The length of a delay in milliseconds. */
     uint32_t milliseconds;
-    /** Which operation or allocation of the device. */
+    /** The number of the operation or allocation of the device. */
     uint64_t number;
 } AscendExtFault;
 
-/** Why a communicator has failed. */
+/** The cause for which a communicator has failed. */
 typedef enum AscendExtCommCause {
-    /** It has not. */
+    /** The communicator has not failed. */
     ASCEND_EXT_COMM_WELL = 0,
-    /** The ranks called different things. */
+    /** The calls of the ranks do not match. */
     ASCEND_EXT_COMM_MISMATCH = 1,
-    /** A rank did not come, or a notify was not recorded, within the time limit. */
+    /** A rank did not call, or a notify was not recorded, within the time limit. */
     ASCEND_EXT_COMM_TIMEOUT = 2,
-    /** Every rank waits for another one. */
+    /** Every rank waits for another rank. */
     ASCEND_EXT_COMM_DEADLOCK = 3,
-    /** A rank has left, has destroyed it, or has given up. */
+    /** A rank has left, has destroyed its communicator, or has given up. */
     ASCEND_EXT_COMM_GONE = 4,
-    /** A rank has aborted it. */
+    /** A rank has aborted the communicator. */
     ASCEND_EXT_COMM_ABORTED = 5
 } AscendExtCommCause;
 
-/** Where a rank is, as seen from a collective. */
+/** The state of a rank as seen from a collective. */
 typedef enum AscendExtPresence {
-    /** It has come to it, or has gone on from it. */
+    /** The rank has issued the collective, or has already continued after it. */
     ASCEND_EXT_PRESENCE_ARRIVED = 1,
-    /** It has not come, and may. */
+    /** The rank has not issued the collective, but may still do so. */
     ASCEND_EXT_PRESENCE_MISSING = 2,
-    /** It will not come. */
+    /** The rank will not issue the collective any more. */
     ASCEND_EXT_PRESENCE_GONE = 3,
-    /** It has no part in it. */
+    /** The rank does not take part in the collective. */
     ASCEND_EXT_PRESENCE_APART = 4
 } AscendExtPresence;
 
-/** Where a rank of a communicator is, and what it has called in the newest collective in which it was seen. */
+/** The state of a rank of a communicator, and its call in the last collective for which
+ * the rank was seen. */
 typedef struct AscendExtRank {
-    /** sizeof(AscendExtRank) */
+    /** The value of sizeof(AscendExtRank). */
     uint32_t size;
     AscendExtPresence presence;
-    /** The number of that collective; 0 for none. */
+    /** The number of that collective, or 0 if there is none. */
     uint64_t number;
-    /** Its function, NUL-terminated; empty for none. */
+    /** The name of its function, which ends with a NUL. The name is empty if there is none. */
     char function[32];
-    /** Its count; UINT64_MAX where it has none, or a table of them. */
+    /** The count of the call. It is UINT64_MAX if the call has no count, or a table of counts. */
     uint64_t count;
-    /** Its data type (HcclDataType), or -1. */
+    /** The data type of the call (HcclDataType), or -1. */
     int32_t dataType;
-    /** Its reduction (HcclReduceOp), or -1. */
+    /** The reduction of the call (HcclReduceOp), or -1. */
     int32_t op;
-    /** Its root, or -1. */
+    /** The root of the call, or -1. */
     int64_t root;
 } AscendExtRank;
 
 /* Optional entries */
 
-/** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
- * is: where it watches for races, it counts as known only what a call has told. */
+/** Gets the address of the progress line of a stream. Gets NULL if the block is checked
+ * for races: then the program can learn of progress only by calls, which the check takes
+ * into account. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
 
-/** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
- * 64 failures are kept). The text is NUL-terminated and cut to textLen bytes. */
+/** Gets whether the task with this ticket failed: *code is 0 if it did not fail, or if
+ * the failure is forgotten (the last 64 failures are kept). The text ends with a NUL and
+ * is cut to textLen bytes. */
 aclError ascendExtStreamFailure(aclrtStream stream, uint64_t ticket, aclError *code, char *text, size_t textLen);
 
-/** Blocks until some task of any stream completes after the moment *activity was read, or timeoutMs passed, and
- * then stores the new counter. The thread helps to run tasks. *activity is 0 at first. */
+/** Blocks until some task of any stream completes after *activity was read, or until
+ * timeoutMs has passed. Then it stores the new counter in *activity, which is 0 at
+ * first. The thread helps to run tasks. */
 aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
 
-/** Blocks until the stream's task with this ticket is complete, however it ended. When timeoutMs passed first the answer is
- * ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
- * between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven. */
+/** Blocks until the task of the stream with this ticket is complete, whether it failed or
+ * not. If timeoutMs passes before that, returns ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and
+ * aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks.
+ * patienceMs is the whole time for which the caller will wait. A caller that waits in
+ * slices, and checks something between them, passes it so that it counts as waiting for
+ * that whole time when a deadlock is to be proven. */
 aclError ascendExtAwaitTask(aclrtStream stream, uint64_t ticket, uint32_t timeoutMs, uint32_t patienceMs);
 
-/** Tells for which ranks of its communicator one of the stream's tasks from the ticket first to the ticket last waits: *count becomes how
- * many they are, and at most room of them are written. None when the stream is not at one of these, or it waits for something else. */
+/** Gets the ranks of its communicator for which a task of the stream waits. The task must
+ * have a ticket between first and last. *count becomes the number of these ranks, and at
+ * most room of them are written. The number is 0 if the stream has not reached one of
+ * these tasks, or waits for something else. */
 aclError ascendExtTaskPeers(aclrtStream stream, uint64_t first, uint64_t last, uint32_t *ranks, size_t room, size_t *count);
 
-/** The calling thread says that it waits for other threads of the process, for patienceMs in all, and has found just now that it
- * still has to; with 0 that it goes on. So a wait outside of these functions counts when a deadlock is to be proven. */
+/** Reports that the calling thread waits for other threads of the process, for patienceMs
+ * in all, and has just found that it still has to wait. With 0 it reports that the
+ * thread continues. With these reports, a wait outside of these functions counts when a
+ * deadlock is to be proven. */
 aclError ascendExtThreadWaits(uint32_t patienceMs);
 
-/** Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1. */
+/** Creates a block of deviceCount new devices. Their ids are consecutive and begin with
+ * *firstDevice. */
 aclError ascendExtBlockCreate(const AscendExtBlockConfig *config, uint32_t *block, int32_t *firstDevice);
 
-/** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
- * fail. Waits for running tasks only. */
+/** Destroys a block. Streams, memory and communicators of the block become invalid
+ * handles, and queued tasks fail. The call waits only for tasks that run. */
 aclError ascendExtBlockDestroy(uint32_t block);
 
-/** How many findings a block has that watches for something; 0 for one that does not. Findings are never taken back. */
+/** Gets the number of findings of a checked block, and 0 for a block that is not checked.
+ * Findings are never removed. */
 aclError ascendExtFindings(uint32_t block, uint32_t *count);
 
-/** Tells one finding, counted from 0. The text is NUL-terminated and cut to textLen bytes; *length is what it takes without the
- * NUL. text may be NULL with a textLen of 0. */
+/** Gets one finding, counted from 0. The text ends with a NUL and is cut to textLen
+ * bytes; *length is its length without the NUL. The text may be NULL if textLen is 0. */
 aclError ascendExtFinding(uint32_t block, uint32_t index, AscendExtFindingForm form, char *text, size_t textLen,
                           size_t *length);
 
-/** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
- * watches for races. */
+/** Reports that the host now reads (write is 0) or writes these bytes of pinned memory
+ * itself, outside of any call. This only has an effect if a block is checked for races. */
 aclError ascendExtHostAccess(const void *ptr, size_t bytes, int32_t write);
-/** Begins (on is 1) or ends (on is 0) to record what the cores of kernels and the communication servers of a block do, and what moves
- * between its devices. What is recorded stays until the block records anew; kernels that run when recording ends are not in it. An error
- * when it records already, or does not. */
+/** Begins (on is 1) or ends (on is 0) the recording of a timeline. It contains what the
+ * cores of kernels and the communication servers of a block do, and the data that moves
+ * between its devices. The timeline is kept until the block records again. It does not
+ * contain kernels that still run when the recording ends. It is an error to begin a
+ * recording twice, or to end one that was not begun. */
 aclError ascendExtTimelineRecord(uint32_t block, int32_t on);
 
-/** Tells what was recorded last, when that has ended. The text is NUL-terminated and cut to textLen bytes; *length is what it takes
- * without the NUL. text may be NULL with a textLen of 0. */
+/** Gets the last timeline after its recording has ended. The text ends with a NUL and is
+ * cut to textLen bytes; *length is its length without the NUL. The text may be NULL if
+ * textLen is 0. */
 aclError ascendExtTimeline(uint32_t block, AscendExtTimelineForm form, char *text, size_t textLen, size_t *length);
 
-/** Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see. */
+/** Sets a fault of a device of a block. A device can have several faults. Block 0 is the
+ * block of C programs. */
 aclError ascendExtFaultSet(uint32_t block, const AscendExtFault *fault);
 
-/** Ends the faults of a device of a block. What has stopped goes on; what has left does not come back. */
+/** Removes the faults of a device of a block. A device that has stopped continues, but a
+ * rank that has left does not return. */
 aclError ascendExtFaultClear(uint32_t block, uint32_t device);
 
-/** The program keeps this root info to the process that has made it: no rank of another process can come. So when no thread of the
- * process can bring a rank that is missing, that is a certain deadlock, and is told at once. */
+/** Reports that this root info stays in the process that has made it, so no rank of
+ * another process can join. If no thread of the process can join as a rank that is
+ * missing, this is a certain deadlock, which is reported at once. */
 HcclResult ascendExtRootInfoStays(const HcclRootInfo *rootInfo);
 
-/** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
- * a communicator is made) fails at once, with the reason in the text. */
+/** Reports to all peers that this rank of the communicator of rootInfo has left.
+ * Everything that waits for the rank, also while the communicator is made, fails at once
+ * with the reason in the error text. */
 HcclResult ascendExtRankLeave(const HcclRootInfo *rootInfo, uint32_t rank, const char *reason);
 
-/** For this call and the next one a handle that is not alive is an error, and nothing happens.
- * Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
- * fails at once, with the reason in the text. The communicator stays, until it is destroyed. */
+/** Reports to all peers of a communicator that this rank issues nothing any more.
+ * Everything that waits for more work of the rank fails at once with the reason in the
+ * error text. The communicator stays until it is destroyed. A handle that is not valid
+ * is an error here and in ascendExtCommAbort, and nothing happens. */
 HcclResult ascendExtCommLeave(HcclComm comm, const char *reason);
 
-/** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
- * rank has ended which communicator. It stays, until it is destroyed. */
+/** Ends a communicator for all its ranks, and the communicators that were made from it.
+ * Operations in flight fail, and the error text says which rank has ended which
+ * communicator. The communicator stays until it is destroyed. */
 HcclResult ascendExtCommAbort(HcclComm comm);
 
-/** Tells why a communicator has failed, and in which collective; the number is 0 when it was in none. With NULL: why the
- * calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or HcclChannelAcquire did not meet the other ranks, or its
- * HcclCreateSubCommConfig did not agree with them. */
+/** Gets the cause for which a communicator has failed, and the number of the collective,
+ * which is 0 if it failed outside of a collective. With NULL, gets the cause for which
+ * the calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or
+ * HcclChannelAcquire did not meet the other ranks, or its last HcclCreateSubCommConfig
+ * did not match theirs. */
 HcclResult ascendExtCommFailure(HcclComm comm, AscendExtCommCause *cause, uint64_t *number);
 
-/** Tells where a rank is, as seen from a collective now; with number 0 as it was when the communicator failed, and
- * HCCL_E_NOT_FOUND when it has not, or had no such rank. text says why the rank is gone, what it has called to exchange messages with ranks that have not
- * answered, or its side of a disagreement; it is NUL-terminated and cut to textLen bytes. NULL with number 0: as for ascendExtCommFailure. */
+/** Gets the state of a rank as seen from a collective now. With number 0, gets the state
+ * at the time when the communicator failed, or HCCL_E_NOT_FOUND if it has not failed or
+ * has no such rank. The text gives the reason why the rank is gone, its calls to
+ * exchange messages with ranks that have not answered, or its side of a mismatch. It
+ * ends with a NUL and is cut to textLen bytes. A comm of NULL with number 0 has the same
+ * meaning as in ascendExtCommFailure. */
 HcclResult ascendExtCommRank(HcclComm comm, uint64_t number, uint32_t rank, AscendExtRank *state, char *text,
                              size_t textLen);
 
-/** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
- * it, stays. */
+/** Sets the title by which error texts name a communicator from now on, on all its ranks.
+ * Only the first title counts. The name by which functions find the communicator stays. */
 HcclResult ascendExtCommTitle(HcclComm comm, const char *title);
 
-/** From now on a collective of this rank with nothing to move (a count of zero, or a list of nothing but zeros) takes a number and
- * meets the other ranks like any other, so that a rank that makes such a call alone learns about it, and so do the others. Without this
- * the call returns at once, takes no number and meets nobody, as in CANN. To be called on all ranks, before their first collective. */
+/** Makes collectives of this rank with nothing to move (a count of zero, or a list of
+ * zeros) take a number and meet the other ranks like any other collective. If one rank
+ * alone makes such a call, it and the other ranks then get an error. Without this
+ * setting such a call returns at once, takes no number and meets no rank, as in CANN.
+ * Call this on all ranks before their first collective. */
 HcclResult ascendExtCommNumbersZeros(HcclComm comm);
 
-/** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
- * whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
- * to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call. */
+/** Gets the result of a call in the last group that this thread has ended. HcclGroupEnd
+ * itself always returns success on A2 and A3. The queued calls count from 0. *code is 0
+ * for a call that succeeded. The text ends with a NUL and is cut to textLen bytes.
+ * Returns HCCL_E_NOT_FOUND if the group had no such call. */
 HcclResult ascendExtGroupResult(uint32_t index, HcclResult *code, char *text, size_t textLen);
 
 #ifdef __cplusplus

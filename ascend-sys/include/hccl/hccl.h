@@ -15,75 +15,78 @@ extern "C" {
 
 /* Collectives */
 
-/** Reduce across ranks, every rank gets the result. */
+/** Reduces the elements of all ranks, and gives the result to every rank. */
 HcclResult HcclAllReduce(
     void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
     HcclComm comm, aclrtStream stream);
 
-/** Root's buffer is copied to all ranks. */
+/** Copies the buffer of the root to all ranks. */
 HcclResult HcclBroadcast(
     void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm,
     aclrtStream stream);
 
-/** Reduce, then each rank keeps its equal slice. */
+/** Reduces the elements of all ranks, and gives each rank one of the equal blocks of the
+ * result. */
 HcclResult HcclReduceScatter(
     void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
     HcclComm comm, aclrtStream stream);
 
-/** Reduce-scatter with per-rank counts and displacements. */
+/** Reduces the elements of all ranks, and gives each rank one block of the result. Each
+ * block has a count and a displacement. */
 HcclResult HcclReduceScatterV(
     void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf,
     uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream);
 
-/** Root splits its buffer evenly over ranks. */
+/** Splits the buffer of the root into equal blocks, and gives one to each rank. */
 HcclResult HcclScatter(
     void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root,
     HcclComm comm, aclrtStream stream);
 
-/** Concatenate equal blocks from all ranks everywhere. */
+/** Concatenates equal blocks of all ranks, and gives the result to every rank. */
 HcclResult HcclAllGather(
     void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,
     aclrtStream stream);
 
-/** All-gather with per-rank counts and displacements. */
+/** Gathers a block of each rank, with a count and a displacement for each block, and
+ * gives the result to every rank. */
 HcclResult HcclAllGatherV(
     void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts,
     const void *recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream);
 
-/** All-to-all driven by a full rank-by-rank count matrix. */
+/** Exchanges blocks between all ranks. A matrix has the count of each pair of ranks. */
 HcclResult HcclAlltoAllVC(
     const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf,
     HcclDataType recvType, HcclComm comm, aclrtStream stream);
 
-/** All-to-all with per-peer counts and displacements. */
+/** Exchanges blocks between all ranks, with a count and a displacement for each peer. */
 HcclResult HcclAlltoAllV(
     const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType,
     const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType,
     HcclComm comm, aclrtStream stream);
 
-/** Every rank exchanges equal blocks with every rank. */
+/** Exchanges equal blocks between all ranks. */
 HcclResult HcclAlltoAll(
     const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf,
     uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream);
 
-/** Reduce across ranks, only root gets result. */
+/** Reduces the elements of all ranks, and gives the result to the root. */
 HcclResult HcclReduce(
     void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
     uint32_t root, HcclComm comm, aclrtStream stream);
 
 /* Point to point */
 
-/** Stream-ordered send to one rank. */
+/** Queues the sending of a message to one rank. */
 HcclResult HcclSend(
     void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm,
     aclrtStream stream);
 
-/** Stream-ordered receive from one rank. */
+/** Queues the receiving of a message from one rank. */
 HcclResult HcclRecv(
     void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm,
     aclrtStream stream);
 
-/** Post several sends and receives as one operation. */
+/** Queues several sends and receives as one operation. */
 HcclResult HcclBatchSendRecv(
     HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream);
 

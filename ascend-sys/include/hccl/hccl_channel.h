@@ -37,14 +37,14 @@ typedef void *HcclMemHandle;
 /** A configuration for HCCL channels. */
 typedef void *HcclChannelConfig;
 
-/** Keys of an HCCL channel configuration. Since 9.2.0. */
+/** The keys of an HCCL channel configuration. Since 9.2.0. */
 typedef enum {
     HCCL_CHANNEL_CONFIG_TYPE_INVALID = -1,
     HCCL_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE = 0,
     HCCL_CHANNEL_CONFIG_TYPE_SHARED_QUEUE_TAG = 1
 } HcclChannelConfigType;
 
-/** What a channel between two ranks is to be; see HcclChannelDescInit. */
+/** The description of a channel between two ranks; see HcclChannelDescInit. */
 typedef struct {
     CommAbiHeader header;
     uint32_t remoteRank;
@@ -71,47 +71,50 @@ typedef struct {
 
 /* Channels */
 
-/** Create channels to peers from descriptors. */
+/** Acquires channels to peers, as the descriptions say. */
 HcclResult HcclChannelAcquire(
     HcclComm comm, CommEngine engine, const HcclChannelDesc *channelDescs, uint32_t channelNum,
     ChannelHandle *channels);
 
-/** New channel option object. Since 9.2.0. */
+/** Creates a configuration for channels. Since 9.2.0. */
 HcclResult HcclChannelConfigCreate(HcclChannelConfig *config);
 
-/** Delete channel option object. Since 9.2.0. */
+/** Destroys a configuration for channels. Since 9.2.0. */
 HcclResult HcclChannelConfigDestroy(HcclChannelConfig config);
 
-/** Set integer channel option. Since 9.2.0. */
+/** Sets an integer option of a channel configuration. Since 9.2.0. */
 HcclResult HcclChannelConfigSetInt(
     HcclChannelConfig config, HcclChannelConfigType type, uint32_t value);
 
-/** Set string channel option. Since 9.2.0. */
+/** Sets a text option of a channel configuration. Since 9.2.0. */
 HcclResult HcclChannelConfigSetStr(
     HcclChannelConfig config, HcclChannelConfigType type, const char *value);
 
-/** Create channels with shared-queue options. Since 9.2.0. */
+/** Acquires channels with a configuration, for instance with shared queues. Since 9.2.0. */
 HcclResult HcclChannelAcquireWithConfig(
     HcclComm comm, CommEngine engine, const HcclChannelDesc *channelDescs, uint32_t channelNum,
     HcclChannelConfig config, ChannelHandle *channels);
 
-/** Return existing channel handles, zero when missing. Since 9.2.0. */
+/** Gets the handles of existing channels, and 0 for channels that do not exist. Since
+ * 9.2.0. */
 HcclResult HcclChannelQuery(
     HcclComm comm, CommEngine engine, const HcclChannelDesc *channelDescs, uint32_t channelNum,
     ChannelHandle *channels);
 
-/** Close channels (CCU engine only so far). Since 9.2.0. */
+/** Destroys channels. So far this is only possible for the CCU engine. Since 9.2.0. */
 HcclResult HcclChannelDestroy(HcclComm comm, const ChannelHandle *channels, uint32_t channelNum);
 
-/** Peer's internal buffer reachable through a channel. */
+/** Gets the internal buffer of the peer that can be reached over a channel. */
 HcclResult HcclChannelGetHcclBuffer(
     HcclComm comm, ChannelHandle channel, void **buffer, uint64_t *size);
 
-/** List peer memories and tags exchanged on a channel. Since 9.0.0. */
+/** Lists the memory of the peer that was exchanged on a channel, with the tags. Since
+ * 9.0.0. */
 HcclResult HcclChannelGetRemoteMems(
     HcclComm comm, ChannelHandle channel, uint32_t *memNum, CommMem **remoteMems, char ***memTags);
 
-/** Prepares channel descriptions. What is not reset here is "not set": all ones. */
+/** Prepares channel descriptions. Fields that are not reset here mean "not set", which is
+ * all ones. */
 static inline HcclResult HcclChannelDescInit(HcclChannelDesc *channelDesc, uint32_t descNum)
 {
     if (channelDesc == NULL) {

@@ -23,8 +23,8 @@
 extern "C" {
 #endif
 
-/** Where operations are made into tasks, as HcclConfigGetInfo tells. HcclCommConfig numbers them
- * otherwise. Since 9.1.0. */
+/** The place where operations are made into tasks, as HcclConfigGetInfo reports it.
+ * HcclCommConfig uses other numbers. Since 9.1.0. */
 typedef enum {
     HCCL_OP_EXPANSION_MODE_INVALID = -1,
     HCCL_OP_EXPANSION_MODE_AI_CPU = 0,
@@ -36,145 +36,149 @@ typedef enum {
     HCCL_OP_EXPANSION_AIV_ONLY = 6
 } HcclOpExpansionMode;
 
-/** What HcclConfigGetInfo can be asked for. Since 9.1.0. */
+/** The properties that HcclConfigGetInfo can get. Since 9.1.0. */
 typedef enum {
     HCCL_CONFIG_TYPE_INVALID = -1,
     HCCL_CONFIG_TYPE_OP_EXPANSION_MODE = 0,
     HCCL_CONFIG_TYPE_HCCL_ALGO = 1
 } HcclConfigType;
 
-/** The type of the answer for HCCL_CONFIG_TYPE_OP_EXPANSION_MODE. */
+/** The type of the value of HCCL_CONFIG_TYPE_OP_EXPANSION_MODE. */
 typedef HcclOpExpansionMode HcclConfigTypeOpExpansionMode;
 
-/** Called when the state of a communicator changes. */
+/** A callback that is called when the state of a communicator changes. */
 typedef HcclResult (*HcclCommStateCallback)(HcclComm comm, HcclCommStatePhase state, void *args);
 
 /* Communicator lifecycle */
 
-/** Join a communicator described by a rank-table JSON file. */
+/** Joins a communicator that the JSON file of a rank table describes. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommInitClusterInfo(
     const char *clusterInfo, uint32_t rank, HcclComm *comm);
 
-/** Rank-table join with per-communicator options. */
+/** Joins a communicator that a rank table describes, with options of the communicator. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommInitClusterInfoConfig(
     const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm);
 
-/** Carve a sub-communicator from ranks of a parent. */
+/** Makes a sub-communicator from ranks of a communicator. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCreateSubCommConfig(
     HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId,
     uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm);
 
-/** Root rank fills the bootstrap blob every rank will share. */
+/** Makes the root info on the root. All ranks of the communicator need a copy of it. */
 HCOMM_WEAK_SYMBOL HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo);
 
-/** Join a communicator using the shared bootstrap blob. */
+/** Joins the communicator of a root info. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommInitRootInfo(
     uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm);
 
-/** Same as rootinfo join, plus per-communicator options. */
+/** Joins the communicator of a root info, with options of the communicator. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommInitRootInfoConfig(
     uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config,
     HcclComm *comm);
 
-/** Copy the communicator name into a 128-byte buffer. */
+/** Copies the name of the communicator into a buffer of 128 bytes. */
 HCOMM_WEAK_SYMBOL HcclResult HcclGetCommName(HcclComm comm, char *commName);
 
-/** Look up a communicator handle by its name. Since 9.0.0. */
+/** Gets the handle of a communicator by its name. Since 9.0.0. */
 HcclResult HcclCommGetHandleWithName(const char *commName, HcclComm *comm);
 
-/** Number of ranks in the communicator. */
+/** Gets the number of ranks of the communicator. */
 HCOMM_WEAK_SYMBOL HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize);
 
-/** This caller's rank inside the communicator. */
+/** Gets the caller's rank in the communicator. */
 HCOMM_WEAK_SYMBOL HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank);
 
-/** Tear down a communicator and release its resources. */
+/** Destroys a communicator and releases its resources. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommDestroy(HcclComm comm);
 
-/** One process creates communicators for several local devices. */
+/** Makes the communicators of several devices of this process. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms);
 
-/** Poll for an error raised in the background. */
+/** Gets an error that has occurred in the background. */
 HCOMM_WEAK_SYMBOL HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError);
 
-/** Human-readable text for a result code. */
+/** Returns the text of a result code. */
 HCOMM_WEAK_SYMBOL const char *HcclGetErrorString(HcclResult code);
 
-/** Pause communication for step-level fault recovery. */
+/** Suspends communication, so that a program can recover from a fault within a step. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommSuspend(HcclComm comm);
 
-/** Process-wide hook around destroy and resume phases. Since 9.2.0. */
+/** Registers a callback of the process for the destruction and the resuming of
+ * communicators. Since 9.2.0. */
 HcclResult HcclCommRegCommStateCallback(const char *regName, HcclCommStateCallback cb, void *args);
 
-/** Rebuild and continue after a suspend. */
+/** Resumes a communicator after it was suspended. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommResume(HcclComm comm);
 
-/** Query ready/suspending/invalid state by communicator name. Since 9.1.0. */
+/** Gets whether a communicator, given by its name, is ready, suspending or invalid. Since
+ * 9.1.0. */
 HcclResult HcclCommGetStatus(const char *commId, HcclCommStatus *status);
 
-/** Switch listed ranks between primary and backup NIC. */
+/** Switches the listed ranks to their main or their backup network card. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommWorkingDevNicSet(
     HcclComm comm, uint32_t *ranks, bool *useBackup, uint32_t nRanks);
 
 /* Configuration */
 
-/** Process-wide option setter (determinism only). */
+/** Sets an option of the process. The only option is determinism. */
 HCOMM_WEAK_SYMBOL HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue);
 
-/** Read back the process-wide option. */
+/** Gets an option of the process. */
 HCOMM_WEAK_SYMBOL HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue);
 
-/** Count of config capability indexes the library understands. */
+/** Returns the number of configuration options that the library supports. */
 HCOMM_WEAK_SYMBOL uint32_t HcclGetCommConfigCapability(void);
 
-/** Read a resolved communicator setting into caller's buffer. Since 9.1.0. */
+/** Copies a setting of a communicator into a buffer of the caller. Since 9.1.0. */
 HcclResult HcclConfigGetInfo(HcclComm comm, HcclConfigType cfgType, uint32_t infoLen, void *info);
 
 /* Collectives */
 
-/** Stream-ordered barrier across all ranks. */
+/** Queues a barrier of all ranks. */
 HCOMM_WEAK_SYMBOL HcclResult HcclBarrier(HcclComm comm, aclrtStream stream);
 
 /* Group */
 
-/** Open a batch; following calls are queued. Since 9.0.0. */
+/** Begins a group, in which calls are queued. Since 9.0.0. */
 HcclResult HcclGroupStart(void);
 
-/** Close the batch and launch queued calls. Since 9.0.0. */
+/** Ends a group, and launches the calls that were queued. Since 9.0.0. */
 HcclResult HcclGroupEnd(void);
 
-/** Is the calling thread inside a batch. Since 9.2.0. */
+/** Gets whether the calling thread is inside a group. Since 9.2.0. */
 HcclResult HcclGroupStatusGet(bool *isGroupEnabled);
 
 /* Symmetric windows and user-managed memory */
 
-/** Declare reserved virtual range used for zero-copy collectives. */
+/** Declares a reserved range of virtual addresses for collectives without copies. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommSetMemoryRange(
     HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags);
 
-/** Forget a declared virtual range. */
+/** Ends the declaration of a range of virtual addresses. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr);
 
-/** Attach physical memory to part of the range. */
+/** Attaches physical memory to a part of the range. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommActivateCommMemory(
     HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
     uint64_t flags);
 
-/** Detach physical memory from the range. */
+/** Detaches physical memory from the range. */
 HCOMM_WEAK_SYMBOL HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr);
 
-/** Collectively register a buffer as symmetric window. Since 9.0.0. */
+/** Registers a buffer as a symmetric window. All ranks must make this call. Since 9.0.0. */
 HcclResult HcclCommSymWinRegister(
     HcclComm comm, void *addr, uint64_t size, HcclCommSymWindow *winHandle, uint32_t flag);
 
-/** Drop a symmetric window registration. Since 9.0.0. */
+/** Ends the registration of a symmetric window. Since 9.0.0. */
 HcclResult HcclCommSymWinDeregister(HcclCommSymWindow winHandle);
 
-/** Find window and offset covering a pointer range. Since 9.0.0. */
+/** Gets the window that contains a range of memory, and the offset of the range in it.
+ * Since 9.0.0. */
 HcclResult HcclCommSymWinGet(
     HcclComm comm, void *ptr, size_t size, HcclCommSymWindow *winHandle, size_t *offset);
 
-/** Prepares a communicator configuration in which nothing is set. Call it before setting fields. */
+/** Prepares a communicator configuration in which nothing is set. Call this before
+ * setting fields. */
 static inline void HcclCommConfigInit(HcclCommConfig *config)
 {
     /* The first 24 bytes: size_t size; uint32_t magic; uint32_t version; uint64_t reserved. */

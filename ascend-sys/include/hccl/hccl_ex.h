@@ -10,8 +10,8 @@ extern "C" {
 
 /* Fused operators */
 
-/** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
- * three communication members. */
+/** Creates the device-side context of a fused kernel from its tiling data. On A3 the
+ * tiling may name at most three communication members. */
 HcclResult HcclAllocComResourceByTiling(HcclComm comm, void *stream, void *mc2Tiling, void **commContext);
 
 #ifdef __cplusplus

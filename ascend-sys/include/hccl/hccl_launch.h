@@ -32,7 +32,7 @@ static const uint32_t HCCL_KERNEL_LAUNCH_CFG_VERSION = 1U;
 extern "C" {
 #endif
 
-/** What the kernel of a point-to-point operation is given. Since 9.2.0. */
+/** The arguments of the kernel of a point-to-point operation. Since 9.2.0. */
 typedef struct {
     ThreadHandle sendRecvThread;
     uint8_t opParams[P2P_MAX_ARG_SIZE];
@@ -60,7 +60,7 @@ typedef struct {
     };
 } HcclOpDesc;
 
-/** A kernel: its library, function and arguments. Since 9.2.0. */
+/** The library, the function and the arguments of a kernel. Since 9.2.0. */
 typedef struct {
     char kernelSoName[HCCL_KERNEL_SO_NAME_MAX_LEN];
     char kernelFuncName[HCCL_KERNEL_FUNC_NAME_MAX_LEN];
@@ -68,7 +68,7 @@ typedef struct {
     uint32_t argSize;
 } HcclKernelFuncInfo;
 
-/** How a kernel is launched; see HcclKernelLaunchCfgInit. Since 9.2.0. */
+/** The options of the launch of a kernel; see HcclKernelLaunchCfgInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     uint64_t timeOut;
@@ -77,13 +77,14 @@ typedef struct {
 
 /* Threads, engine contexts, kernel launch */
 
-/** Queue an AICPU point-to-point kernel inside a group. Since 9.2.0. */
+/** Queues an AI CPU kernel for a point-to-point operation inside a group. Since 9.2.0. */
 HcclResult HcclAicpuKernelLaunch(
     HcclComm comm, const HcclOpDesc *opInfo, const HcclKernelFuncInfo *funcInfo,
     ThreadHandle aicpuThreadHandle, aclrtStream userStream,
     const HcclKernelLaunchCfg *kernelLaunchCfg);
 
-/** Prepares an operator description: all ones behind a valid header. Since 9.2.0. */
+/** Prepares an operator description: a valid header, followed by bytes of all ones. Since
+ * 9.2.0. */
 static inline HcclResult HcclOpDescInit(HcclOpDesc *opDesc)
 {
     if (opDesc == NULL) {
@@ -97,7 +98,8 @@ static inline HcclResult HcclOpDescInit(HcclOpDesc *opDesc)
     return HCCL_SUCCESS;
 }
 
-/** Prepares a launch configuration: all ones behind a valid header. Since 9.2.0. */
+/** Prepares a launch configuration: a valid header, followed by bytes of all ones. Since
+ * 9.2.0. */
 static inline HcclResult HcclKernelLaunchCfgInit(HcclKernelLaunchCfg *kernelLaunchCfg)
 {
     if (kernelLaunchCfg == NULL) {

@@ -12,31 +12,31 @@ extern "C" {
 
 /* Fused operators */
 
-/** Allocate opaque operator argument block. Since 9.0.0. */
+/** Allocates an object for the arguments of an operator. Since 9.0.0. */
 HcclResult HcclKfcAllocOpArgs(void **opArgs);
 
-/** Free operator argument block. Since 9.0.0. */
+/** Frees an object for the arguments of an operator. Since 9.0.0. */
 HcclResult HcclKfcFreeOpArgs(void *opArgs);
 
-/** Set input element type. Since 9.0.0. */
+/** Sets the type of the input elements. Since 9.0.0. */
 HcclResult HcclKfcOpArgsSetSrcDataType(void *opArgs, uint8_t srcDataType);
 
-/** Set output element type. Since 9.0.0. */
+/** Sets the type of the output elements. Since 9.0.0. */
 HcclResult HcclKfcOpArgsSetDstDataType(void *opArgs, uint8_t dstDataType);
 
-/** Set reduction kind. Since 9.0.0. */
+/** Sets the kind of reduction. Since 9.0.0. */
 HcclResult HcclKfcOpArgsSetReduceType(void *opArgs, uint32_t reduceType);
 
-/** Set element count. Since 9.0.0. */
+/** Sets the number of elements. Since 9.0.0. */
 HcclResult HcclKfcOpArgsSetCount(void *opArgs, uint64_t count);
 
-/** Set algorithm string. Since 9.0.0. */
+/** Sets the text that selects the algorithm. Since 9.0.0. */
 HcclResult HcclKfcOpArgsSetAlgConfig(void *opArgs, char *algConfig);
 
-/** Choose execution engine. Since 9.0.0. */
+/** Sets the engine that executes the operator. Since 9.0.0. */
 HcclResult HcclKfcOpArgsSetCommEngine(void *opArgs, uint8_t commEngine);
 
-/** Build device resource context for a fused operator. Since 9.0.0. */
+/** Creates the device-side context of a fused operator. Since 9.0.0. */
 HcclResult HcclCreateOpResCtx(HcclComm comm, uint8_t opType, void *opArgs, void **opResCtx);
 
 #ifdef __cplusplus

@@ -16,14 +16,14 @@ static const uint32_t COMM_LINK_VERSION = 1U;
 extern "C" {
 #endif
 
-/** The type of the answer for ENDPOINT_ATTR_BW_COEFF. */
+/** The type of the value of ENDPOINT_ATTR_BW_COEFF. */
 typedef uint32_t EndpointAttrBwCoeff;
-/** The type of the answer for ENDPOINT_ATTR_DIE_ID. */
+/** The type of the value of ENDPOINT_ATTR_DIE_ID. */
 typedef uint32_t EndpointAttrDieId;
-/** The type of the answer for ENDPOINT_ATTR_LOCATION. */
+/** The type of the value of ENDPOINT_ATTR_LOCATION. */
 typedef uint32_t EndpointAttrLocation;
 
-/** What an endpoint can be asked for. Since 9.0.0. */
+/** The properties of an endpoint that HcclRankGraphGetEndpointInfo can get. Since 9.0.0. */
 typedef enum {
     ENDPOINT_ATTR_INVALID = -1,
     ENDPOINT_ATTR_BW_COEFF = 0,
@@ -31,7 +31,7 @@ typedef enum {
     ENDPOINT_ATTR_LOCATION = 2
 } EndpointAttr;
 
-/** Shapes of a network. */
+/** The shapes of a network. */
 typedef enum {
     COMM_TOPO_RESERVED = -1,
     COMM_TOPO_CLOS = 0,
@@ -42,14 +42,15 @@ typedef enum {
     COMM_TOPO_CUSTOM = 5
 } CommTopo;
 
-/** Whether the ranks are of one product. */
+/** Whether all ranks are of the same product. */
 typedef enum {
     HCCL_HETEROG_MODE_INVALID = -1,
     HCCL_HETEROG_MODE_HOMOGENEOUS = 0,
     HCCL_HETEROG_MODE_MIX_A2_A3 = 1
 } HcclHeterogMode;
 
-/** A link between two endpoints, filled in by the library; its stride in an array is header.size. */
+/** A link between two endpoints, which the library fills in. In an array, the distance
+ * between links is header.size. */
 typedef struct {
     CommAbiHeader header;
     EndpointDesc srcEndpointDesc;
@@ -65,58 +66,58 @@ typedef struct {
 
 /* Rank graph */
 
-/** Network layers this rank belongs to. */
+/** Gets the network layers to which this rank belongs. */
 HcclResult HcclRankGraphGetLayers(HcclComm comm, uint32_t **netLayers, uint32_t *netLayerNum);
 
-/** Ranks sharing this rank's instance on a layer. */
+/** Gets the ranks that share this rank's instance of a layer. */
 HcclResult HcclRankGraphGetRanksByLayer(
     HcclComm comm, uint32_t netLayer, uint32_t **ranks, uint32_t *rankNum);
 
-/** How many ranks share that instance. */
+/** Gets the number of ranks that share this rank's instance of a layer. */
 HcclResult HcclRankGraphGetRankSizeByLayer(HcclComm comm, uint32_t netLayer, uint32_t *rankNum);
 
-/** Mesh, Clos or other shape of a layer. */
+/** Gets the shape of a layer, such as mesh or Clos. */
 HcclResult HcclRankGraphGetTopoTypeByLayer(HcclComm comm, uint32_t netLayer, CommTopo *topoType);
 
-/** Sizes of all instances on a layer. */
+/** Gets the sizes of all instances of a layer. */
 HcclResult HcclRankGraphGetInstSizeListByLayer(
     HcclComm comm, uint32_t netLayer, uint32_t **instSizeList, uint32_t *listSize);
 
-/** Links between two ranks on a layer. */
+/** Gets the links between two ranks on a layer. */
 HcclResult HcclRankGraphGetLinks(
     HcclComm comm, uint32_t netLayer, uint32_t srcRank, uint32_t dstRank, CommLink **links,
     uint32_t *linkNum);
 
-/** Ids of the topology instances of a layer that contain this rank. Since 9.0.0. */
+/** Gets the ids of the topology instances of a layer that contain this rank. Since 9.0.0. */
 HcclResult HcclRankGraphGetTopoInstsByLayer(
     HcclComm comm, uint32_t netLayer, uint32_t **topoInsts, uint32_t *topoInstNum);
 
-/** Shape of one topology instance. Since 9.0.0. */
+/** Gets the shape of a topology instance. Since 9.0.0. */
 HcclResult HcclRankGraphGetTopoType(
     HcclComm comm, uint32_t netLayer, uint32_t topoInstId, CommTopo *topoType);
 
-/** Ranks of one topology instance. Since 9.0.0. */
+/** Gets the ranks of a topology instance. Since 9.0.0. */
 HcclResult HcclRankGraphGetRanksByTopoInst(
     HcclComm comm, uint32_t netLayer, uint32_t topoInstId, uint32_t **ranks, uint32_t *rankNum);
 
-/** Whether chip generations are mixed. */
+/** Gets whether the ranks are of different generations of chips. */
 HcclResult HcclGetHeterogMode(HcclComm comm, HcclHeterogMode *mode);
 
-/** Number of endpoints in a topology instance. Since 9.0.0. */
+/** Gets the number of endpoints in a topology instance. Since 9.0.0. */
 HcclResult HcclRankGraphGetEndpointNum(
     HcclComm comm, uint32_t layer, uint32_t topoInstId, uint32_t *num);
 
-/** Fill caller array with endpoint descriptors. Since 9.0.0. */
+/** Fills an array of the caller with the descriptions of endpoints. Since 9.0.0. */
 HcclResult HcclRankGraphGetEndpointDesc(
     HcclComm comm, uint32_t layer, uint32_t topoInstId, uint32_t *descNum,
     EndpointDesc *endpointDesc);
 
-/** One attribute of an endpoint (bandwidth, die, location). Since 9.0.0. */
+/** Gets one property of an endpoint: its bandwidth, die or location. Since 9.0.0. */
 HcclResult HcclRankGraphGetEndpointInfo(
     HcclComm comm, uint32_t rankId, const EndpointDesc *endpointDesc, EndpointAttr endpointAttr,
     uint32_t infoLen, void *info);
 
-/** Prepares links: one hop, everything else "not set". */
+/** Prepares links with one hop and all other fields "not set". */
 static inline HcclResult CommLinkInit(CommLink *commLink, uint32_t linkNum)
 {
     if (commLink == NULL) {

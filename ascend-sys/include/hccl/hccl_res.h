@@ -20,10 +20,10 @@ static const uint32_t HCCL_RES_TAG_MAX_LEN = 255U;
 extern "C" {
 #endif
 
-/** The stream behind a thread. */
+/** The stream on which a thread runs. */
 typedef aclrtStream ThreadResTypeStream;
 
-/** Threads that a communicator keeps for a purpose of its own. Since 9.2.0. */
+/** The purposes of the threads that a communicator keeps for itself. Since 9.2.0. */
 typedef enum {
     HCCL_DED_THREAD_TYPE_INVALID = -1,
     HCCL_DED_THREAD_TYPE_AICPU_LAUNCH = 0,
@@ -36,55 +36,56 @@ typedef enum {
 
 /* Symmetric windows and user-managed memory */
 
-/** Address and size of the communicator's internal buffer. */
+/** Gets the address and the size of the internal buffer of the communicator. */
 HcclResult HcclGetHcclBuffer(HcclComm comm, void **buffer, uint64_t *size);
 
-/** Same internal buffer, guaranteed zero-filled. Since 9.2.0. */
+/** Gets the same internal buffer, which is then filled with zeros. Since 9.2.0. */
 HcclResult HcclGetHcclBufferCleared(HcclComm comm, void **buffer, uint64_t *size);
 
-/** Register tagged memory for exchange through channels. Since 9.0.0. */
+/** Registers memory with a tag, so that channels can exchange it. Since 9.0.0. */
 HcclResult HcclCommMemReg(
     HcclComm comm, const char *memTag, const CommMem *mem, HcclMemHandle *memHandle);
 
 /* Threads, engine contexts, kernel launch */
 
-/** Get engine execution threads with notify slots. */
+/** Acquires threads of an engine, with notifies. */
 HcclResult HcclThreadAcquire(
     HcclComm comm, CommEngine engine, uint32_t threadNum, uint32_t notifyNumPerThread,
     ThreadHandle *threads);
 
-/** Get threads described by ThreadConfig array. Since 9.2.0. */
+/** Acquires threads that an array of ThreadConfig describes. Since 9.2.0. */
 HcclResult HcclThreadAcquireWithConfig(
     HcclComm comm, CommEngine engine, uint32_t threadNum, ThreadType type,
     const ThreadConfig *config, ThreadHandle *threads);
 
-/** Wrap an existing stream as an engine thread. */
+/** Acquires a thread that runs on an existing stream. */
 HcclResult HcclThreadAcquireWithStream(
     HcclComm comm, CommEngine engine, aclrtStream stream, uint32_t notifyNum,
     ThreadHandle *thread);
 
-/** Get or create the shared special-purpose thread. Since 9.2.0. */
+/** Acquires the shared thread for a special purpose, and creates it if necessary. Since
+ * 9.2.0. */
 HcclResult HcclDedicatedThreadAcquire(
     HcclComm comm, HcclDedicatedThreadType useType, uint32_t notifyNumPerThread,
     ThreadHandle *thread);
 
-/** Allocate a tagged context block for an engine. */
+/** Allocates a context with a tag for an engine. */
 HcclResult HcclEngineCtxCreate(
     HcclComm comm, const char *ctxTag, CommEngine engine, uint64_t size, void **ctx);
 
-/** Find a tagged engine context block. */
+/** Gets the context of an engine by its tag. */
 HcclResult HcclEngineCtxGet(
     HcclComm comm, const char *ctxTag, CommEngine engine, void **ctx, uint64_t *size);
 
-/** Copy bytes into a tagged engine context. */
+/** Copies bytes into the context with a tag. */
 HcclResult HcclEngineCtxCopy(
     HcclComm comm, CommEngine engine, const char *ctxTag, const void *srcCtx, uint64_t size,
     uint64_t dstCtxOffset);
 
-/** Release a tagged engine context. Since 9.0.0. */
+/** Destroys the context with a tag. Since 9.0.0. */
 HcclResult HcclEngineCtxDestroy(HcclComm comm, const char *ctxTag, CommEngine engine);
 
-/** Fetch what backs a thread, for instance its stream. Since 9.1.0. */
+/** Gets a resource of a thread, for instance its stream. Since 9.1.0. */
 HcclResult HcclThreadResGetInfo(
     HcclComm comm, ThreadHandle thread, ThreadResType resType, uint32_t infoLen, void **info);
 

@@ -11,7 +11,8 @@ extern "C" {
 
 /* Threads, engine contexts, kernel launch */
 
-/** Makes threads of one engine usable from another; an AIV target is refused. */
+/** Makes threads of one engine usable from another engine. The engine AIV is refused as
+ * the target. */
 HcclResult HcclThreadExportToCommEngine(HcclComm comm, uint32_t threadNum, const ThreadHandle *threads,
     CommEngine dstCommEngine, ThreadHandle *exportedThreads);
 

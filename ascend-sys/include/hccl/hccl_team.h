@@ -19,7 +19,7 @@ static const uint32_t HCCL_TEAM_CREATE_CHANNELS_DESC_VERSION = 1U;
 extern "C" {
 #endif
 
-/** What a team is to be; see HcclTeamCreateDescInit. Since 9.2.0. */
+/** The description of a team; see HcclTeamCreateDescInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     const uint32_t *rankIds;
@@ -31,7 +31,8 @@ typedef struct {
     uint32_t reserved[4];
 } HcclTeamCreateDesc;
 
-/** What the channels of a team are to be; see HcclTeamCreateChannelsDescInit. Since 9.2.0. */
+/** The description of the channels of a team; see HcclTeamCreateChannelsDescInit. Since
+ * 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     CommEngine engine;
@@ -43,30 +44,31 @@ typedef struct {
 
 /* Teams */
 
-/** Create the team spanning the communicator. Since 9.2.0. */
+/** Creates the team of all ranks of the communicator. Since 9.2.0. */
 HcclResult HcclWorldTeamCreate(
     HcclComm comm, const HcclTeamCreateDesc *desc, HcommTeamHandle *worldTeam);
 
-/** Create a team from a subset of the world team. Since 9.2.0. */
+/** Creates a team of some ranks of the world team. Since 9.2.0. */
 HcclResult HcclSubTeamCreate(
     HcommTeamHandle worldTeam, const HcclTeamCreateDesc *desc, HcommTeamHandle *team);
 
-/** Destroy a team. Since 9.2.0. */
+/** Destroys a team. Since 9.2.0. */
 HcclResult HcclTeamDestroy(HcommTeamHandle team);
 
-/** Register memory window on the world team. Since 9.2.0. */
+/** Registers memory as a window of the world team. Since 9.2.0. */
 HcclResult HcclTeamWindowRegister(
     HcclComm comm, HcommTeamHandle worldTeam, const CommMem *localMem, HcommWindowHandle *window,
     uint32_t flag);
 
-/** Remove a team window. Since 9.2.0. */
+/** Ends the registration of a window of the world team. Since 9.2.0. */
 HcclResult HcclTeamWindowDeregister(HcommTeamHandle worldTeam, HcommWindowHandle window);
 
-/** Build the channels a team will use. Since 9.2.0. */
+/** Creates the channels that a team uses. Since 9.2.0. */
 HcclResult HcclTeamChannelsCreate(
     HcclComm comm, HcommTeamHandle team, const HcclTeamCreateChannelsDesc *desc);
 
-/** Prepares a team description: counts and reserved fields zero, the rest "not set". Since 9.2.0. */
+/** Prepares a team description: counts and reserved fields are zero, and all other fields
+ * are "not set". Since 9.2.0. */
 static inline HcclResult HcclTeamCreateDescInit(HcclTeamCreateDesc *desc)
 {
     if (desc == NULL) {
@@ -84,8 +86,8 @@ static inline HcclResult HcclTeamCreateDescInit(HcclTeamCreateDesc *desc)
     return HCCL_SUCCESS;
 }
 
-/** Prepares a description of team channels: counts and reserved fields zero, the rest "not set".
- * Since 9.2.0. */
+/** Prepares a description of team channels: counts and reserved fields are zero, and all
+ * other fields are "not set". Since 9.2.0. */
 static inline HcclResult HcclTeamCreateChannelsDescInit(HcclTeamCreateChannelsDesc *desc)
 {
     if (desc == NULL) {

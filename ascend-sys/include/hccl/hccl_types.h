@@ -50,7 +50,7 @@ typedef void *HcclConn;
 /** A symmetric window: one range of memory of each rank, at known addresses. */
 typedef void *HcclCommSymWindow;
 
-/** What an HCCL function returns. HCOMM functions return the same numbers as int32_t. */
+/** The result of an HCCL function. HCOMM functions return the same numbers as int32_t. */
 typedef enum {
     HCCL_SUCCESS = 0,
     HCCL_E_PARA = 1,
@@ -81,7 +81,7 @@ typedef enum {
     HCCL_E_RESERVED = 1042
 } HcclResult;
 
-/** How elements are combined. */
+/** The ways to combine elements. */
 typedef enum {
     HCCL_REDUCE_SUM = 0,
     HCCL_REDUCE_PROD = 1,
@@ -90,7 +90,7 @@ typedef enum {
     HCCL_REDUCE_RESERVED = 255
 } HcclReduceOp;
 
-/** Types of elements. The numbers differ from aclDataType's, and 13 is not used. */
+/** The types of elements. The numbers differ from those of aclDataType, and 13 is not used. */
 typedef enum {
     HCCL_DATA_TYPE_INT8 = 0,
     HCCL_DATA_TYPE_INT16 = 1,
@@ -112,13 +112,14 @@ typedef enum {
     HCCL_DATA_TYPE_RESERVED = 255
 } HcclDataType;
 
-/** Options of the process for HcclSetConfig. */
+/** The options of the process for HcclSetConfig. */
 typedef enum {
     HCCL_DETERMINISTIC = 0,
     HCCL_CONFIG_RESERVED = 1
 } HcclConfig;
 
-/** What the library understands in a configuration: all values below HcclGetCommConfigCapability(). */
+/** The options of a configuration that the library supports: all values below
+ * HcclGetCommConfigCapability(). */
 typedef enum {
     HCCL_COMM_CONFIG_BUFFER_SIZE = 0,
     HCCL_COMM_CONFIG_DETERMINISTIC = 1,
@@ -142,7 +143,7 @@ typedef enum {
     HCCL_SEND_RECV_RESERVED = 2
 } HcclSendRecvType;
 
-/** Names of operations. 19 is not used. */
+/** The kinds of operations. 19 is not used. */
 typedef enum {
     HCCL_CMD_INVALID = 0,
     HCCL_CMD_BROADCAST = 1,
@@ -180,7 +181,7 @@ typedef enum {
     HCCL_COMM_STATUS_RESERVED = 255
 } HcclCommStatus;
 
-/** When a communicator's state callback is called. Since 9.2.0. */
+/** The phase in which the state callback of a communicator is called. Since 9.2.0. */
 typedef enum {
     HCCL_COMM_STATE_PHASE_INVALID = -1,
     HCCL_COMM_STATE_PHASE_DESTROY_PRE = 0,
@@ -189,19 +190,19 @@ typedef enum {
     HCCL_COMM_STATE_PHASE_RESUME_POST = 3
 } HcclCommStatePhase;
 
-/** The value of an option. */
+/** The value of an option of the process. */
 typedef union HcclConfigValue {
     int32_t value;
 } HcclConfigValue;
 
-/** What all ranks need to meet: opaque bytes that the root makes and the application sends to the
- * others. */
+/** The information that all ranks need to connect: opaque bytes that the root makes, and
+ * that the application sends to the other ranks. */
 typedef struct HcclRootInfoDef {
     char internal[HCCL_ROOT_INFO_BYTES];
 } HcclRootInfo;
 
-/** Options of a communicator. Call HcclCommConfigInit first: it writes the size and version into
- * `reserved`. */
+/** The options of a communicator. Call HcclCommConfigInit first: it writes the size and
+ * the version into `reserved`. */
 typedef struct HcclCommConfigDef {
     char reserved[HCCL_COMM_CONFIG_INFO_BYTES];
     uint32_t hcclBufferSize;

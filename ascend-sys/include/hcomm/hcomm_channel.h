@@ -31,14 +31,14 @@ extern "C" {
 /** A configuration for HCOMM channels. */
 typedef void *HcommChannelConfig;
 
-/** Keys of an HCOMM channel configuration. Since 9.2.0. */
+/** The keys of an HCOMM channel configuration. Since 9.2.0. */
 typedef enum {
     HCOMM_CHANNEL_CONFIG_TYPE_INVALID = -1,
     HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE = 0
 } HcommChannelConfigType;
 
-/** What an HCOMM channel is to be; see HcommChannelDescInit. Not interchangeable with
- * HcclChannelDesc. Since 9.0.0. */
+/** The description of an HCOMM channel; see HcommChannelDescInit. It is not
+ * interchangeable with HcclChannelDesc. Since 9.0.0. */
 typedef struct {
     CommAbiHeader header;
     EndpointDesc remoteEndpoint;
@@ -77,34 +77,35 @@ typedef struct {
 
 /* Endpoints, memory, threads, channels */
 
-/** Connect channels on an endpoint. Since 9.0.0. */
+/** Creates channels on an endpoint. Since 9.0.0. */
 HcommResult HcommChannelCreate(
     EndpointHandle endpointHandle, CommEngine engine, HcommChannelDesc *channelDescs,
     uint32_t channelNum, ChannelHandle *channels);
 
-/** New option object for channels. Since 9.2.0. */
+/** Creates a configuration for channels. Since 9.2.0. */
 HcommResult HcommChannelConfigCreate(HcommChannelConfig *config);
 
-/** Delete option object. Since 9.2.0. */
+/** Destroys a configuration for channels. Since 9.2.0. */
 HcommResult HcommChannelConfigDestroy(HcommChannelConfig config);
 
-/** Set integer option. Since 9.2.0. */
+/** Sets an integer option of a configuration for channels. Since 9.2.0. */
 HcommResult HcommChannelConfigSetInt(
     HcommChannelConfig config, HcommChannelConfigType type, uint32_t value);
 
-/** Connect channels with options. Since 9.2.0. */
+/** Creates channels on an endpoint with a configuration. Since 9.2.0. */
 HcommResult HcommChannelCreateWithConfig(
     EndpointHandle endpointHandle, CommEngine engine, HcommChannelDesc *channelDescs,
     uint32_t channelNum, HcommChannelConfig config, ChannelHandle *channels);
 
-/** Poll connection state of channels. Since 9.0.0. */
+/** Gets whether channels are connected. Since 9.0.0. */
 HcommResult HcommChannelGetStatus(
     const ChannelHandle *channelList, uint32_t listNum, int32_t *statusList);
 
-/** Close channels. Since 9.0.0. */
+/** Destroys channels. Since 9.0.0. */
 HcommResult HcommChannelDestroy(const ChannelHandle *channels, uint32_t channelNum);
 
-/** Prepares channel descriptions. What is not reset here is "not set": all ones. Since 9.0.0. */
+/** Prepares channel descriptions. Fields that are not reset here mean "not set", which is
+ * all ones. Since 9.0.0. */
 static inline HcommResult HcommChannelDescInit(HcommChannelDesc *channelDesc, uint32_t descNum)
 {
     if (channelDesc == NULL) {

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/** How elements are combined; the numbers of HcclReduceOp. */
+/** The ways to combine elements, with the numbers of HcclReduceOp. */
 typedef enum {
     HCOMM_REDUCE_SUM = 0,
     HCOMM_REDUCE_PROD = 1,
@@ -22,7 +22,7 @@ typedef enum {
     HCOMM_REDUCE_RESERVED = 255
 } HcommReduceOp;
 
-/** Types of elements; the numbers of HcclDataType. */
+/** The types of elements, with the numbers of HcclDataType. */
 typedef enum {
     HCOMM_DATA_TYPE_INT8 = 0,
     HCOMM_DATA_TYPE_INT16 = 1,
@@ -44,7 +44,8 @@ typedef enum {
     HCOMM_DATA_TYPE_RESERVED = 255
 } HcommDataType;
 
-/** Kinds of items in a batch of transfers, and members of its union. Since 9.2.0. */
+/** The kinds of items in a batch of transfers, which select the member of its union.
+ * Since 9.2.0. */
 typedef enum {
     HCOMM_TRANSFER_TYPE_INVALID = -1,
     HCOMM_TRANSFER_TYPE_WRITE = 0,
@@ -101,149 +102,154 @@ typedef struct {
 
 /* Primitives on a thread */
 
-/** Local byte copy. */
+/** Copies bytes within local memory. */
 int32_t HcommLocalCopyOnThread(ThreadHandle thread, void *dst, const void *src, uint64_t len);
 
-/** Local element-wise reduce into destination. */
+/** Reduces local elements into the destination. */
 int32_t HcommLocalReduceOnThread(
     ThreadHandle thread, void *dst, const void *src, uint64_t count, HcommDataType dataType,
     HcommReduceOp reduceOp);
 
-/** Signal another thread's notify slot. */
+/** Records a notify of another thread. */
 int32_t HcommThreadNotifyRecordOnThread(
     ThreadHandle thread, ThreadHandle dstThread, uint32_t dstNotifyIdx);
 
-/** Wait on own notify slot with timeout. */
+/** Waits for a notify of the thread, with a time limit. */
 int32_t HcommThreadNotifyWaitOnThread(ThreadHandle thread, uint32_t notifyIdx, uint32_t timeOut);
 
-/** Signal an aclrt notify by id. */
+/** Records a notify of the runtime (aclrtNotify), given by its number. */
 int32_t HcommAclrtNotifyRecordOnThread(ThreadHandle thread, uint64_t dstNotifyId);
 
-/** Wait for an aclrt notify by id. */
+/** Waits for a notify of the runtime (aclrtNotify), given by its number. */
 int32_t HcommAclrtNotifyWaitOnThread(ThreadHandle thread, uint64_t notifyId, uint32_t timeOut);
 
-/** One-sided put over a channel. */
+/** Writes to the memory of the peer over a channel. */
 int32_t HcommWriteOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Put with reduction at the destination. */
+/** Reduces into the memory of the peer over a channel. */
 int32_t HcommWriteReduceOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t count,
     HcommDataType dataType, HcommReduceOp reduceOp);
 
-/** Put then signal remote notify. Since 9.0.0. */
+/** Writes to the memory of the peer, and then records a notify of the peer. Since 9.0.0. */
 int32_t HcommWriteWithNotifyOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len,
     uint32_t remoteNotifyIdx);
 
-/** Reducing put then remote signal. Since 9.0.0. */
+/** Reduces into the memory of the peer, and then records a notify of the peer. Since 9.0.0. */
 int32_t HcommWriteReduceWithNotifyOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t count,
     HcommDataType dataType, HcommReduceOp reduceOp, uint32_t remoteNotifyIdx);
 
-/** One-sided get over a channel. */
+/** Reads from the memory of the peer over a channel. */
 int32_t HcommReadOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Get with reduction into local memory. */
+/** Reads from the memory of the peer, and reduces into local memory. */
 int32_t HcommReadReduceOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t count,
     HcommDataType dataType, HcommReduceOp reduceOp);
 
-/** Non-blocking put on a thread. Since 9.0.0. */
+/** Writes to the memory of the peer on a thread without blocking it. Since 9.0.0. */
 int32_t HcommWriteNbiOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Non-blocking put without thread. Since 9.0.0. */
+/** Writes to the memory of the peer without blocking, and without a thread. Since 9.0.0. */
 int32_t HcommWriteNbi(ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Non-blocking put plus signal on a thread. Since 9.0.0. */
+/** Writes to the memory of the peer and records a notify, on a thread without blocking
+ * it. Since 9.0.0. */
 int32_t HcommWriteWithNotifyNbiOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len,
     uint32_t remoteNotifyIdx);
 
-/** Non-blocking put plus signal without thread. Since 9.0.0. */
+/** Writes to the memory of the peer and records a notify without blocking, and without a
+ * thread. Since 9.0.0. */
 int32_t HcommWriteWithNotifyNbi(
     ChannelHandle channel, void *dst, const void *src, uint64_t len, uint32_t remoteNotifyIdx);
 
-/** Non-blocking get on a thread. Since 9.0.0. */
+/** Reads from the memory of the peer on a thread without blocking it. Since 9.0.0. */
 int32_t HcommReadNbiOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Non-blocking get without thread. Since 9.0.0. */
+/** Reads from the memory of the peer without blocking, and without a thread. Since 9.0.0. */
 int32_t HcommReadNbi(ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Run an array of mixed transfer descriptors. Since 9.2.0. */
+/** Runs a list of transfers of different kinds. Since 9.2.0. */
 int32_t HcommBatchTransferOnThread(
     ThreadHandle thread, ChannelHandle channel, const HcommBatchTransferDesc *transferDescs,
     uint32_t transferDescNum);
 
-/** Signal peer's notify on a channel. */
+/** Records a notify of the peer on a channel. */
 int32_t HcommChannelNotifyRecordOnThread(
     ThreadHandle thread, ChannelHandle channel, uint32_t remoteNotifyIdx);
 
-/** Signal peer's notify without thread. Since 9.0.0. */
+/** Records a notify of the peer on a channel, without a thread. Since 9.0.0. */
 int32_t HcommChannelNotifyRecord(ChannelHandle channel, uint32_t remoteNotifyIdx);
 
-/** Wait for a channel notify with timeout. */
+/** Waits for a notify of a channel, with a time limit. */
 int32_t HcommChannelNotifyWaitOnThread(
     ThreadHandle thread, ChannelHandle channel, uint32_t localNotifyIdx, uint32_t timeOut);
 
-/** Wait for a channel notify without thread. Since 9.0.0. */
+/** Waits for a notify of a channel, without a thread. Since 9.0.0. */
 int32_t HcommChannelNotifyWait(ChannelHandle channel, uint32_t localNotifyIdx, uint32_t timeOut);
 
-/** Is a recorded task list cached under tag. Since 9.2.0. */
+/** Gets whether a recorded list of tasks is cached under a tag. Since 9.2.0. */
 HcommResult HcommAicpuTsTaskCacheLookup(const char *tag, bool *isHit);
 
-/** Begin recording tasks for a tag. Since 9.2.0. */
+/** Begins to record tasks under a tag. Since 9.2.0. */
 HcommResult HcommAicpuTsTaskCacheStart(
     const char *tag, void **addrs, uint64_t *sizes, uint64_t count);
 
-/** Stop recording. Since 9.2.0. */
+/** Ends the recording of tasks. Since 9.2.0. */
 HcommResult HcommAicpuTsTaskCacheEnd(const char *tag);
 
-/** Replay recorded tasks with new addresses. Since 9.2.0. */
+/** Executes the recorded tasks with new addresses. Since 9.2.0. */
 HcommResult HcommAicpuTsTaskCacheExecute(
     const char *tag, void **addrs, uint64_t *sizes, uint64_t count);
 
-/** Drop a recorded task list. Since 9.2.0. */
+/** Removes a recorded list of tasks. Since 9.2.0. */
 HcommResult HcommAicpuTsTaskCacheClear(const char *tag);
 
-/** Start gathering tasks for one submission. */
+/** Begins to collect tasks, which are submitted together. */
 int32_t HcommBatchModeStart(const char *batchTag);
 
-/** Submit the tasks gathered since HcommBatchModeStart. */
+/** Submits the tasks that were collected since HcommBatchModeStart. */
 int32_t HcommBatchModeEnd(const char *batchTag);
 
-/** Lock a communicator by name (AICPU). */
+/** Locks a communicator by its name (AI CPU). */
 int32_t HcommAcquireComm(const char *commId);
 
-/** Unlock that communicator. */
+/** Unlocks a communicator by its name (AI CPU). */
 int32_t HcommReleaseComm(const char *commId);
 
-/** Order earlier transfers of a thread. Since 9.0.0. */
+/** Orders the earlier transfers of a thread before the later ones. Since 9.0.0. */
 int32_t HcommFenceOnThread(ThreadHandle thread);
 
-/** Order earlier transfers of one channel. Since 9.0.0. */
+/** Orders the earlier transfers of one channel before the later ones. Since 9.0.0. */
 int32_t HcommChannelFenceOnThread(ThreadHandle thread, ChannelHandle channel);
 
-/** Channel ordering without thread. Since 9.1.0. */
+/** Orders the earlier transfers of one channel before the later ones, without a thread.
+ * Since 9.1.0. */
 int32_t HcommChannelFence(ChannelHandle channel);
 
-/** Set default notify timeout in seconds (AICPU). Since 9.2.0. */
+/** Sets the default time limit of waits for notifies in seconds (AI CPU). Since 9.2.0. */
 int32_t HcommSetNotifyWaitTimeOut(float timeOut);
 
-/** Set thread acquisition timeout in seconds (AICPU). Since 9.2.0. */
+/** Sets the time limit for acquiring threads in seconds (AI CPU). Since 9.2.0. */
 int32_t HcommThreadResAcquireTimeOut(float timeOut);
 
-/** Channel notify wait with library timeout. Since 9.2.0. */
+/** Waits for a notify of a channel, with the default time limit of the library. Since
+ * 9.2.0. */
 int32_t HcommChannelNotifyWaitOnThreadWithDefaultTimeout(
     ThreadHandle thread, ChannelHandle channel, uint32_t localNotifyIdx);
 
-/** Same wait using the library timeout. Since 9.2.0. */
+/** Waits for a notify of the thread, with the default time limit of the library. Since
+ * 9.2.0. */
 int32_t HcommThreadNotifyWaitOnThreadWithDefaultTimeout(ThreadHandle thread, uint32_t notifyIdx);
 
-/** Block until a channel's work completed. Since 9.2.0. */
+/** Blocks until the work of a channel is complete. Since 9.2.0. */
 int32_t HcommChannelDrainOnThread(ThreadHandle thread, ChannelHandle channel);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ static const uint32_t HCOMM_THREAD_CONFIG_VERSION = 1U;
 extern "C" {
 #endif
 
-/** What an HCOMM function returns: a value of HcclResult. */
+/** The result of an HCOMM function, which is a value of HcclResult. */
 typedef int32_t HcommResult;
 /** An endpoint. */
 typedef void *EndpointHandle;
@@ -32,19 +32,20 @@ typedef void *EndpointHandle;
 typedef void *HcommMemHandle;
 /** A socket. */
 typedef void *HcommSocket;
-/** A channel: a number, or an address on the device for vector cores. 0 is none. */
+/** A channel: a number, or an address on the device for vector cores. 0 is no channel. */
 typedef uint64_t ChannelHandle;
-/** A thread: what enqueues transfers in order. */
+/** A thread, which runs transfers in order. */
 typedef uint64_t ThreadHandle;
 
-/** Kinds of threads. Since 9.2.0. */
+/** The kinds of threads. Since 9.2.0. */
 typedef enum {
     THREAD_TYPE_INVALID = -1,
     THREAD_TYPE_TS = 0
 } ThreadType;
 
-/** Where a thread or channel runs: the host's CPU, the device's CPU, vector cores or the collective
- * unit. _TS are stream threads. */
+/** The engine that runs a thread or uses a channel: the CPU of the host, the CPU of the
+ * device, vector cores or the collective unit. The engines with _TS have threads that
+ * are streams. */
 typedef enum {
     COMM_ENGINE_RESERVED = -1,
     COMM_ENGINE_CPU = 0,
@@ -55,7 +56,7 @@ typedef enum {
     COMM_ENGINE_CCU = 5
 } CommEngine;
 
-/** How two endpoints are linked. Two values have two names. */
+/** The kind of link between two endpoints. Two values have two names each. */
 typedef enum {
     COMM_PROTOCOL_RESERVED = -1,
     COMM_PROTOCOL_HCCS = 0,
@@ -72,7 +73,7 @@ typedef enum {
     COMM_PROTOCOL_UBG = 9
 } CommProtocol;
 
-/** Which member of CommAddr holds the address. */
+/** The member of CommAddr that contains the address. */
 typedef enum {
     COMM_ADDR_TYPE_RESERVED = -1,
     COMM_ADDR_TYPE_IP_V4 = 0,
@@ -81,41 +82,41 @@ typedef enum {
     COMM_ADDR_TYPE_EID = 3
 } CommAddrType;
 
-/** Which member of EndpointLoc holds the place. */
+/** The member of EndpointLoc that contains the place. */
 typedef enum {
     ENDPOINT_LOC_TYPE_RESERVED = -1,
     ENDPOINT_LOC_TYPE_DEVICE = 0,
     ENDPOINT_LOC_TYPE_HOST = 1
 } EndpointLocType;
 
-/** Where memory is. Since 9.0.0. */
+/** The kind of place where memory is. Since 9.0.0. */
 typedef enum {
     COMM_MEM_TYPE_INVALID = -1,
     COMM_MEM_TYPE_DEVICE = 0,
     COMM_MEM_TYPE_HOST = 1
 } CommMemType;
 
-/** Which side of a socket this is. Since 9.0.0. */
+/** The side of a socket. Since 9.0.0. */
 typedef enum {
     HCOMM_SOCKET_ROLE_RESERVED = -1,
     HCOMM_SOCKET_ROLE_CLIENT = 0,
     HCOMM_SOCKET_ROLE_SERVER = 1
 } HcommSocketRole;
 
-/** Features that an endpoint may have. Since 9.2.0. */
+/** The features that an endpoint may have. Since 9.2.0. */
 typedef enum {
     HCOMM_ENDPOINT_FEATURE_INVALID = -1,
     HCOMM_ENDPOINT_FEATURE_NDA = 0
 } HcommEndpointFeatureType;
 
-/** Resources behind a thread. Since 9.1.0. */
+/** The resources of a thread that can be queried. Since 9.1.0. */
 typedef enum {
     THREAD_RES_TYPE_INVALID = -1,
     THREAD_RES_TYPE_STREAM = 0
 } ThreadResType;
 
-/** The head of structures that have grown: version, magic number and size as the caller was
- * compiled. */
+/** The header of structs that have grown over time: the version, magic number and size
+ * with which the caller was compiled. */
 typedef struct {
     uint32_t version;
     uint32_t magicWord;
@@ -123,7 +124,7 @@ typedef struct {
     uint32_t reserved;
 } CommAbiHeader;
 
-/** Options of one thread; see ThreadConfigInit. Since 9.2.0. */
+/** The options of one thread; see ThreadConfigInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     uint16_t notifyNumPerThread;
@@ -159,7 +160,7 @@ typedef struct {
     };
 } EndpointLoc;
 
-/** An endpoint: its protocol, address and place; see EndpointDescInit. */
+/** An endpoint, given by its protocol, address and place; see EndpointDescInit. */
 typedef struct {
     CommProtocol protocol;
     CommAddr commAddr;

@@ -13,7 +13,7 @@ typedef uint64_t *HcommTeamHandle;
 /** A window of a team. */
 typedef uint64_t *HcommWindowHandle;
 
-/** How many objects for synchronisation a team needs. Since 9.2.0. */
+/** The number of objects for synchronization that a team needs. Since 9.2.0. */
 typedef struct {
     uint32_t signalCount;
     uint32_t counterCount;

@@ -1,8 +1,9 @@
-//! The words that C++ and Ascend C keep for themselves, so that nothing of a program is named so.
+//! The words that C++ and Ascend C reserve, so that nothing in a program gets such a name.
 //!
-//! Two crates need the list: a procedural macro (`hccl-derive`, which refuses such a field where it
-//! stands) and the printer of kernels (`ascend-program`, which gives such a value another name). It
-//! is a crate of its own, because a macro must not pull in the printer.
+//! Two crates need the list. `hccl-derive`, a procedural macro, rejects a field with a reserved
+//! name at its declaration. `ascend-program`, the printer of kernels, gives a value with such a
+//! name another one. The list is a crate of its own, because a macro must not depend on the
+//! printer.
 
 /// The keywords of C++ up to C++20, and the types that Ascend C adds, in alphabetical order.
 pub const KEYWORDS: &[&str] = &[

@@ -1,16 +1,17 @@
 //! The resources that a communicator of `hccl` acquires for operators that run one after the other.
-//! Acquired resources are used again, and nothing can be given back.
+//! Later operators use acquired resources again, and nothing can be given back.
 //!
-//! `hccl` asks here before it acquires. The checker simulates the same for operators in a row.
+//! `hccl` calls this module before it acquires. The checker simulates the same for operators that
+//! run one after the other.
 
 use crate::plan::{Plan, Product, limits};
 use std::collections::BTreeMap;
 
-/// The least notifies that an end of a channel is opened with: it cannot get more later, and the
-/// next operator may use more.
+/// The smallest number of notifies with which an end of a channel is opened. The end cannot get
+/// more later, and the next operator may need more.
 const LEAST_OF_CHANNEL: u32 = 8;
-/// The least notifies that a thread is acquired with: most products cannot give it more later
-/// either.
+/// The smallest number of notifies with which a thread is acquired. On most products the thread
+/// cannot get more later.
 const LEAST_OF_THREAD: u32 = 4;
 
 /// The arguments with which to acquire threads.
@@ -18,15 +19,16 @@ const LEAST_OF_THREAD: u32 = 4;
 pub struct Request {
     /// The number of threads to acquire.
     pub count: usize,
-    /// The notifies of each thread.
+    /// The number of notifies of each thread.
     pub notifies: u32,
-    /// Whether the existing threads are among those that are returned, with their notifies and
-    /// those that they lacked. If not, all returned threads are new.
+    /// Whether the returned threads include the existing ones. If true, the existing threads keep
+    /// their notifies and get those that they lack. If false, all returned threads are new.
     pub again: bool,
 }
 
-/// Returns what to acquire, so that there are `count` threads with enough notifies each. `there`
-/// are the notifies of the threads acquired so far, the most first. None: there are enough.
+/// Returns the arguments of the call that provides `count` threads with at least `notifies`
+/// notifies each. `there` holds the number of notifies of each thread acquired so far, the largest
+/// first. Returns `None` if the acquired threads are enough.
 pub fn threads(
     there: impl ExactSizeIterator<Item = u32>,
     count: usize,
@@ -47,7 +49,8 @@ pub fn threads(
     Some(Request { count, notifies, again })
 }
 
-/// The notifies at each end with which to open a channel, for an operator that uses `uses` of them.
+/// Returns the number of notifies at each end with which to open a channel for an operator that
+/// uses `uses` of them.
 pub fn channel_notifies(uses: u32) -> u32 {
     match uses {
         ..=limits::CHANNEL_NOTIFIES => uses.next_power_of_two().max(LEAST_OF_CHANNEL),
@@ -60,12 +63,12 @@ pub fn channel_notifies(uses: u32) -> u32 {
 pub(crate) struct Holdings {
     /// The number of notifies of each thread, the largest number first.
     pub(crate) threads: Vec<u32>,
-    /// The operator that opened the channel to a peer, and the notifies of the channel.
+    /// The channel to each peer: the operator that opened it, and the number of its notifies.
     pub(crate) channels: BTreeMap<u32, (usize, u32)>,
 }
 
 impl Holdings {
-    /// Acquires what the operator `which` lacks.
+    /// Acquires the resources that the operator `which` needs and does not have yet.
     pub(crate) fn acquire(&mut self, which: usize, plan: &Plan, product: Option<Product>) {
         let (count, notifies) = (plan.threads_to_acquire() as usize, plan.notifies_per_thread());
         if let Some(request) = threads(self.threads.iter().copied(), count, notifies, product) {

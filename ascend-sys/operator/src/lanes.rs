@@ -1,8 +1,8 @@
 //! The threads of all ranks as *lanes*, and their tasks as numbers.
 //!
-//! Operators that run one after the other on a communicator share its threads: a lane holds the
-//! tasks of a thread of the first operator, then those of the same thread of the second one. The
-//! tasks of all lanes are numbered without a gap, lane by lane.
+//! Operators that run one after the other on a communicator share its threads. So a lane holds the
+//! tasks of a thread of the first operator, then those of the same thread of the second operator,
+//! and so on. The tasks of all lanes are numbered without a gap, lane by lane.
 
 use crate::task::{Operator, Step};
 use std::ops::Range;
@@ -25,15 +25,15 @@ pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     /// The lane of each task.
     of_task: Vec<u32>,
-    /// The first lane of each rank, and one behind the last one.
+    /// The first lane of each rank, and then the number of all lanes.
     of_rank: Vec<u32>,
-    /// The beginning of each operator in each lane, lane by lane.
+    /// The first task of each operator in each lane, lane by lane.
     parts: Vec<u32>,
     operators: usize,
 }
 
 impl Lanes {
-    /// The lanes of operators, with the step behind each number.
+    /// Returns the lanes of operators, and the step of each task number.
     pub(crate) fn of(operators: &[Operator]) -> (Lanes, Vec<&Step>) {
         let mut lanes = Lanes { operators: operators.len(), ..Lanes::default() };
         let mut steps = Vec::with_capacity(operators.iter().map(Operator::tasks).sum());
@@ -47,7 +47,8 @@ impl Lanes {
                 for rank in of_rank.clone() {
                     lanes.parts.push(steps.len() as u32);
                     let part = rank.and_then(|rank| rank.threads.get(thread));
-                    // There is no number left for more tasks; no memory is large enough for them.
+                    // Tasks beyond the largest number are left out; no memory is large enough for
+                    // that many tasks.
                     let room = NONE as usize - steps.len();
                     steps.extend(part.into_iter().flatten().take(room));
                 }
@@ -65,12 +66,12 @@ impl Lanes {
         &self.lanes
     }
 
-    /// The number of all tasks.
+    /// Returns the number of all tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.of_task.len()
     }
 
-    /// The number of the lane of a task.
+    /// Returns the number of the lane of a task.
     pub(crate) fn number(&self, task: u32) -> u32 {
         self.of_task[task as usize]
     }
@@ -79,7 +80,7 @@ impl Lanes {
         &self.lanes[self.number(task) as usize]
     }
 
-    /// The lane of a thread of a rank, if there is one.
+    /// Returns the lane of a thread of a rank, if there is one.
     pub(crate) fn find(&self, rank: u32, thread: u32) -> Option<&Lane> {
         let first = *self.of_rank.get(rank as usize)?;
         let behind = *self.of_rank.get(rank as usize + 1)?;
@@ -87,7 +88,7 @@ impl Lanes {
         self.lanes.get(at as usize)
     }
 
-    /// The tasks of a thread of a rank in one of the operators.
+    /// Returns the tasks of a thread of a rank in one of the operators.
     pub(crate) fn tasks_of(&self, operator: u32, rank: u32, thread: u32) -> Range<u32> {
         let Some(lane) = self.find(rank, thread).filter(|lane| lane.start < lane.end) else {
             return 0..0;
@@ -98,11 +99,13 @@ impl Lanes {
         start..parts.get(operator + 1).copied().unwrap_or(lane.end)
     }
 
-    /// The operator that a task belongs to, and its place in the thread of that operator.
+    /// Returns the operator that a task belongs to, and the position of the task in the thread of
+    /// that operator.
     pub(crate) fn part(&self, task: u32) -> (u32, u32) {
         let first = self.number(task) as usize * self.operators;
         let parts = &self.parts[first..first + self.operators];
-        // The last one that begins here or before. Empty ones that begin here come first.
+        // The operator is the last one that begins at this task or before it. Operators without
+        // tasks that begin here come first.
         let operator = parts.partition_point(|start| *start <= task).saturating_sub(1);
         (operator as u32, task - parts[operator])
     }

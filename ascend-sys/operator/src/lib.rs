@@ -1,12 +1,12 @@
 //! Communication operators as data: the tasks of every thread of every rank.
 //!
-//! An operator is a function that each rank runs once, to record its [tasks](task): copies,
-//! reductions, records of notifies and waits for them. The tasks of all ranks together are an
+//! An operator is a function that each rank runs once to record its [tasks](task): copies,
+//! reductions, records of notifies, and waits for them. The tasks of all ranks together are an
 //! [`Operator`]. Nothing in it has run yet, so all of it can be examined: the resources it takes,
 //! whether it can hang, whether two tasks race, and whether its result is right.
 //!
-//! Recording lives in `hccl`, running in `ascend-emulator` or CANN. This crate has the parts that
-//! both share, and the analyses that need neither.
+//! `hccl` records operators, and `ascend-emulator` or CANN runs them. This crate has the parts that
+//! both share, and the analyses that depend on neither of them.
 
 pub mod acquire;
 pub mod check;

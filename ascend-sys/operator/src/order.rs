@@ -1,16 +1,17 @@
-//! Happens-before: finds which tasks certainly come before others.
+//! Happens-before: finds which tasks are certain to come before which others.
 //!
-//! A task comes before the next one of its thread, and a record before the wait that it ends. To
-//! pair records and waits, the operator is executed without data, and every task takes one unit of
-//! time. The first record of a notify ends its first wait, the second one the second. (A notify has
-//! one bit, so that two records in a row would count once. That is a finding of its own,
-//! `set-twice`; where it is not found, one bit is as good as a count.)
+//! A task comes before the next one of its thread, and a record comes before the wait that it ends.
+//! To pair records and waits, this module executes the operator without data; every task takes one
+//! unit of time. The first record of a notify ends its first wait, and the second record the second
+//! wait. (A notify has one bit, so two records in a row would count once. Another rule,
+//! `set-twice`, reports that. If it reports nothing, one bit and a count give the same pairs.)
 //!
-//! The result is kept as one edge a wait and one number a task: its unit of time. Whether a task
-//! comes before another is [searched](Search) on demand: backwards from the later one and forwards
-//! from the earlier one, step by step in turn. The search visits only tasks whose time lies between
-//! the two, until both sides meet or one of them is exhausted. A clock for each task would answer
-//! at once, but would take gigabytes with the threads of a large operator.
+//! The result is kept as one edge for each wait and one number for each task, its unit of time. A
+//! [`Search`] decides on demand whether a task comes before another. It goes backwards from the
+//! later task and forwards from the earlier one, step by step in turn. It visits only tasks whose
+//! time is between those of the two, until both sides meet or one of them is exhausted. A vector
+//! clock for each task would answer at once, but would take gigabytes for the threads of a large
+//! operator.
 
 use crate::lanes::{Lane, Lanes, NONE};
 use crate::task::{Operator, Signal, Task};
@@ -23,8 +24,8 @@ pub struct TaskId {
     pub rank: u32,
     /// The thread of the rank.
     pub thread: u32,
-    /// The place in that thread, from 0; with [several](Order::of_all) operators, the tasks of the
-    /// earlier ones are counted too.
+    /// The position in that thread, from 0. With [several](Order::of_all) operators, the tasks of
+    /// the earlier operators are counted too.
     pub position: u32,
 }
 
@@ -33,34 +34,34 @@ pub struct TaskId {
 pub struct Order {
     lanes: Lanes,
     sequence: Vec<TaskId>,
-    /// The time of each task; `NONE`: it does not run.
+    /// The unit of time of each task. `NONE` if the task does not run.
     time: Vec<u32>,
-    /// The record of each wait that has ended, and the wait of each record that has ended one.
+    /// For a wait that has ended, its record. For a record that has ended a wait, that wait.
     partner: Vec<u32>,
-    /// All waits that have ended, and all records that have ended one, both lane by lane.
+    /// The waits that have ended, lane by lane. `records` has the records that have ended a wait.
     waits: Listed,
     records: Listed,
-    /// Records that ended no wait.
+    /// The records that ended no wait.
     left: Vec<TaskId>,
 }
 
-/// The reason why there is no order of all tasks: some wait for ever.
+/// The reason why not all tasks have an order: some waits never end.
 #[derive(Clone, Debug)]
 pub struct Stuck {
     /// The order of the tasks that ran.
     pub ran: Order,
-    /// The waits that never end. Each holds up the rest of its thread.
+    /// The waits that never end. Each of them holds up the rest of its thread.
     pub waits: Vec<TaskId>,
 }
 
 impl Order {
-    /// The order of an operator. Err: it hangs.
+    /// Returns the order of an operator, or an error if it hangs.
     pub fn of(operator: &Operator) -> Result<Order, Box<Stuck>> {
         Order::of_all(std::slice::from_ref(operator))
     }
 
-    /// The order of operators that run one after the other, on the same threads and notifies. Err:
-    /// they hang.
+    /// Returns the order of operators that run one after the other on the same threads and
+    /// notifies, or an error if they hang.
     pub fn of_all(operators: &[Operator]) -> Result<Order, Box<Stuck>> {
         let (lanes, steps) = Lanes::of(operators);
         let (ran, stuck) = run(lanes, |task| &steps[task as usize].task);
@@ -71,44 +72,45 @@ impl Order {
         Err(Box::new(Stuck { ran, waits }))
     }
 
-    /// An order in which the tasks may run one by one: none comes before a task that it waits for.
+    /// Returns an order in which the tasks may run one by one. No task comes before a task that it
+    /// waits for.
     pub fn sequence(&self) -> &[TaskId] {
         &self.sequence
     }
 
-    /// The record that ends a wait.
+    /// Returns the record that ends a wait.
     pub fn record_of(&self, wait: TaskId) -> Option<TaskId> {
         let (wait, record) = (self.number(wait)?, self.partner(self.number(wait)?)?);
         (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(record))
     }
 
-    /// The wait that a record ends.
+    /// Returns the wait that a record ends.
     pub fn wait_of(&self, record: TaskId) -> Option<TaskId> {
         let (record, wait) = (self.number(record)?, self.partner(self.number(record)?)?);
         (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(wait))
     }
 
-    /// The time of a task if each takes one unit: 0, if nothing has to be before it. None: it does
-    /// not run.
+    /// Returns the unit of time of a task, if every task takes one unit. It is 0 if no task has to
+    /// come before it. Returns `None` if the task does not run.
     pub fn time_of(&self, task: TaskId) -> Option<u32> {
         let time = self.time[self.number(task)? as usize];
         (time != NONE).then_some(time)
     }
 
-    /// The records that end no wait.
+    /// Returns the records that end no wait.
     pub fn unconsumed(&self) -> &[TaskId] {
         &self.left
     }
 
-    /// Whether the first task is over before the second one begins, however fast each thread is.
-    /// False: nothing is certain.
+    /// Returns whether the first task is certain to end before the second one begins, however fast
+    /// each thread is. `false` means that nothing is certain.
     ///
-    /// Keep a [`Search`] for many questions.
+    /// For many queries, keep a [`Search`].
     pub fn before(&self, first: TaskId, second: TaskId) -> bool {
         self.search().before(first, second)
     }
 
-    /// A search, for many questions.
+    /// Returns a search, for many queries.
     pub fn search(&self) -> Search<'_> {
         Search {
             order: self,
@@ -134,7 +136,7 @@ impl Order {
         lane.start.checked_add(task.position).filter(|number| *number < lane.end)
     }
 
-    /// The record of a wait, or the wait of a record.
+    /// Returns the record of a wait, or the wait of a record.
     pub(crate) fn partner(&self, task: u32) -> Option<u32> {
         Some(self.partner[task as usize]).filter(|partner| *partner != NONE)
     }
@@ -148,7 +150,8 @@ fn id(lane: &Lane, task: u32) -> TaskId {
 #[derive(Clone, Debug, Default)]
 struct Listed {
     tasks: Vec<u32>,
-    /// The number of entries before each task in the numbering of all, and before the end.
+    /// For each task, the number of entries with a smaller task number. The last element is the
+    /// number of all entries.
     before: Vec<u32>,
 }
 
@@ -165,7 +168,7 @@ impl Listed {
         listed
     }
 
-    /// The entries in a range of tasks.
+    /// Returns the entries in a range of tasks.
     fn range(&self, from: u32, until: u32) -> (u32, u32) {
         (self.before[from as usize], self.before[until as usize])
     }
@@ -174,24 +177,25 @@ impl Listed {
 /// A search that decides whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane: the last question whose search reached it from the later task, and the end of
-    /// the tasks in it that are known to come before that task.
+    /// For each lane: the last query whose search reached the lane from the later task, and the end
+    /// of the tasks in the lane that are known to come before that task.
     past: Vec<(u32, u32)>,
-    /// For each lane: the last question whose search reached it from the earlier task, and the
-    /// first task in it that is known to come after that task.
+    /// For each lane: the last query whose search reached the lane from the earlier task, and the
+    /// first task in the lane that is known to come after that task.
     future: Vec<(u32, u32)>,
-    /// The number of this question.
+    /// The number of the current query.
     question: u32,
-    /// Ranges of waits that have not been followed to their records, and of records that have not
-    /// been followed to their waits.
+    /// Ranges of waits that have not been followed to their records yet. `forth` has ranges of
+    /// records that have not been followed to their waits yet.
     back: VecDeque<(u32, u32)>,
     forth: VecDeque<(u32, u32)>,
-    /// The number of waits and records that have been visited.
+    /// The number of search steps so far.
     steps: u64,
 }
 
 impl Search<'_> {
-    /// Whether the first task is over before the second one begins, however fast each thread is.
+    /// Returns whether the first task is certain to end before the second one begins, however fast
+    /// each thread is.
     pub fn before(&mut self, first: TaskId, second: TaskId) -> bool {
         match (self.order.number(first), self.order.number(second)) {
             (Some(first), Some(second)) => self.reaches(first, second),
@@ -213,7 +217,8 @@ impl Search<'_> {
         self.is_future(first);
         loop {
             self.steps += 1;
-            // The latest waits first: they make the earlier ones superfluous.
+            // The search takes the latest waits first, because they make the earlier ones
+            // superfluous.
             let Some((from, until)) = self.back.front_mut() else { return false };
             *until -= 1;
             let wait = order.waits.tasks[*until as usize];
@@ -237,8 +242,8 @@ impl Search<'_> {
         }
     }
 
-    /// Records that this task comes before the later one, or is it. Returns whether it also comes
-    /// behind the earlier one.
+    /// Marks that this task comes before the later task, or is the later task. Returns whether it
+    /// is also known to come after the earlier task.
     fn is_past(&mut self, task: u32) -> bool {
         let lane = self.order.lanes.number(task) as usize;
         let start = self.order.lanes.all()[lane].start;
@@ -256,8 +261,8 @@ impl Search<'_> {
         question == self.question && first <= task
     }
 
-    /// Records that this task comes behind the earlier one, or is it. Returns whether it also comes
-    /// before the later one.
+    /// Marks that this task comes after the earlier task, or is the earlier task. Returns whether
+    /// it is also known to come before the later task.
     fn is_future(&mut self, task: u32) -> bool {
         let lane = self.order.lanes.number(task) as usize;
         let end = self.order.lanes.all()[lane].end;
@@ -275,7 +280,7 @@ impl Search<'_> {
         question == self.question && task < behind
     }
 
-    /// The number of steps so far.
+    /// Returns the number of steps so far.
     pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
@@ -294,12 +299,12 @@ impl Search<'_> {
     }
 }
 
-/// A notify during the execution.
+/// The state of a notify during the execution.
 #[derive(Default)]
 struct State {
-    /// Records that have ended no wait yet.
+    /// The records that have ended no wait yet.
     set: VecDeque<u32>,
-    /// Lanes that wait.
+    /// The lanes that wait for the notify.
     waiting: VecDeque<u32>,
 }
 
@@ -323,7 +328,7 @@ fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
                 Task::Wait(_) if partner[at as usize] == NONE => {
                     let state = &mut signals[signal as usize];
                     match state.set.front() {
-                        // It was set in this very unit of time, so the wait is over in the next
+                        // The notify was set in this unit of time, so the wait ends in the next
                         // one.
                         Some(record) if time[*record as usize] == clock => {
                             later.push(lane);
@@ -383,7 +388,7 @@ fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
     (Order { lanes, sequence, time, partner, waits, records, left }, stuck)
 }
 
-/// A number for the notify of each task, and a state for each notify.
+/// Returns a number for the notify of each task, and a state for each notify.
 fn signals<'a>(tasks: usize, task: &impl Fn(u32) -> &'a Task) -> (Vec<u32>, Vec<State>) {
     let mut numbers: HashMap<Signal, u32> = HashMap::new();
     let mut of_task = vec![NONE; tasks];

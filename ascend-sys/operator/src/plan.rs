@@ -1,56 +1,56 @@
-//! The resources that an operator takes of a rank: threads, notifies, channels.
+//! The resources that an operator takes from a rank: threads, notifies and channels.
 //!
 //! A [`Plan`] is counted from the recorded tasks before anything is acquired. CANN's documentation
-//! counts in two ways. A plan keeps the kinds of notifies apart, so that both counts can be read
-//! from it. The notifies of its channels, two for each channel where ranks meet before and after
-//! they move data, are the "Notify" of CANN's older tables.
+//! counts notifies in two ways. A plan keeps the kinds of notifies apart, so that both counts can
+//! be read from it. In operators whose ranks meet before and after they move data, each channel has
+//! two notifies; those are the "Notify" of CANN's older tables.
 
 use crate::task::{RankTasks, Signal, Task};
 use std::fmt::{self, Display, Formatter};
 
-/// The resources of a communicator, all engines together.
+/// The limits of a communicator's resources, for all engines together.
 pub mod limits {
-    /// The number of threads that can be acquired. The user's stream does not count.
+    /// The most threads that can be acquired. The user's stream does not count.
     pub const THREADS: u32 = 200;
-    /// The number of notifies of all threads together.
+    /// The most notifies of all threads together.
     pub const NOTIFIES: u32 = 65_536;
-    /// The number of notifies of one thread.
+    /// The most notifies of one thread.
     pub const THREAD_NOTIFIES: u32 = 65_535;
-    /// The number of notifies of each end of a channel.
+    /// The most notifies of each end of a channel.
     pub const CHANNEL_NOTIFIES: u32 = 64;
     /// The number of notifies between the host and the AI CPU that expands an operator: one starts
-    /// it, one ends it.
+    /// the operator, and one ends it.
     pub const CONTROL_NOTIFIES: u32 = 2;
-    /// The number of additional notifies of the main thread on an AI CPU: the host starts it with
-    /// one.
+    /// The number of additional notifies of the main thread on an AI CPU: the host starts the
+    /// thread with one.
     pub const START_NOTIFIES: u32 = 1;
 }
 
-/// The engine that works through the threads of an operator (CANN: `CommEngine`).
+/// The engine that executes the threads of an operator (CANN: `CommEngine`).
 ///
 /// | | Atlas A2 | Atlas A3 | Ascend 950 |
 /// | --- | --- | --- | --- |
 /// | [`CpuTs`](Self::CpuTs) | HCCS | emulator only, HCCS | emulator only, ROCE |
 /// | [`AicpuTs`](Self::AicpuTs) | emulator only, HCCS | emulator only, HCCS | emulator only, UB_CTP |
 ///
-/// The last word is the protocol of the channels. "Emulator only": on hardware a kernel on the AI
-/// CPU of the device drives these threads, and the host cannot. The emulator has no AI CPU, and
-/// lets the host do it, so that an operator can be tried on every product. Nothing of this has run
-/// on hardware.
+/// The last word is the protocol of the channels. "Emulator only" means that on hardware the host
+/// cannot drive these threads: a kernel on the AI CPU of the device does. The emulator has no AI
+/// CPU and lets the host drive them, so that an operator can be tried on every product. None of
+/// these engines has been tried on hardware.
 ///
-/// Vector cores (AIV) and the communication unit (CCU) are engines of CANN too. They take programs
-/// of their own, not these tasks.
+/// Vector cores (AIV) and the communication unit (CCU) are engines of CANN too. They run programs
+/// of their own instead of these tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Engine {
-    /// Task queues of the device that the host fills. The main thread is the stream itself.
+    /// Task queues of the device, filled by the host. The main thread is the user's stream itself.
     #[default]
     CpuTs,
-    /// Task queues of the device that its AI CPU fills. The stream starts the main thread and waits
-    /// for its end, with a notify each.
+    /// Task queues of the device, filled by its AI CPU. The user's stream starts the main thread
+    /// with one notify and waits for its end with another one.
     AicpuTs,
 }
 
-/// A product: the chip, and the rules that come with it.
+/// A product: the chip, and its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Product {
     /// Atlas A2.
@@ -71,25 +71,25 @@ impl Product {
     }
 }
 
-/// The resources that an operator takes of one rank.
+/// The resources that an operator takes from one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The number of threads, with the main one.
+    /// The number of threads, including the main thread.
     pub threads: u32,
     /// The number of notifies of the main thread.
     pub main_notifies: u32,
     /// The number of notifies of each sub-thread.
     pub sub_notifies: Vec<u32>,
-    /// The peer of each channel, and the notifies of this end of it.
+    /// The channels: the peer of each, and the number of notifies of this end.
     pub channels: Vec<(u32, u32)>,
     /// The number of notifies between the host and the AI CPU.
     pub control_notifies: u32,
-    /// The engine for which it is counted.
+    /// The engine for which the plan is counted.
     pub engine: Engine,
 }
 
 impl Plan {
-    /// The resources that the tasks of a rank take, on this engine.
+    /// Returns the resources that the tasks of a rank take on this engine.
     pub fn of(tasks: &RankTasks, engine: Engine) -> Plan {
         let mut notifies = vec![0; tasks.threads.len().max(1)];
         for step in tasks.threads.iter().flatten() {
@@ -113,29 +113,30 @@ impl Plan {
         }
     }
 
-    /// The number of notifies of all threads together.
+    /// Returns the number of notifies of all threads together.
     pub fn thread_notifies(&self) -> u64 {
         let all = [self.main_notifies].into_iter().chain(self.sub_notifies.iter().copied());
         all.map(u64::from).sum()
     }
 
-    /// The number of notifies of this rank's ends of all channels together.
+    /// Returns the number of notifies of this rank's ends of all channels together.
     pub fn channel_notifies(&self) -> u64 {
         self.channels.iter().map(|(_, notifies)| u64::from(*notifies)).sum()
     }
 
-    /// The number of notifies of the channel that has most of them.
+    /// Returns the number of notifies of the channel that has the most.
     pub fn notifies_per_channel(&self) -> u32 {
         self.channels.iter().map(|(_, notifies)| *notifies).max().unwrap_or(0)
     }
 
-    /// The number of notifies of the sub-thread that has most of them.
+    /// Returns the number of notifies of the sub-thread that has the most.
     pub fn notifies_per_sub_thread(&self) -> u32 {
         self.sub_notifies.iter().copied().max().unwrap_or(0)
     }
 
-    /// The number of notifies to acquire each thread with (CANN: `notifyNumPerThread`): the same
-    /// for all. The stream, where it is the main thread, has its own number.
+    /// Returns the number of notifies with which to acquire each thread (CANN:
+    /// `notifyNumPerThread`). It is the same for all threads. If the user's stream is the main
+    /// thread, its notifies are counted apart.
     pub fn notifies_per_thread(&self) -> u32 {
         let main = match self.engine {
             Engine::AicpuTs => self.main_notifies.saturating_add(limits::START_NOTIFIES),
@@ -144,8 +145,8 @@ impl Plan {
         main.max(self.notifies_per_sub_thread())
     }
 
-    /// The number of threads to acquire. The user's stream does not count where it is the main
-    /// thread: it comes by itself.
+    /// Returns the number of threads to acquire. If the user's stream is the main thread, it does
+    /// not count, because it need not be acquired.
     pub fn threads_to_acquire(&self) -> u32 {
         match self.engine {
             Engine::AicpuTs => self.threads,
@@ -153,8 +154,8 @@ impl Plan {
         }
     }
 
-    /// The resources that an operator with this plan and one with the other need, if they run one
-    /// after the other and share as much as possible.
+    /// Returns the resources for an operator with this plan and an operator with the other plan, if
+    /// the two run one after the other and share as much as possible.
     pub fn with(mut self, other: &Plan) -> Plan {
         self.threads = self.threads.max(other.threads);
         self.main_notifies = self.main_notifies.max(other.main_notifies);
@@ -174,7 +175,7 @@ impl Plan {
         self
     }
 
-    /// The numbers of a table, without the names of the peers.
+    /// Returns the numbers of a table column, without the names of the peers.
     fn numbers(&self) -> [u64; ROWS.len()] {
         [
             self.threads.into(),
@@ -203,8 +204,8 @@ const ROWS: [&str; 9] = [
     "control notifies",
 ];
 
-/// The plans of all ranks, in the order of the ranks, as a table: its `Display` has one column for
-/// ranks with equal plans.
+/// Returns the plans of all ranks as a table. `plans` is in the order of the ranks. The `Display`
+/// of the table has one column for ranks with equal plans.
 pub fn table(plans: &[Plan]) -> Table {
     let mut columns: Vec<([u64; ROWS.len()], Vec<usize>)> = Vec::new();
     for (rank, plan) in plans.iter().enumerate() {
@@ -219,7 +220,7 @@ pub fn table(plans: &[Plan]) -> Table {
     Table { columns: columns.iter().map(|(numbers, ranks)| (name(ranks), *numbers)).collect() }
 }
 
-/// See [`table`].
+/// A table of plans, made by [`table`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<(String, [u64; ROWS.len()])>,

@@ -1,18 +1,19 @@
-//! The begin and end of each task if each takes a given time, and the task that it waited for last.
+//! The begin and end of each task if every task takes a given time, and the task for which each
+//! task waited longest.
 //!
-//! The tasks of a thread follow one another, and a wait ends when the record that it takes has
-//! ended. There are no other limits: all transfers that are ready run at once.
+//! The tasks of a thread follow one another, and a wait ends when its record has ended. There are
+//! no other limits: all transfers that are ready run at once.
 
 use crate::{Operator, Order, Step, Task, TaskId};
 
 /// The number that stands for no task.
 const NONE: u32 = u32::MAX;
 
-/// The tasks that run, and those that do not.
+/// The execution of an operator: the tasks that run, and those that do not.
 pub(crate) struct Execution<'a> {
     operator: &'a Operator,
     pub(crate) order: Order,
-    /// The waits that never end: at most one a thread.
+    /// The waits that never end, at most one for each thread.
     pub(crate) stuck: Vec<TaskId>,
 }
 
@@ -25,13 +26,13 @@ impl<'a> Execution<'a> {
         Execution { operator, order, stuck }
     }
 
-    /// The tasks that ran, in a possible order.
+    /// Returns the tasks that ran, in a possible order.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = (TaskId, &Step)> {
         let ids = self.order.sequence().iter();
         ids.filter_map(|id| Some((*id, step(self.operator, *id)?)))
     }
 
-    /// The times of all tasks, with the given duration of each.
+    /// Returns the times of all tasks, given the duration of each task in seconds.
     pub(crate) fn schedule(&self, lasts: impl Fn(&Task) -> f64) -> Schedule<'_> {
         let mut when = vec![When::default(); self.operator.tasks()];
         for (id, Step { task, .. }) in self.tasks() {
@@ -40,7 +41,7 @@ impl<'a> Execution<'a> {
             let record = self.order.record_of(id).and_then(|record| self.order.number(record));
             let of = |other: u32| when.get(other as usize).copied().unwrap_or_default();
             let (own, other) = (of(before), record.map(of).unwrap_or_default());
-            // If two end at the same time, the one behind more transfers decides.
+            // If two predecessors end at the same time, the one after more transfers decides.
             let later = (other.end, other.steps) > (own.end, own.steps);
             let start = own.end.max(other.end);
             let ends = |task: &Task| transfer(task).map(|(from, to, _)| (from, to));
@@ -61,21 +62,21 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// The times of a task.
+/// The times of a task, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct When {
-    /// The time when it is next in its thread.
+    /// The time when the task is the next one of its thread.
     pub(crate) begin: f64,
-    /// The time when the tasks that it waits for are done.
+    /// The time when the tasks that the task waits for have ended.
     pub(crate) start: f64,
-    /// The time when it is done.
+    /// The time when the task ends.
     pub(crate) end: f64,
-    /// The number of transfers between ranks on the longest chain that ends with it; several in a
-    /// row between the same two count as one.
+    /// The number of transfers between ranks on the longest chain that ends with the task.
+    /// Successive transfers between the same two ranks count as one.
     pub(crate) steps: u64,
-    /// Whether it runs at all.
+    /// Whether the task runs at all.
     pub(crate) ran: bool,
-    /// The task that it waited for last.
+    /// The task that it waited for last. `NONE` if there is none.
     last: u32,
 }
 
@@ -97,19 +98,19 @@ impl Schedule<'_> {
         at.and_then(|at| self.when.get(at as usize)).copied().unwrap_or_default()
     }
 
-    /// The time when the last task is done.
+    /// Returns the time when the last task ends, in seconds.
     pub(crate) fn length(&self) -> f64 {
         self.when.iter().map(|when| when.end).fold(0.0, f64::max)
     }
 
-    /// The most transfers between ranks that must follow one another; several in a row between the
-    /// same two count as one.
+    /// Returns the largest number of transfers between ranks that must follow one another.
+    /// Successive transfers between the same two ranks count as one.
     pub(crate) fn steps(&self) -> u64 {
         self.when.iter().map(|when| when.steps).max().unwrap_or_default()
     }
 
-    /// The tasks that decide the duration, the first one first: each is the one that the next task
-    /// waited for last.
+    /// Returns the tasks that decide the duration, in their order: each task is the one that the
+    /// next task waited for last.
     pub(crate) fn critical_path(&self) -> Vec<TaskId> {
         let ran = (0..).zip(&self.when).filter(|(_, when)| when.ran);
         let mut last: Option<(u32, &When)> = None;
@@ -129,13 +130,14 @@ impl Schedule<'_> {
     }
 }
 
-/// The step with this name.
+/// Returns the step with this id.
 pub(crate) fn step(operator: &Operator, id: TaskId) -> Option<&Step> {
     let rank = operator.ranks.get(id.rank as usize)?;
     rank.threads.get(id.thread as usize)?.get(id.position as usize)
 }
 
-/// The source rank, the destination rank and the bytes of a task that moves data between two ranks.
+/// Returns the source rank, the destination rank and the number of bytes of a task that moves data
+/// between two ranks. Returns `None` for any other task.
 pub(crate) fn transfer(task: &Task) -> Option<(u32, u32, u64)> {
     let (from, to) = task.pieces()?;
     (from.rank != to.rank).then_some((from.rank, to.rank, from.bytes))

@@ -1,13 +1,13 @@
-//! Shadow memory: the last writer of each byte, the reads and reductions since, and whether the
-//! byte was ever written.
+//! Shadow memory: the last writer of each byte, the reads and reductions since then, and whether
+//! the byte was ever written.
 //!
-//! The race detection uses it, here before an operator runs and in the emulator while it runs. The
-//! caller defines the type `A` of an accessor, and the order of accesses: an [`Oracle`].
+//! Race detection uses shadow memory: here before an operator runs, and in the emulator while it
+//! runs. The caller defines the type `A` of an accessor, and the order of accesses, an [`Oracle`].
 //!
-//! Bytes lie in *cells*: runs of bytes with the same state. An access splits the cells at its
-//! edges; a write makes one cell of all that it covers. Only those reads are kept that no later
-//! read is certain to follow: an access that is ordered behind the later one is ordered behind the
-//! earlier one too. The same is true for reductions of one kind.
+//! *Cells* are runs of bytes with the same state. An access splits the cells at its edges. A write
+//! makes one cell of all the bytes that it covers. A read is dropped if a later read is certain to
+//! follow it: an access that comes after the later read also comes after the earlier one. The same
+//! holds for reductions of one kind.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,14 +19,14 @@ pub enum Mode {
     Read,
     /// The access writes the bytes, whatever they held.
     Write,
-    /// The access combines a value into the bytes, each element in one step. The number is the kind
-    /// of the reduction. Two reductions of the same kind do not conflict: their order makes no
-    /// difference.
+    /// The access combines a value into the bytes, and each element in one step. The number is the
+    /// kind of the reduction. Two reductions of the same kind do not conflict, because their order
+    /// makes no difference.
     Reduce(u32),
 }
 
 impl Mode {
-    /// Whether two accesses to a byte have to be ordered.
+    /// Returns whether two accesses to a byte must be ordered.
     pub fn conflicts(self, other: Mode) -> bool {
         match (self, other) {
             (Mode::Read, Mode::Read) => false,
@@ -36,15 +36,15 @@ impl Mode {
     }
 }
 
-/// The order of accesses: decides which earlier ones come before the current one. A function
-/// implements it.
+/// The order of accesses, which decides which earlier accesses come before the current one. A
+/// closure can implement it.
 pub trait Oracle<A> {
-    /// Whether the earlier access is certainly over.
+    /// Returns whether the earlier access is certainly over.
     fn is_before(&mut self, earlier: &A) -> bool;
 
-    /// Whether the earlier access is known at once to be over. A wrong false does no harm: the
-    /// answer decides which accesses can be forgotten. Override it where the exact answer takes
-    /// long.
+    /// Returns whether the earlier access is over, if that can be decided quickly. A wrong `false`
+    /// does no harm: the answer only decides which accesses can be dropped. Override this method if
+    /// the exact answer takes long.
     fn is_known_at_once(&mut self, earlier: &A) -> bool {
         self.is_before(earlier)
     }
@@ -56,19 +56,19 @@ impl<A, F: FnMut(&A) -> bool> Oracle<A> for F {
     }
 }
 
-/// The finding of an access.
+/// A problem that an access has.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<A> {
-    /// Bytes that another, conflicting access may touch at the same time.
+    /// Another access may touch the same bytes at the same time, and the two conflict.
     Unordered {
         /// The bytes.
         bytes: Range<usize>,
         /// The other access.
         other: A,
-        /// The effect of the access.
+        /// The effect of the other access.
         mode: Mode,
     },
-    /// Bytes that were never written.
+    /// The access uses bytes that were never written.
     Unwritten {
         /// The bytes.
         bytes: Range<usize>,
@@ -84,7 +84,7 @@ struct Cell<A> {
     reductions: Vec<(u32, A)>,
 }
 
-/// A range of bytes, and the state of each of them.
+/// The shadow of a range of bytes: the state of each byte.
 #[derive(Clone, Debug)]
 pub struct Shadow<A> {
     range: Range<usize>,
@@ -92,18 +92,19 @@ pub struct Shadow<A> {
 }
 
 impl<A: Clone> Shadow<A> {
-    /// Makes the state of a range of bytes. With `written`, they count as written from the start.
+    /// Makes the shadow of a range of bytes. With `written`, the bytes count as written from the
+    /// start.
     pub fn new(range: Range<usize>, written: bool) -> Shadow<A> {
         let cell = Cell::new(range.end, written, None);
         Shadow { cells: BTreeMap::from([(range.start, cell)]), range }
     }
 
-    /// The bytes of the finding.
+    /// Returns the range of bytes that this shadow covers.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// Records one access to some of the bytes; those outside are left out.
+    /// Records one access, and calls `found` for each problem. Bytes outside the range are ignored.
     pub fn access(
         &mut self,
         bytes: Range<usize>,
@@ -127,7 +128,7 @@ impl<A: Clone> Shadow<A> {
                 }
             }
             if mode != Mode::Write && !cell.written {
-                // One report for each byte is enough.
+                // Marking the byte as written avoids a second report for it.
                 cell.written = true;
                 found(Found::Unwritten { bytes: here });
             }
@@ -154,7 +155,7 @@ impl<A: Clone> Shadow<A> {
         }
     }
 
-    /// Splits the cell that holds this byte, so that a cell begins there.
+    /// Splits the cell that holds this byte, so that a cell begins at the byte.
     fn split(&mut self, at: usize) {
         if let Some((&start, cell)) = self.cells.range_mut(..at).next_back()
             && start < at
@@ -172,7 +173,7 @@ impl<A> Cell<A> {
         Cell { end, written, write, reads: Vec::new(), reductions: Vec::new() }
     }
 
-    /// All accesses that later ones may have to follow.
+    /// Returns all accesses that later accesses may have to follow.
     fn accesses(&self) -> impl Iterator<Item = (&A, Mode)> {
         let reductions =
             self.reductions.iter().map(|(kind, reduction)| (reduction, Mode::Reduce(*kind)));
@@ -185,8 +186,8 @@ impl<A> Cell<A> {
 mod tests {
     use super::*;
 
-    /// Returns the bytes of an access that conflict with another access, each run with that access,
-    /// and the bytes that were never written, with none.
+    /// Returns the conflicting bytes of an access, each run with the other access, and the bytes
+    /// that were never written, with `None`.
     fn look(
         shadow: &mut Shadow<u32>,
         bytes: Range<usize>,
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(look(&mut shadow, 150..200, (2, Mode::Write), &[]), []);
         let found = look(&mut shadow, 140..160, (3, Mode::Read), &[2]);
         assert_eq!(found, [(140..150, Some(1))]);
-        // Reads of the same bytes never conflict; the write behind them has to follow both.
+        // Reads of the same bytes never conflict. The write after them must follow both.
         assert_eq!(look(&mut shadow, 155..156, (4, Mode::Read), &[2]), []);
         let found = look(&mut shadow, 155..156, (5, Mode::Write), &[2, 3]);
         assert_eq!(found, [(155..156, Some(4))]);
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(look(&mut shadow, 0..8, (2, Mode::Reduce(0)), &[1]), []);
         assert_eq!(look(&mut shadow, 4..8, (3, Mode::Reduce(0)), &[1]), []);
         assert_eq!(look(&mut shadow, 6..8, (4, Mode::Reduce(1)), &[1, 2]), [(6..8, Some(3))]);
-        // A read has to follow all of them, and so has a write.
+        // A read must follow all of the reductions, and so must a write.
         let found = look(&mut shadow, 0..8, (5, Mode::Read), &[1, 2]);
         assert_eq!(found, [(4..6, Some(3)), (6..8, Some(3)), (6..8, Some(4))]);
         let found = look(&mut shadow, 0..4, (6, Mode::Write), &[1, 5]);
@@ -255,7 +256,7 @@ mod tests {
         look(&mut shadow, 0..8, (1, Mode::Write), &[]);
         look(&mut shadow, 0..8, (2, Mode::Read), &[1]);
         look(&mut shadow, 0..8, (3, Mode::Reduce(0)), &[1, 2]);
-        // The reduction before it has not removed them.
+        // The second reduction did not remove the reads that the first one had to follow.
         let found = look(&mut shadow, 0..8, (4, Mode::Reduce(0)), &[]);
         assert_eq!(found, [(0..8, Some(1)), (0..8, Some(2))]);
     }

@@ -1,11 +1,11 @@
-//! Operators as text: a line for each task, with the line of the source that recorded it.
+//! Operators as text: one line for each task, with the source line that recorded it.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::task::{Operator, Piece, Signal, Task};
 
-/// Threads that do the same thing with other numbers are written out all the same, because the
-/// reader wants to see the numbers.
+/// Threads that do the same thing with other numbers are printed in full, because a reader wants to
+/// see the numbers.
 impl Display for Operator {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (ranks, tasks) = (self.ranks.len(), self.tasks());
@@ -29,7 +29,7 @@ impl Display for Operator {
     }
 }
 
-/// A task from the view of its own rank, which need not be named.
+/// A task as printed for its own rank, which is not named.
 struct Seen<'a> {
     task: &'a Task,
     rank: u32,

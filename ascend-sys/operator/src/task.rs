@@ -1,10 +1,10 @@
-//! The tasks of an operator: the form that is recorded, checked, counted, drawn and run.
+//! The tasks of an operator. This form is recorded, checked, counted, drawn and run.
 //!
-//! A rank has *threads*. The tasks of one thread run in order, those of different threads at the
-//! same time. Thread 0 is the *main* thread, which starts and ends the others. A *notify* orders
-//! two threads: it is one latched bit, which a record sets and a wait clears when it is set. A
-//! notify belongs to its waiter: to a thread, for threads of the same rank, or to a rank's end of a
-//! channel, for the peer.
+//! A rank has *threads*. The tasks of one thread run in order, and different threads run at the
+//! same time. Thread 0 is the *main* thread, which starts and ends the other threads. A *notify*
+//! orders two threads. It is one latched bit: a record sets it, and a wait waits until it is set
+//! and clears it. A notify belongs to its waiter. Between threads of a rank, it belongs to a
+//! thread; between ranks, it belongs to one rank's end of a channel.
 //!
 //! The memory of a rank is its input, its output, and its *communication buffer*. Other ranks reach
 //! only the communication buffer, through a channel.
@@ -16,9 +16,9 @@ use std::panic::Location;
 /// A memory of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
-    /// The input of the operator. It may not be written.
+    /// The input of the operator. Tasks must not write it.
     Input,
-    /// The result of the operator.
+    /// The output of the operator.
     Output,
     /// The communication buffer, which peers reach through their channels (CANN:
     /// `HcclGetHcclBuffer`).
@@ -26,7 +26,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// The name of the memory: "input", "output" or "communication buffer".
+    /// Returns the name of the memory: "input", "output" or "communication buffer".
     pub const fn name(self) -> &'static str {
         match self {
             Memory::Input => "input",
@@ -56,7 +56,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The range from the first byte to the one behind the last.
+    /// Returns the range from the first byte to one past the last byte.
     pub const fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes)
     }
@@ -72,16 +72,16 @@ impl Display for Piece {
 /// A notify: one bit, which a record sets and a wait clears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
-    /// A notify of a thread: the thread waits for it, any thread of the same rank records it.
+    /// A notify of a thread. The thread waits for it, and any thread of the same rank records it.
     Thread {
-        /// The rank of both.
+        /// The rank of both threads.
         rank: u32,
         /// The thread that waits.
         thread: u32,
-        /// The index among its notifies.
+        /// The index among the notifies of the thread.
         index: u32,
     },
-    /// A notify at a rank's end of a channel: the rank waits for it, its peer records it.
+    /// A notify at a rank's end of a channel. The rank waits for it, and its peer records it.
     Channel {
         /// The rank that waits.
         rank: u32,
@@ -112,14 +112,14 @@ pub enum ReduceOp {
     Sum,
     /// The product.
     Prod,
-    /// The greater one.
+    /// The greater element.
     Max,
-    /// The lesser one.
+    /// The lesser element.
     Min,
 }
 
 impl ReduceOp {
-    /// The name of the operation: "sum", "prod", "max" or "min".
+    /// Returns the name of the operation: "sum", "prod", "max" or "min".
     pub const fn name(self) -> &'static str {
         match self {
             ReduceOp::Sum => "sum",
@@ -130,22 +130,21 @@ impl ReduceOp {
     }
 }
 
-/// A task of a thread. All but a wait return at once when they are enqueued. A wait holds up its
-/// thread, never the host.
+/// A task of a thread. Enqueuing a task never blocks the host. A wait holds up only its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Copies bytes within the rank, or from or to the communication buffer of a peer.
     Copy {
         /// The bytes that are read.
         from: Piece,
-        /// The bytes that are written: the same number.
+        /// The bytes that are written, as many as are read.
         to: Piece,
     },
-    /// Combines elements into those at the destination, each of them in one step.
+    /// Combines elements into the elements at the destination, each of them in one step.
     Reduce {
         /// The bytes that are read.
         from: Piece,
-        /// The bytes that are read and written: the same number.
+        /// The bytes that are read and written, as many as in `from`.
         to: Piece,
         /// The operation.
         op: ReduceOp,
@@ -157,8 +156,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// The bytes that it reads and those that it writes; none for a record or wait. A reduction
-    /// also reads the bytes that it writes.
+    /// Returns the bytes that the task reads and the bytes that it writes, or `None` for a record
+    /// or a wait. A reduction also reads the bytes that it writes.
     pub const fn pieces(&self) -> Option<(&Piece, &Piece)> {
         match self {
             Task::Copy { from, to } | Task::Reduce { from, to, .. } => Some((from, to)),
@@ -180,7 +179,7 @@ impl Display for Task {
     }
 }
 
-/// A task, and the line that recorded it.
+/// A task, and the source line that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The task.
@@ -192,9 +191,10 @@ pub struct Step {
 /// All tasks of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankTasks {
-    /// The threads, the main one first. A rank without tasks still has its main thread.
+    /// The threads, the main thread first. A rank without tasks still has its main thread.
     pub threads: Vec<Vec<Step>>,
-    /// The peers that it has opened a channel to, with the notifies of each end.
+    /// The channels that the rank has opened: each with its peer and the number of notifies of each
+    /// end.
     pub channels: Vec<(u32, u32)>,
     /// The number of bytes of the input.
     pub input: u64,
@@ -202,12 +202,12 @@ pub struct RankTasks {
     pub output: u64,
     /// The number of bytes of the communication buffer.
     pub buffer: u64,
-    /// The offset of the input in the output, in bytes, if it is a part of it.
+    /// The offset of the input in the output, in bytes, if the operator runs in place.
     pub in_place: Option<u64>,
 }
 
 impl RankTasks {
-    /// The number of bytes of one of its memories.
+    /// Returns the number of bytes of one of the rank's memories.
     pub const fn size(&self, memory: Memory) -> u64 {
         match memory {
             Memory::Input => self.input,
@@ -217,20 +217,21 @@ impl RankTasks {
     }
 }
 
-/// The goal of an operator, with `n` elements: the required contents of each rank's output when it
-/// is done.
+/// The goal of an operator with `n` elements: the required contents of each rank's output when the
+/// operator is done.
 ///
-/// The inputs are those of the collective of the same name in `hccl`. Where only some ranks give or
-/// receive, the others have an input or output of no bytes.
+/// The inputs are those of the collective of the same name in `hccl`. If only some ranks give or
+/// receive, the other ranks have an input or output of no bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Every rank gives n elements, and gets those of all ranks in the order of the ranks.
+    /// Every rank gives n elements, and gets the elements of all ranks in the order of the ranks.
     AllGather,
-    /// Every rank gives n elements and gets their reduction.
+    /// Every rank gives n elements, and gets the reduction of the elements of all ranks.
     AllReduce(ReduceOp),
-    /// Every rank gives a part of n elements for each rank, and gets the reduction of its parts.
+    /// Every rank gives a part of n elements for each rank, and gets the reduction of the parts
+    /// that are for it.
     ReduceScatter(ReduceOp),
-    /// Every rank gets the n elements of the root, which has them in its output too.
+    /// Every rank gets the n elements of the root. The root gets them in its output too.
     Broadcast {
         /// The rank that gives.
         root: u32,
@@ -242,7 +243,7 @@ pub enum Goal {
         /// The rank that gets the result.
         root: u32,
     },
-    /// Each rank gets its part of n elements of the root's.
+    /// Each rank gets its part of n elements from the input of the root.
     Scatter {
         /// The rank that gives.
         root: u32,
@@ -252,23 +253,23 @@ pub enum Goal {
         /// The rank that gets the result.
         root: u32,
     },
-    /// Every rank gives a part of n elements for each rank, and gets the parts that are for it in
+    /// Every rank gives a part of n elements for each rank, and gets the parts that are for it, in
     /// the order of the ranks.
     AllToAll,
-    /// As [`AllToAll`](Self::AllToAll) with parts that differ: `counts[i][j]` elements go from rank
-    /// i to rank j, whatever n is.
+    /// As [`AllToAll`](Self::AllToAll), but the parts differ in size: `counts[i][j]` elements go
+    /// from rank i to rank j, whatever n is.
     AllToAllV {
         /// The number of elements from each rank to each rank.
         counts: Vec<Vec<u64>>,
     },
-    /// The n elements of one rank go to another one.
+    /// The n elements of one rank go to another rank.
     Send {
         /// The rank that gives.
         from: u32,
         /// The rank that gets.
         to: u32,
     },
-    /// Another goal: the sizes are as given, and the result is not checked.
+    /// Another goal. The sizes are given, and the checker does not check the result.
     Other {
         /// The number of elements of the input of each rank.
         input: u64,
@@ -278,7 +279,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The numbers of elements of the input and of the output of a rank.
+    /// Returns the number of elements of the input and of the output of a rank.
     pub fn sizes(&self, rank: u32, ranks: u32, n: u64) -> (u64, u64) {
         let all = n.saturating_mul(ranks.into());
         let only = |condition: bool, size: u64| if condition { size } else { 0 };
@@ -306,7 +307,7 @@ impl Goal {
         }
     }
 
-    /// A rank that the goal names and that does not exist among `ranks`.
+    /// Returns a rank that the goal names and that does not exist among `ranks` ranks.
     pub fn rank_beyond(&self, ranks: u32) -> Option<u32> {
         let named = match self {
             Goal::Broadcast { root }
@@ -319,7 +320,7 @@ impl Goal {
         named.into_iter().find(|rank| *rank >= ranks)
     }
 
-    /// The rank with a special role, as giver or receiver, if there is one.
+    /// Returns the root of the goal, if it has one.
     pub const fn root(&self) -> Option<u32> {
         match self {
             Goal::Broadcast { root }
@@ -330,7 +331,7 @@ impl Goal {
         }
     }
 
-    /// The operation of its reduction, if it has one.
+    /// Returns the operation of the goal's reduction, if it has one.
     pub const fn reduces(&self) -> Option<ReduceOp> {
         match self {
             Goal::AllReduce(op) | Goal::ReduceScatter(op) | Goal::Reduce { op, .. } => Some(*op),
@@ -339,39 +340,39 @@ impl Goal {
     }
 }
 
-/// The tasks of all ranks.
+/// An operator: the tasks of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// Its name.
+    /// The name of the operator.
     pub name: String,
-    /// Its goal.
+    /// The goal of the operator.
     pub goal: Goal,
     /// The n of the [goal](Goal), in elements.
     pub count: u64,
     /// The number of bytes of an element.
     pub element: u64,
-    /// Whether elements are floating point, so that sums and products of them are rounded.
+    /// Whether elements are floating-point numbers, so that their sums and products are rounded.
     pub floats: bool,
-    /// Whether the notifies [`READY`] and [`LEFT`] of each end of a channel are a handshake: one
-    /// reports that a communication buffer is exposed to the peer, the other that the peer has left
-    /// it.
+    /// Whether the notifies [`READY`] and [`LEFT`] of each end of a channel are a handshake.
+    /// `READY` reports that a communication buffer is exposed to the peer, and `LEFT` that the peer
+    /// has left it.
     pub handshake: bool,
-    /// The line that made it, if it is known.
+    /// The source line that made the operator, if it is known.
     pub source: Option<&'static Location<'static>>,
     /// The tasks of each rank.
     pub ranks: Vec<RankTasks>,
 }
 
-/// The index of a notify of a [handshake](Operator::handshake), among the notifies at an end of a
-/// channel. It says that the peer's communication buffer is ready.
+/// The index of the first notify of a [handshake](Operator::handshake), among the notifies at an
+/// end of a channel. It reports that the peer's communication buffer is ready.
 pub const READY: u32 = 0;
-/// The index of the other notify of the same handshake. It says that the peer has left this rank's
-/// communication buffer.
+/// The index of the second notify of a [handshake](Operator::handshake). It reports that the peer
+/// has left this rank's communication buffer.
 pub const LEFT: u32 = 1;
 
 impl Operator {
-    /// The line in which a rank first uses its channel to a peer, else the one that made the
-    /// operator.
+    /// Returns the source line in which a rank first uses its channel to a peer, else the line that
+    /// made the operator.
     pub(crate) fn source_of_channel(
         &self,
         rank: u32,
@@ -389,7 +390,7 @@ impl Operator {
         steps.flatten().find(uses).map(|step| step.source).or(self.source)
     }
 
-    /// The number of its tasks in all.
+    /// Returns the number of tasks of all threads.
     pub fn tasks(&self) -> usize {
         self.ranks.iter().flat_map(|rank| &rank.threads).map(Vec::len).sum()
     }

@@ -1,6 +1,7 @@
-//! Numbers of ranks in words.
+//! Rank numbers in words.
 
-/// Names ranks in words: "rank 3", "ranks 0 and 2", "ranks 0 to 6, 9 and 11". The numbers go up.
+/// Returns the names of ranks: "rank 3", "ranks 0 and 2", "ranks 0 to 6, 9 and 11". `ranks` must be
+/// in increasing order.
 pub(crate) fn ranks(ranks: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &rank in ranks {

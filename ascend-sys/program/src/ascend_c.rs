@@ -1,9 +1,9 @@
-//! Programs as Ascend C, the language in which kernels for real NPUs are written.
+//! Prints programs as Ascend C, the language of kernels for real NPUs.
 //!
-//! [`kernel`] returns the source of the entry function as a person would write it: names and
-//! comments of the recorded kernel, named values as `const` or `constexpr`, no needless
-//! parenthesis. Calls of the HCCL client stay unchanged and in order. The source adds the parts
-//! that the recorded form leaves out:
+//! [`kernel`] returns the source of the entry function as a person would write it. It has the names
+//! and comments of the recorded kernel, named values are `const` or `constexpr`, and there are no
+//! needless parentheses. Calls of the HCCL client stay unchanged and in order. The source adds the
+//! parts that the recorded form leaves out:
 //!
 //! | recorded | printed |
 //! | --- | --- |
@@ -18,15 +18,16 @@
 //! | a product of matrices | `MatmulImpl` with its types, shapes and tensors, block by block |
 //! | queues, tensors, arguments, named parts of the workspace | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!
-//! A name is printed only while the value still equals what the name holds. A value made of a
-//! variable loses its name when the variable changes, so the source computes the same as
+//! A name is printed only while its value still equals the named thing. A value made of a variable
+//! loses its name when the variable changes. So the source computes the same as
 //! [`Walk`](crate::flow::Walk).
 //!
-//! Where C++ leaves a result open, either the source states it (a floating point number that
-//! becomes a whole one is the nearest that fits), or a walk does not compute it. A signed number
-//! that leaves its type, a division by zero, and a loop that begins again are faults of the kernel.
-//! Arithmetic that changes nothing is left out, offsets in bytes are elements with their `sizeof`,
-//! and 16-bit floating point numbers are converted by way of `float` only.
+//! Where C++ leaves a result open, the source or the walk settles it. A floating-point number that
+//! becomes a whole number becomes the nearest one that fits; the source states that. A walk does
+//! not compute the other open results, which are faults of the kernel: a signed number that leaves
+//! its type, a division by zero, and a loop that begins again. Arithmetic that changes nothing is
+//! left out. Offsets in bytes are printed as elements with their `sizeof`. Floating-point numbers
+//! of 16 bits are converted only by way of `float`.
 
 mod barriers;
 mod client;
@@ -54,12 +55,13 @@ pub use project::Project;
 use crate::layout::Layout;
 use crate::program::Program;
 
-/// The source of a kernel.
+/// Returns the source of a kernel.
 ///
 /// # Errors
 ///
-/// Fails for a program that is not [valid](Program::validate) or does something that Ascend C
-/// cannot express, with the line of the kernel; and for a kernel whose name is a keyword of C++.
+/// Fails for a program that is not [valid](Program::validate), for a kernel whose name is a keyword
+/// of C++, and for a step that Ascend C cannot express. In the last case the error names the line
+/// of the kernel.
 pub fn kernel(program: &Program) -> Result<String, String> {
     let name = &program.name;
     if names::is_reserved(name) {
@@ -70,24 +72,24 @@ pub fn kernel(program: &Program) -> Result<String, String> {
     kernel::source(program)
 }
 
-/// The operator project around a kernel, as paths and texts:
+/// Returns the operator project around a kernel, as paths and texts:
 ///
-/// - in `op_kernel` the kernel with the header of its tiling struct ([`Layout::header`]);
-/// - in `op_host` the prototype, the function that fills the struct, and the registration of both;
+/// - in `op_kernel`, the kernel with the header of its tiling struct ([`Layout::header`]);
+/// - in `op_host`, the prototype, the function that fills the struct, and the registration of both;
 /// - the files that CMake needs to build a package of them.
 ///
-/// The operator is called like the kernel, in camel case; each communicator is an attribute,
-/// `group`, or `group_0`, `group_1` if there are several.
+/// The operator has the name of the kernel, in camel case. Each communicator is an attribute:
+/// `group`, or `group_0`, `group_1` and so on if there are several.
 ///
 /// # Errors
 ///
-/// Fails where [`kernel`] does; for a tiling that is not as long as the struct or leaves out the
-/// numbers it is made from; and for names that a build cannot have.
+/// Fails where [`kernel`] does. It also fails for a tiling that is not as long as the struct or
+/// lacks the numbers from which it is made, and for names that a build cannot have.
 pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     files::files(program, project)
 }
 
-/// The tiling struct with its namespace.
+/// Returns the name of the tiling struct, with its namespace.
 fn tiling_name(layout: &Layout) -> String {
     match layout.namespace.is_empty() {
         true => layout.name.to_string(),
@@ -95,7 +97,7 @@ fn tiling_name(layout: &Layout) -> String {
     }
 }
 
-/// The header that declares the tiling struct of a kernel.
+/// Returns the name of the header that declares the tiling struct of a kernel.
 fn tiling_file(program: &Program) -> String {
     format!("{}_tiling.h", program.name)
 }

@@ -1,7 +1,7 @@
-//! Text of a kernel as comments of C++.
+//! Prints the text of a kernel's comments as comments of C++.
 
-/// The lines of a comment, each of at most `width` characters behind its slashes if its words allow
-/// it.
+/// Returns the lines of a comment. Each has at most `width` characters after its slashes, unless a
+/// single word is longer.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
@@ -22,6 +22,6 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
 }
 
 fn commented(line: &str) -> String {
-    // A backslash at the end would make the next line a comment, too.
+    // A backslash at the end would make the next line a comment too.
     format!("// {}", line.trim_end_matches(['\\', ' '])).trim_end().to_owned()
 }

@@ -1,5 +1,5 @@
-//! The declarations that the steps of a program name: values, and everything that lives longer than
-//! a step.
+//! The declarations that the steps of a program use: values, and everything that exists for longer
+//! than a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::layout::Number;
 /// A declaration that has a name in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Declared<T> {
-    /// Its name, in snake case, unique among its kind.
+    /// The name, in snake case. It is unique among the things of its kind.
     pub name: String,
     /// The thing itself.
     pub what: T,
@@ -26,82 +26,84 @@ pub enum Core {
 /// An argument: a tensor in global memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Its name, in snake case.
+    /// The name of the argument, in snake case.
     pub name: String,
-    /// The type of its elements.
+    /// The type of the elements.
     pub number: Number,
-    /// Whether the kernel writes it.
+    /// Whether the kernel writes the tensor.
     pub output: bool,
 }
 
-/// A name for elements of the workspace. It does not define how they are used: a
-/// [`Place`](crate::step::Place) counts bytes.
+/// A name for elements of the workspace. It does not restrict how they are used: a
+/// [`Place`](crate::step::Place) in the workspace is in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceView {
-    /// The type of its elements.
+    /// The type of the elements.
     pub number: Number,
     /// The offset of the first element, in bytes from the start of the workspace.
     pub byte: u64,
 }
 
-/// A value: pure, so that it may be computed wherever it is used. Numbers that can change are in
+/// A value. It is pure, so it may be computed wherever it is used. Numbers that can change are in
 /// variables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Value {
-    /// The operation that makes it.
+    /// The operation that makes the value.
     pub of: Of,
-    /// Its type.
+    /// The type of the value.
     pub number: Number,
-    /// Its name in the source, if [`Step::Name`](crate::step::Step::Name) gives it one.
+    /// The name of the value in the source, if [`Step::Name`](crate::step::Step::Name) gives it
+    /// one.
     pub name: Option<String>,
 }
 
-/// Number of a value in [`Program::values`](crate::Program::values).
+/// The number of a value in [`Program::values`](crate::Program::values).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ValueId(pub u32);
 
-/// Number of a block in [`Program::blocks`](crate::Program::blocks).
+/// The number of a block in [`Program::blocks`](crate::Program::blocks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlockId(pub u32);
 
-/// Number of a variable in [`Program::variables`](crate::Program::variables).
+/// The number of a variable in [`Program::variables`](crate::Program::variables).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VariableId(pub u32);
 
-/// Number of a queue in [`Program::queues`](crate::Program::queues).
+/// The number of a queue in [`Program::queues`](crate::Program::queues).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QueueId(pub u32);
 
-/// Number of a buffer in [`Program::scratches`](crate::Program::scratches).
+/// The number of a buffer in [`Program::scratches`](crate::Program::scratches).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ScratchId(pub u32);
 
-/// Number of a local tensor in [`Program::locals`](crate::Program::locals).
+/// The number of a local tensor in [`Program::locals`](crate::Program::locals).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LocalId(pub u32);
 
-/// Number of a client in [`Program::clients`](crate::Program::clients).
+/// The number of a client in [`Program::clients`](crate::Program::clients).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientId(pub u32);
 
-/// Number of a task in [`Program::tasks`](crate::Program::tasks).
+/// The number of a task in [`Program::tasks`](crate::Program::tasks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId(pub u32);
 
-/// Number of a matrix multiplication in [`Program::matmuls`](crate::Program::matmuls).
+/// The number of a matrix multiplication in [`Program::matmuls`](crate::Program::matmuls).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MatmulId(pub u32);
 
 /// An operation that makes a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Of {
-    /// A constant. Floating point types carry the bits of an `f64` that converts without loss.
+    /// A constant. A constant of a floating-point type has the bits of an `f64` that converts
+    /// without loss.
     Constant(u64),
-    /// A field of the tiling struct, or an element of one that is an array.
+    /// A field of the tiling struct, or an element of an array field.
     Tiling {
         /// The offset of the field, or of the first element, in bytes.
         offset: u32,
-        /// Its path in C++, such as `tile.M`.
+        /// The path of the field in C++, such as `tile.M`.
         path: String,
         /// The index of the element, and the number of elements.
         element: Option<(ValueId, u32)>,
@@ -122,13 +124,13 @@ pub enum Of {
     Variable(VariableId),
     /// `-a` or `!a`.
     Unary(Unary, ValueId),
-    /// Both sides have the type of the result, but for comparisons, which give a bool. Unsigned
-    /// numbers wrap; signed ones must not leave their type.
+    /// An operation on two operands. Both have the type of the result, except in comparisons, which
+    /// give a bool. Unsigned numbers wrap; signed numbers must not leave their type.
     Binary(Binary, ValueId, ValueId),
-    /// The second if the first is true, else the third.
+    /// The second value if the first one is true, else the third value.
     Select(ValueId, ValueId, ValueId),
-    /// A conversion, as `static_cast` makes it; a floating point number that does not fit becomes
-    /// the nearest whole one that does.
+    /// A conversion, as `static_cast` makes it. A floating-point number that does not fit becomes
+    /// the nearest whole number that does.
     Cast(ValueId),
 }
 
@@ -162,7 +164,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Whether the result is a bool, whatever the operands are.
+    /// Returns whether the result is a bool, whatever the types of the operands are.
     pub fn compares(self) -> bool {
         use Binary::*;
         matches!(self, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual)
@@ -172,7 +174,7 @@ impl Binary {
 /// A queue of buffers in the local memory of a vector core (`TQue`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
-    /// The type of its elements.
+    /// The type of the elements.
     pub number: Number,
     /// The direction of its buffers.
     pub position: Position,
@@ -194,7 +196,7 @@ pub enum Position {
 /// A buffer for intermediate results (`TBuf`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scratch {
-    /// The type of its elements.
+    /// The type of the elements.
     pub number: Number,
     /// The number of elements.
     pub length: ValueId,
@@ -205,10 +207,12 @@ pub struct Scratch {
 pub struct Client {
     /// The index of the context, in the order of the operator's groups.
     pub group: u32,
-    /// The only core that writes messages, if it is named (`HcclServerConfig`): its kind and block.
+    /// The only core that writes messages, by its kind and block. `None` if `HcclServerConfig` does
+    /// not name one.
     pub core: Option<(Core, u32)>,
-    /// Whether it reads the tiling struct where it lies in global memory (`Init`, `SetCcTiling`),
-    /// as older releases have it, instead of the core's copy (`InitV2`, `SetCcTilingV2`).
+    /// Whether the client reads the tiling struct directly in global memory (`Init`,
+    /// `SetCcTiling`), as in older releases. Otherwise it reads the core's copy (`InitV2`,
+    /// `SetCcTilingV2`).
     pub by_address: bool,
 }
 
@@ -232,7 +236,7 @@ pub struct Matmul {
 }
 
 impl Matmul {
-    /// Whether cube cores multiply these types, on any product.
+    /// Returns whether the cube cores of some product multiply these types.
     pub fn exists(&self) -> bool {
         use Number::*;
         match (self.a, self.b, self.c) {
@@ -245,7 +249,7 @@ impl Matmul {
         }
     }
 
-    /// The types of the product, such as `f16 * f16 + f32 -> f16`.
+    /// Returns the types of the product, such as `f16 * f16 + f32 -> f16`.
     pub fn types(&self) -> String {
         let bias = self.bias.map_or(String::new(), |bias| format!(" + {bias}"));
         format!("{} * {}{bias} -> {}", self.a, self.b, self.c)

@@ -1,8 +1,8 @@
-//! `HcclDataType`, as far as kernels need it.
+//! The parts of `HcclDataType` that kernels need.
 
 use crate::layout::Number;
 
-/// The short name of a data type that HCCL has.
+/// Returns the short name of a data type of HCCL.
 pub fn name(dtype: u32) -> &'static str {
     match dtype {
         0 => "i8",
@@ -27,7 +27,8 @@ pub fn name(dtype: u32) -> &'static str {
     }
 }
 
-/// The bytes of an element. None: the type has no size of its own that a kernel could count with.
+/// Returns the number of bytes of an element, or `None` if a kernel cannot count elements of this
+/// type.
 pub fn size(dtype: u32) -> Option<u64> {
     Some(match dtype {
         0 | 7 | 14 | 15 | 16 | 17 => 1,
@@ -38,7 +39,7 @@ pub fn size(dtype: u32) -> Option<u64> {
     })
 }
 
-/// The data type of a number.
+/// Returns the data type of a number.
 pub fn of(number: Number) -> Option<u32> {
     Some(match number {
         Number::I8 => 0,
@@ -57,7 +58,7 @@ pub fn of(number: Number) -> Option<u32> {
     })
 }
 
-/// The number that a data type is, if kernels have one of that kind.
+/// Returns the type of number of a data type, if kernels have such a type.
 pub fn number(dtype: u32) -> Option<Number> {
     use Number::*;
     let all = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64];

@@ -1,8 +1,8 @@
 //! The walk of one core through a program.
 //!
-//! A [`Walk`] follows loops and branches with actual numbers and stops at every step that does
-//! something. Its caller then performs the step: the emulator moves data, the checker only counts.
-//! A walk can be left at any step and resumed later, so a core that waits needs no thread.
+//! A [`Walk`] follows loops and branches with actual numbers and stops at every step that has an
+//! effect. Its caller then performs the step: the emulator moves data, and the checker only counts.
+//! A caller can leave a walk at any step and resume it later, so a core that waits needs no thread.
 
 mod fold;
 mod number;
@@ -19,7 +19,7 @@ pub use number::{fit, load, show, store};
 /// The settings that all cores of a launch share.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// `numBlocks`.
+    /// The number of blocks of the launch (`numBlocks`).
     pub blocks: u32,
     /// The bytes of the tiling struct.
     pub tiling: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct Launch {
     pub groups: Vec<(u32, u32)>,
 }
 
-/// Something that cannot be computed.
+/// A fault of the kernel: something that cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The place in the source.
@@ -36,40 +36,42 @@ pub struct Fault {
     pub text: String,
 }
 
-/// One core on its way through a program.
+/// The walk of one core through a program.
 #[derive(Debug)]
 pub struct Walk<'a> {
     program: &'a Program,
     launch: &'a Launch,
     core: Core,
     index: u32,
-    /// The bits of each variable. None: not known, which only a checker has.
+    /// The bits of each variable, or `None` if they are not known. Only in a checker can they be
+    /// unknown.
     variables: Vec<Option<u64>>,
     frames: Vec<Frame>,
     source: Source,
-    /// The number of steps and ends of blocks so far, and their number at the last step that did
-    /// something.
+    /// The number of steps and ends of blocks so far. `acted` is that number at the last step that
+    /// had an effect.
     passed: u64,
     acted: u64,
-    /// The blocks of the branch or loop that it could not decide last.
+    /// The blocks of the last branch or loop that the walk could not decide.
     undecided: Vec<BlockId>,
-    /// Loops, by their body, of which only the first turns are walked.
+    /// The loops of which only the first iterations are walked, by their bodies.
     short: BTreeSet<BlockId>,
 }
 
-/// The number of steps without effect after which the caller is asked whether to go on.
+/// The number of steps without effect after which `advance` returns, so that the caller can decide
+/// whether to continue.
 const LONGEST_IDLE: u64 = 1 << 16;
 
-/// The number of turns of a loop that is [shortened](Walk::shorten).
+/// The number of iterations that are walked of a [shortened](Walk::shorten) loop.
 const SHORT: u64 = 64;
 
 #[derive(Debug)]
 struct Frame {
     block: BlockId,
     next: usize,
-    /// The variable, its end and its step.
+    /// The variable of the loop, its end and its step. `None` if the frame is not a loop.
     repeats: Option<(VariableId, u64, u64)>,
-    /// The number of turns that have ended.
+    /// The number of iterations that have ended.
     turns: u64,
     /// The source of the loop or the branch.
     source: Source,
@@ -82,10 +84,10 @@ pub enum Unknown {
     Data,
     /// The value cannot be computed.
     Fault(Fault),
-    /// Only for [`Walk::advance`]: many steps have done nothing. The next `advance` goes on.
+    /// Only returned by [`Walk::advance`]: many steps had no effect. The next `advance` continues.
     Idle,
-    /// Only for [`Walk::advance`]: a loop that was [shortened](Walk::shorten) has more turns than
-    /// these.
+    /// Only returned by [`Walk::advance`]: a [shortened](Walk::shorten) loop has more iterations
+    /// than this number.
     Short(u64),
 }
 
@@ -96,7 +98,7 @@ impl From<Fault> for Unknown {
 }
 
 impl<'a> Walk<'a> {
-    /// Puts core number `index` of its kind before the first step.
+    /// Returns the walk of core number `index` of its kind, before the first step.
     pub fn new(program: &'a Program, launch: &'a Launch, core: Core, index: u32) -> Self {
         Walk {
             program,
@@ -119,47 +121,49 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Its kind.
+    /// Returns the kind of the core.
     pub fn core(&self) -> Core {
         self.core
     }
 
-    /// Its number among its kind (`GetBlockIdx`).
+    /// Returns the index of the core among the cores of its kind (`GetBlockIdx`).
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The source of the current step.
+    /// Returns the source of the current step.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// The number of steps and ends of blocks that it has passed: a measure of the time it takes.
+    /// Returns the number of steps and ends of blocks that the walk has passed. It is a measure of
+    /// the time that the walk takes.
     pub fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// The body of the loop around this step that has had the most turns so far.
+    /// Returns the body of the loop around this step that has had the most iterations so far.
     pub fn longest_loop(&self) -> Option<BlockId> {
         let loops = self.frames.iter().filter(|frame| frame.repeats.is_some());
         loops.max_by_key(|frame| frame.turns).map(|frame| frame.block)
     }
 
-    /// Walks only the first turns of this loop from now on, each time that it is reached. After
-    /// those `advance` returns [`Unknown::Short`], and then goes on behind the loop.
+    /// From now on, walks only the first iterations of this loop whenever the walk reaches it.
+    /// After them, `advance` returns [`Unknown::Short`], and the next `advance` continues after the
+    /// loop.
     pub fn shorten(&mut self, body: BlockId) {
         self.short.insert(body);
     }
 
-    /// The blocks of the branch or loop at which [`advance`](Self::advance) has returned
-    /// [`Unknown::Data`] or [`Unknown::Short`]. The next `advance` goes on behind it. Empty: it
-    /// cannot go on.
+    /// Returns the blocks of the branch or loop at which [`advance`](Self::advance) returned
+    /// [`Unknown::Data`] or [`Unknown::Short`]. The next `advance` continues after it. If the
+    /// result is empty, the walk cannot continue.
     pub fn undecided(&self) -> &[BlockId] {
         &self.undecided
     }
 
-    /// Returns the next step that does something; none at the end. Steps before it have been done
-    /// by then.
+    /// Returns the next step that has an effect, or `None` at the end. All steps before it have
+    /// been executed.
     pub fn advance(&mut self) -> Result<Option<&'a Node>, Unknown> {
         self.undecided.clear();
         while let Some(frame) = self.frames.last_mut() {
@@ -177,7 +181,7 @@ impl<'a> Walk<'a> {
             self.source = node.source;
             match &node.step {
                 Step::Comment(_) => {}
-                // C++ computes it here, whether it is used or not.
+                // C++ computes the value here, whether it is used or not.
                 Step::Name(value) => match self.value(*value) {
                     Ok(_) | Err(Unknown::Data) => {}
                     Err(fault) => return Err(fault),
@@ -237,7 +241,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Stops at a branch or a loop with a condition or a bound that has no number.
+    /// Stops at a branch or loop whose condition or bound has no number.
     fn cannot_decide(
         &mut self,
         why: Option<Unknown>,
@@ -269,7 +273,7 @@ impl<'a> Walk<'a> {
             };
             if !self.less(variable, now, next) && self.less(variable, now, to) {
                 let (now, step) = (show(number, now), show(number, step));
-                let text = format!("a loop goes from {now} by {step}, beyond what its type holds");
+                let text = format!("a loop goes from {now} by {step}, beyond its type's range");
                 return Err(self.fault(&text).into());
             }
             if self.less(variable, next, to) {
@@ -296,30 +300,32 @@ impl<'a> Walk<'a> {
         compare(Binary::Less, number, a, b)
     }
 
-    /// Gives a variable the number that a [`Step::Read`] has read; none if the caller has no data.
+    /// Gives a variable the number that a [`Step::Read`] has read. Pass `None` if the data is not
+    /// known.
     pub fn set(&mut self, variable: VariableId, bits: Option<u64>) {
         let number = self.program.variables[variable.0 as usize].what;
         self.variables[variable.0 as usize] = bits.map(|bits| fit(number, bits));
     }
 
-    /// Computes a value as an unsigned number, for counts and offsets. A negative one is a fault.
+    /// Computes a value as an unsigned number, for counts and offsets. A negative number is a
+    /// fault.
     pub fn count(&self, id: ValueId) -> Result<u64, Unknown> {
         let bits = self.value(id)?;
         let number = self.number(id);
         if is_float(number) || (is_signed(number) && (bits as i64) < 0) {
             let shown = show(number, bits);
-            return Err(self.fault(&format!("{shown} is no number of elements")).into());
+            return Err(self.fault(&format!("{shown} is not a number of elements")).into());
         }
         Ok(bits)
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn number(&self, id: ValueId) -> Number {
         self.program.values[id.0 as usize].number
     }
 
-    /// The bits of a value: integers extended to 64 bits by their sign, floating point numbers as
-    /// `f64`.
+    /// Returns the bits of a value. Integers are extended to 64 bits by their sign, and
+    /// floating-point numbers are `f64`.
     pub fn value(&self, id: ValueId) -> Result<u64, Unknown> {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         Ok(match of {
@@ -356,7 +362,7 @@ impl<'a> Walk<'a> {
             }
             Of::Binary(operator, a, b) => {
                 let of = self.number(*a);
-                // An operand that is not needed is not computed, because that may fail.
+                // An operand that is not needed is not computed, because its computation may fail.
                 match operator {
                     Binary::And if self.value(*a)? == 0 => 0,
                     Binary::Or if self.value(*a)? != 0 => 1,
@@ -396,7 +402,7 @@ impl<'a> Walk<'a> {
     fn group(&self, client: ClientId) -> Result<(u32, u32), Fault> {
         let group = self.program.clients[client.0 as usize].what.group;
         self.launch.groups.get(group as usize).copied().ok_or_else(|| {
-            self.fault(&format!("there is no context for group {group}, so no rank either"))
+            self.fault(&format!("there is no context for group {group}, so there is no rank"))
         })
     }
 
@@ -409,7 +415,7 @@ impl<'a> Walk<'a> {
                 Binary::Mul => a * b,
                 Binary::Div => a / b,
                 Binary::Rem => a % b,
-                // The result of C++ where one operand is not a number.
+                // This is the result of C++ if one operand is not a number.
                 Binary::Min if b < a => b,
                 Binary::Max if a < b => b,
                 _ => a,
@@ -434,8 +440,8 @@ impl<'a> Walk<'a> {
         Ok(fit(number, result))
     }
 
-    /// Computes a signed operation. C++ leaves a result open that leaves its type, and Ascend C
-    /// might do anything; so that is a fault.
+    /// Computes a signed operation. If the result leaves its type, C++ leaves it undefined and
+    /// Ascend C may do anything, so that is a fault.
     fn signed(&self, operator: Binary, number: Number, (x, y): (i64, i64)) -> Result<u64, Fault> {
         let (a, b) = (i128::from(x), i128::from(y));
         let (sign, result) = match operator {
@@ -443,7 +449,7 @@ impl<'a> Walk<'a> {
             Binary::Sub => ("-", a - b),
             Binary::Mul => ("*", a * b),
             Binary::Div => ("/", a / b),
-            // C++ asks that the quotient fits, too.
+            // C++ requires that the quotient fits too.
             Binary::Rem if fit(number, (a / b) as u64) as i64 as i128 != a / b => ("/", a / b),
             Binary::Rem => ("%", a % b),
             Binary::Min => return Ok(x.min(y) as u64),
@@ -453,10 +459,10 @@ impl<'a> Walk<'a> {
         if i128::from(bits as i64) == result {
             return Ok(bits);
         }
-        Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond what {number} holds")))
+        Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond the range of {number}")))
     }
 
-    /// Makes a fault here: something that cannot be computed.
+    /// Returns a fault at the current step: something that cannot be computed.
     pub fn fault(&self, text: &str) -> Fault {
         Fault { source: self.source, text: text.to_owned() }
     }

@@ -1,8 +1,8 @@
-//! The memory of a tiling struct, field by field.
+//! The layout of a tiling struct in memory, field by field.
 //!
-//! The host fills a tiling struct, a kernel reads it, and the C++ of the kernel declares it again;
-//! all three use this table. The derive macro `Tiling` makes one that costs nothing at run time, so
-//! everything here can be used in a constant.
+//! The host fills a tiling struct, a kernel reads it, and the C++ of the kernel declares it again.
+//! All three use this table. The derive macro `Tiling` makes a table that costs nothing at run
+//! time, so everything here can be used in a constant.
 
 mod communication;
 mod dump;
@@ -28,19 +28,19 @@ pub use rules::{
 /// The layout of a struct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layout {
-    /// Its name in C++.
+    /// The name of the struct in C++.
     pub name: Cow<'static, str>,
-    /// The C++ namespace it is declared in; empty for the global one.
+    /// The C++ namespace of the struct. Empty for the global namespace.
     pub namespace: Cow<'static, str>,
-    /// The doc comment of the struct in Rust, for the header; empty if there is none.
+    /// The doc comment of the struct in Rust, for the header. Empty if there is none.
     pub doc: Cow<'static, str>,
-    /// Whether CANN's own headers declare it.
+    /// The meaning of the struct to CANN.
     pub role: Role,
-    /// Its size in bytes.
+    /// The size of the struct in bytes.
     pub size: u32,
-    /// Its alignment in bytes.
+    /// The alignment of the struct in bytes.
     pub align: u32,
-    /// Its fields, in the order of their offsets.
+    /// The fields, in the order of their offsets.
     pub fields: Cow<'static, [Field]>,
 }
 
@@ -60,15 +60,15 @@ pub enum Role {
 /// A field of a struct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
-    /// Its name in C++.
+    /// The name of the field in C++.
     pub name: Cow<'static, str>,
-    /// Its doc comment in Rust, for the header; empty if there is none.
+    /// The doc comment of the field in Rust, for the header. Empty if there is none.
     pub doc: Cow<'static, str>,
     /// The offset from the start of the struct, in bytes.
     pub offset: u32,
     /// The type of each element.
     pub item: Item,
-    /// The lengths of an array, the outermost first; none for a plain field.
+    /// The lengths of an array, the outermost first. Empty for a plain field.
     pub lengths: Cow<'static, [u32]>,
 }
 
@@ -81,7 +81,8 @@ pub enum Item {
     Struct(#[serde(deserialize_with = "shallow")] Cow<'static, Layout>),
 }
 
-/// Limits the depth of nested structs: an encoding with more levels than anybody writes is refused.
+/// Limits the depth of nested structs. An encoding with more levels than any real program has is
+/// rejected.
 fn shallow<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'static, Layout>, D::Error> {
     const DEEPEST: u32 = 16;
     thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
@@ -116,7 +117,7 @@ pub enum Number {
 }
 
 impl Layout {
-    /// The fields, also in a constant.
+    /// Returns the fields. Can be called in a constant.
     pub const fn fields(&self) -> &[Field] {
         match &self.fields {
             Cow::Borrowed(fields) => fields,
@@ -124,12 +125,12 @@ impl Layout {
         }
     }
 
-    /// The field with this name in C++.
+    /// Returns the field with this name in C++.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields().iter().find(|field| field.name == name)
     }
 
-    /// The name with its namespace.
+    /// Returns the name of the struct with its namespace.
     pub fn path(&self) -> String {
         if self.namespace.is_empty() {
             self.name.to_string()
@@ -140,7 +141,7 @@ impl Layout {
 }
 
 impl Field {
-    /// The lengths of an array, also in a constant.
+    /// Returns the lengths of an array. Can be called in a constant.
     pub const fn lengths(&self) -> &[u32] {
         match &self.lengths {
             Cow::Borrowed(lengths) => lengths,
@@ -148,7 +149,7 @@ impl Field {
         }
     }
 
-    /// The number of elements: 1 for a plain field.
+    /// Returns the number of elements, which is 1 for a plain field.
     pub const fn count(&self) -> u64 {
         let (lengths, mut count, mut i) = (self.lengths(), 1u64, 0);
         while i < lengths.len() {
@@ -158,14 +159,14 @@ impl Field {
         count
     }
 
-    /// The size of all elements, in bytes.
+    /// Returns the size of all elements, in bytes.
     pub const fn size(&self) -> u64 {
         self.count().saturating_mul(self.item.size() as u64)
     }
 }
 
 impl Item {
-    /// The size of one element, in bytes.
+    /// Returns the size of one element, in bytes.
     pub const fn size(&self) -> u32 {
         match self {
             Item::Number(number) => number.size(),
@@ -173,7 +174,7 @@ impl Item {
         }
     }
 
-    /// The C++ type as a kernel sees it, without a namespace.
+    /// Returns the C++ type in the kernel, without a namespace.
     pub fn ascend_c(&self) -> &str {
         match self {
             Item::Number(number) => number.ascend_c(),
@@ -183,7 +184,7 @@ impl Item {
 }
 
 impl Number {
-    /// Its size in bytes.
+    /// Returns the size of the type in bytes.
     pub const fn size(self) -> u32 {
         match self {
             Number::I8 | Number::U8 | Number::Bool => 1,
@@ -193,7 +194,7 @@ impl Number {
         }
     }
 
-    /// Its name in Ascend C.
+    /// Returns the name of the type in Ascend C.
     pub const fn ascend_c(self) -> &'static str {
         match self {
             Number::I8 => "int8_t",
@@ -214,7 +215,7 @@ impl Number {
 }
 
 impl Display for Number {
-    /// Writes its name in Rust.
+    /// Writes the name of the type in Rust.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Number::I8 => "i8",
@@ -234,7 +235,7 @@ impl Display for Number {
     }
 }
 
-/// The value that a `Cow` refers to, also in a constant.
+/// Returns the layout that a `Cow` refers to. Can be called in a constant.
 #[allow(clippy::ptr_arg, reason = "a `Cow` is no reference in a constant unless it is taken apart")]
 const fn borrowed<'a>(layout: &'a Cow<'static, Layout>) -> &'a Layout {
     match layout {
@@ -243,7 +244,7 @@ const fn borrowed<'a>(layout: &'a Cow<'static, Layout>) -> &'a Layout {
     }
 }
 
-/// The text that a `Cow` refers to, also in a constant.
+/// Returns the text that a `Cow` refers to. Can be called in a constant.
 #[allow(clippy::ptr_arg, reason = "a `Cow` is no reference in a constant unless it is taken apart")]
 const fn text<'a>(text: &'a Cow<'static, str>) -> &'a str {
     match text {

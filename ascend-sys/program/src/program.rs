@@ -9,63 +9,63 @@ use crate::step::{Node, Source};
 /// The first bytes of an encoded program.
 pub const MAGIC: [u8; 8] = *b"\x7fASCPROG";
 
-/// The version of the encoding. A reader accepts no other.
+/// The version of the encoding. A reader accepts no other version.
 pub const VERSION: u32 = 3;
 
 /// A recorded kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// The entry function, in snake case.
+    /// The name of the entry function, in snake case.
     pub name: String,
-    /// The doc comment of the function, for the printed source; empty if there is none.
+    /// The doc comment of the function, for the printed source. Empty if there is none.
     pub doc: String,
-    /// The cores that run it.
+    /// The cores that run the kernel.
     pub mix: Mix,
-    /// Its arguments before workspace and tiling: all inputs, then all outputs.
+    /// The arguments before workspace and tiling: all inputs, then all outputs.
     pub parameters: Vec<Parameter>,
     /// Whether there is a workspace argument that the kernel uses.
     pub workspace: bool,
-    /// Parts of the workspace that have a name in the source.
+    /// The parts of the workspace that have a name in the source.
     pub views: Vec<Declared<WorkspaceView>>,
-    /// The struct behind the tiling argument.
+    /// The layout of the tiling argument. `None` if the kernel has no tiling.
     pub tiling: Option<Layout>,
-    /// The number of communicators it takes part in. Each is a hidden context argument; these come
-    /// first.
+    /// The number of communicators that the kernel takes part in. Each has a hidden context
+    /// argument; these arguments come first.
     pub groups: u32,
-    /// Values, each made of earlier ones.
+    /// The values. Each is made only of earlier values.
     pub values: Vec<Value>,
-    /// Scalar variables.
+    /// The scalar variables.
     pub variables: Vec<Declared<Number>>,
-    /// Queues of buffers of the local memory.
+    /// The queues of buffers in local memory.
     pub queues: Vec<Declared<Queue>>,
-    /// Buffers of the local memory without a queue.
+    /// The buffers in local memory without a queue.
     pub scratches: Vec<Declared<Scratch>>,
-    /// Names for tensors in local memory.
+    /// The names of tensors in local memory.
     pub locals: Vec<Declared<Number>>,
-    /// HCCL clients.
+    /// The HCCL clients.
     pub clients: Vec<Declared<Client>>,
-    /// The tasks that clients have prepared.
+    /// The tasks that clients prepare.
     pub tasks: Vec<Declared<ClientId>>,
-    /// Matrix multiplications.
+    /// The matrix multiplications.
     pub matmuls: Vec<Declared<Matmul>>,
-    /// The steps, in order. The first block is the kernel; every other one belongs to one step of
-    /// an earlier one.
+    /// The blocks of steps, in order. The first block is the kernel. Every other block belongs to
+    /// one step of an earlier block.
     pub blocks: Vec<Vec<Node>>,
-    /// The source files that [`Source`] counts.
+    /// The source files to which the file indices of a [`Source`] refer.
     pub files: Vec<String>,
-    /// The calls of functions that the kernel has made; one within another comes behind it.
+    /// The calls of functions that the kernel has made. A call within another one comes after it.
     pub calls: Vec<FunctionCall>,
     /// The warnings of the checker that the kernel allows.
     pub allowed: Vec<Allowed>,
 }
 
-/// A call of a function while the kernel was recorded. The steps of the function have become steps
-/// of the kernel.
+/// A call of a function while the kernel was recorded. The steps of the function are steps of the
+/// kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCall {
-    /// The function, in snake case.
+    /// The name of the function, in snake case.
     pub function: String,
-    /// Its doc comment; empty if there is none.
+    /// The doc comment of the function. Empty if there is none.
     pub doc: String,
     /// The source of the call.
     pub from: Source,
@@ -79,13 +79,13 @@ pub enum Warning {
     /// A result of a turn is overwritten before anything uses it (rule `overwritten`).
     Overwritten,
     /// The kernel reads parts of a window that no rank of the launch writes, because an earlier
-    /// launch has written them (rule `windows`). Otherwise this is an error or, where not all ranks
-    /// are known, a note.
+    /// launch has written them (rule `windows`). Otherwise this is an error, or a note if not all
+    /// ranks are known.
     Windows,
 }
 
 impl Warning {
-    /// The rule that the finding carries.
+    /// Returns the name of the rule that the finding has.
     pub fn rule(self) -> &'static str {
         match self {
             Warning::NeverWritten => "never-written",
@@ -100,13 +100,13 @@ impl Warning {
 pub struct Allowed {
     /// The warning.
     pub warning: Warning,
-    /// The reason why it does not apply.
+    /// The reason why the warning does not apply.
     pub reason: String,
 }
 
 impl Program {
-    /// A place in the source, as "vadd.rs:12:9", and the calls that led there, as " (in `scale`,
-    /// called at vadd.rs:40:5)".
+    /// Returns a place in the source, such as "vadd.rs:12:9", with the calls that led there, such
+    /// as " (in `scale`, called at vadd.rs:40:5)".
     pub fn line(&self, source: Source) -> String {
         let place = self.place(source);
         match self.path(source).join(", ") {
@@ -115,18 +115,19 @@ impl Program {
         }
     }
 
-    /// The place in the source, without the calls.
+    /// Returns the place in the source, without the calls.
     fn place(&self, source: Source) -> String {
         let Source { file, line, column, .. } = source;
         match self.files.get(file as usize) {
-            // The recorder has left no line: no step of the kernel has run.
+            // The recorder has set no line, because no step of the kernel has run.
             _ if line == 0 => "the start".to_owned(),
             Some(file) => format!("{file}:{line}:{column}"),
             None => format!("line {line}"),
         }
     }
 
-    /// The calls around a place, the innermost first: "in `scale`, called at vadd.rs:40:5".
+    /// Returns the calls around a place, the innermost first, such as "in `scale`, called at
+    /// vadd.rs:40:5".
     pub fn path(&self, source: Source) -> Vec<String> {
         let said = |call: &FunctionCall| {
             format!("in `{}`, called at {}", call.function, self.place(call.from))
@@ -134,7 +135,7 @@ impl Program {
         self.calls_around(source.call).map(|(_, call)| said(call)).collect()
     }
 
-    /// A call and those around it, the innermost first, with their numbers.
+    /// Returns a call and the calls around it, the innermost first, with their numbers.
     pub(crate) fn calls_around(&self, call: u32) -> impl Iterator<Item = (u32, &FunctionCall)> {
         let find = |number: u32| {
             let index = usize::try_from(number).ok()?.checked_sub(1)?;
@@ -144,25 +145,25 @@ impl Program {
     }
 }
 
-/// The cores that run a kernel (`KERNEL_TYPE_...`), and their number for each block.
+/// The cores that run a kernel (`KERNEL_TYPE_...`), with their number for each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mix {
     /// Vector cores, which cannot synchronise with each other in hardware.
     AivOnly,
     /// Cube cores, which cannot synchronise with each other in hardware.
     AicOnly,
-    /// Vector cores.
+    /// Vector cores, which can synchronise with each other.
     MixAiv10,
-    /// Cube cores.
+    /// Cube cores, which can synchronise with each other.
     MixAic10,
-    /// One cube and one vector core a block.
+    /// One cube core and one vector core for each block.
     MixAic11,
-    /// One cube and two vector cores a block.
+    /// One cube core and two vector cores for each block.
     MixAic12,
 }
 
 impl Mix {
-    /// The number of cores of that kind for each block.
+    /// Returns the number of cores of a kind for each block.
     pub fn ratio(self, core: Core) -> u32 {
         match (self, core) {
             (Mix::AivOnly | Mix::MixAiv10, Core::Aiv) => 1,
@@ -173,12 +174,12 @@ impl Mix {
         }
     }
 
-    /// Whether its cores can synchronise with each other in hardware.
+    /// Returns whether the cores can synchronise with each other in hardware.
     pub fn synchronises(self) -> bool {
         !matches!(self, Mix::AivOnly | Mix::AicOnly)
     }
 
-    /// The enumerator of `KernelMetaType`.
+    /// Returns the enumerator of `KernelMetaType`.
     pub fn ascend_c(self) -> &'static str {
         match self {
             Mix::AivOnly => "KERNEL_TYPE_AIV_ONLY",
@@ -194,11 +195,11 @@ impl Mix {
 /// The reason why bytes are not a program.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DecodeError {
-    /// They do not begin like a program.
+    /// The bytes do not begin with the [`MAGIC`] of a program.
     NoProgram,
-    /// They have another version of the encoding.
+    /// The bytes have another version of the encoding.
     Version(u32),
-    /// They end too early or hold values that no program holds.
+    /// The bytes end too early, or hold values that no program has.
     Damaged(String),
 }
 
@@ -225,21 +226,22 @@ impl std::fmt::Debug for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Program {
-    /// The bytes that a loader takes for a binary.
+    /// Returns the bytes that a loader accepts as a binary.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
-        // Writing to a vector fails only for lengths that are not known beforehand; there is none.
+        // Writing to a vector fails only for lengths that are not known beforehand, and there is no
+        // such length here.
         postcard::to_extend(self, bytes).unwrap_or_default()
     }
 
-    /// Whether these bytes claim to be a program.
+    /// Returns whether these bytes begin like those of a program.
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }
 
-    /// Decodes the bytes of [`to_bytes`](Self::to_bytes), even if somebody has changed them since:
-    /// every number in the result names something that exists.
+    /// Decodes the bytes of [`to_bytes`](Self::to_bytes). The bytes may have been changed since
+    /// then: every number in a decoded program names something that exists.
     pub fn from_bytes(bytes: &[u8]) -> Result<Program, DecodeError> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(DecodeError::NoProgram)?;
         let Some((version, rest)) = rest.split_first_chunk() else {

@@ -1,8 +1,8 @@
 //! The steps of a kernel.
 //!
-//! The steps are those calls of Ascend C that fused kernels need. They have the same units as
-//! there: counts in elements, gaps as each step says. Where two calls differ only in how a count is
-//! rounded, the exact one stands here.
+//! The steps are the calls of Ascend C that fused kernels need. They use the same units as Ascend
+//! C: counts are in elements, and each step defines its gaps. If two calls of Ascend C differ only
+//! in how a count is rounded, the step is the exact one.
 
 mod hccl;
 mod uses;
@@ -21,7 +21,7 @@ pub(crate) use uses::{StepUse, UsedMemory};
 pub struct Node {
     /// The step itself.
     pub step: Step,
-    /// The line of the source.
+    /// The place of the step in the source.
     pub source: Source,
 }
 
@@ -34,21 +34,22 @@ pub struct Source {
     pub line: u32,
     /// The column, from 1.
     pub column: u32,
-    /// The call that it lies in, from 1, of those in [`Program::calls`](crate::Program::calls). 0:
-    /// the kernel itself.
+    /// The number of the call that contains the place, from 1, among
+    /// [`Program::calls`](crate::Program::calls). It is 0 in the kernel itself.
     pub call: u32,
 }
 
 /// A place in global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// The memory that it lies in.
+    /// The memory that contains the place.
     pub base: Base,
-    /// The offset from there, in elements of the base (bytes in the workspace and in windows).
+    /// The offset from the start of that memory, in elements of the base. In the workspace and in
+    /// windows it is in bytes.
     pub offset: ValueId,
 }
 
-/// Memory that a kernel gets.
+/// Memory that a kernel receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Base {
     /// An argument, by number.
@@ -66,7 +67,7 @@ pub enum Base {
 pub struct Local {
     /// The tensor.
     pub tensor: LocalId,
-    /// The offset from its start, in elements.
+    /// The offset from the start of the tensor, in elements.
     pub offset: Option<ValueId>,
 }
 
@@ -75,10 +76,11 @@ pub struct Local {
 pub struct Pieces {
     /// The number of elements of each piece.
     pub length: ValueId,
-    /// The number of pieces; one if not given. Each begins at a multiple of 32 bytes of the local
+    /// The number of pieces; one if not given. Each piece begins at a multiple of 32 bytes in local
     /// memory.
     pub count: Option<ValueId>,
-    /// The gap between the end of a piece in global memory and the start of the next, in elements.
+    /// The gap in global memory between the end of a piece and the start of the next one, in
+    /// elements.
     pub gap: Option<ValueId>,
 }
 
@@ -95,13 +97,13 @@ pub enum Step {
     Read(VariableId, Read),
     /// `for (variable = from; variable < to; variable += step)`.
     Loop {
-        /// The variable; it lives in the block.
+        /// The loop variable, which exists only in the body.
         variable: VariableId,
         /// The first value.
         from: ValueId,
-        /// The end, which is not reached.
+        /// The end. The variable does not reach it.
         to: ValueId,
-        /// The step, not zero.
+        /// The step, which is not zero.
         step: ValueId,
         /// The steps that are repeated.
         body: BlockId,
@@ -110,12 +112,12 @@ pub enum Step {
     If {
         /// The condition, a bool.
         condition: ValueId,
-        /// The steps if it holds.
+        /// The steps that are executed if the condition is true.
         then: BlockId,
-        /// The steps if it does not.
+        /// The steps that are executed if the condition is false.
         otherwise: Option<BlockId>,
     },
-    /// Steps of only the cores of one kind (`if ASCEND_IS_AIC`).
+    /// Steps that only the cores of one kind execute (`if ASCEND_IS_AIC`).
     On(Core, BlockId),
     /// An operation on local memory.
     Buffer(Buffer),
@@ -142,13 +144,13 @@ pub enum Read {
     Finished(TaskId),
     /// The number of queues of a client (`GetQueueNum`), a `u16`.
     Queues(ClientId),
-    /// The next block of a fine-grained AlltoAllV (`Iterate` with one slice), a `u16`. With the
-    /// flag: the next received block, for which it waits.
+    /// The next block of a fine-grained AlltoAllV (`Iterate` with one slice), a `u16`. If the flag
+    /// is set, it is the next received block, and the read waits for it.
     Slice(TaskId, bool),
 }
 
-/// Local memory. A tensor that passes through a queue is handed over from one unit of the core to
-/// the next.
+/// An operation on local memory. A tensor that passes through a queue goes from one unit of the
+/// core to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Buffer {
     /// `InitBuffer` of a queue.
@@ -159,7 +161,7 @@ pub enum Buffer {
     Alloc(QueueId, LocalId),
     /// `EnQue`.
     Enqueue(QueueId, LocalId),
-    /// `DeQue`: waits until the unit that fills the tensor has done so.
+    /// `DeQue`: waits until the unit that fills the tensor has filled it.
     Dequeue(QueueId, LocalId),
     /// `FreeTensor`.
     Free(QueueId, LocalId),
@@ -187,7 +189,7 @@ pub enum Copy {
         from: Local,
         /// The size.
         pieces: Pieces,
-        /// Whether it adds to the data there (`SetAtomicAdd` around the copy).
+        /// Whether the copy adds to the data at the destination (`SetAtomicAdd` around the copy).
         add: bool,
     },
     /// `GlobalTensor::SetValue`, through the core's cache.
@@ -204,11 +206,11 @@ pub enum Copy {
         /// The new value.
         value: ValueId,
     },
-    /// `DataCacheCleanAndInvalid` of the line of 64 bytes that an element lies in.
+    /// `DataCacheCleanAndInvalid` of the cache line of 64 bytes that contains an element.
     Clean(Place),
 }
 
-/// Arithmetic of the vector unit; counts in elements.
+/// Arithmetic of the vector unit. Counts are in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Vector {
     /// `Duplicate`.
@@ -263,12 +265,12 @@ pub enum Vector {
         to: Local,
         /// The operand.
         from: Local,
-        /// The rounding of numbers that do not fit.
+        /// The rounding of numbers that the type of the result cannot hold exactly.
         round: Round,
         /// The number of elements.
         count: ValueId,
     },
-    /// `ReduceSum`, `ReduceMax`: one element.
+    /// `ReduceSum`, `ReduceMax`: the result is one element.
     Reduce {
         /// The operator.
         operator: VectorReduce,
@@ -284,7 +286,7 @@ pub enum Vector {
 }
 
 impl Vector {
-    /// Its tensors, the result first.
+    /// Returns the tensors of the operation, the result first.
     pub(crate) fn locals(&self) -> Vec<Local> {
         match self {
             Vector::Fill { to, .. } => vec![*to],
@@ -342,17 +344,17 @@ pub enum Round {
     Truncate,
 }
 
-/// A wait of a unit or a core for others.
+/// A wait of a unit or a core for other units or cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Sync {
     /// `PipeBarrier`.
     Pipe(Pipe),
-    /// `SetFlag` and `WaitFlag` in one: the second unit waits for the work that the first has been
-    /// given so far.
+    /// `SetFlag` and `WaitFlag` in one step: the second unit waits for the work that the first unit
+    /// has been given so far.
     Units(Pipe, Pipe),
-    /// `CrossCoreSetFlag`: raised when earlier work of the unit is done.
+    /// `CrossCoreSetFlag`: the unit raises the flag when its earlier work is done.
     Raise {
-        /// The cores that are released, and those that must have raised it.
+        /// The cores that must raise the flag, and the cores that are released.
         mode: Mode,
         /// The unit that raises it.
         pipe: Pipe,
@@ -374,22 +376,22 @@ pub enum Sync {
 /// A unit of a core (`pipe_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pipe {
-    /// Scalars (`PIPE_S`).
+    /// The scalar unit (`PIPE_S`).
     Scalar,
-    /// Vectors (`PIPE_V`).
+    /// The vector unit (`PIPE_V`).
     Vector,
-    /// Copies into local memory (`PIPE_MTE2`).
+    /// The unit that copies into local memory (`PIPE_MTE2`).
     In,
-    /// Copies out of local memory (`PIPE_MTE3`).
+    /// The unit that copies out of local memory (`PIPE_MTE3`).
     Out,
-    /// Results of the cube unit to global memory (`PIPE_FIX`).
+    /// The unit that copies results of the cube unit to global memory (`PIPE_FIX`).
     Fix,
-    /// All of them (`PIPE_ALL`).
+    /// All units (`PIPE_ALL`).
     All,
 }
 
 impl Pipe {
-    /// Its name in the documents.
+    /// Returns the name of the unit in the documents.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Pipe::Scalar => "S",
@@ -402,20 +404,19 @@ impl Pipe {
     }
 }
 
-/// The cores that a flag is between (`CrossCoreSetFlag<mode>`).
+/// The cores that a flag synchronises (`CrossCoreSetFlag<mode>`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// All cores of one kind (0).
+    /// All cores of one kind (mode 0).
     Kind,
-    /// The two vector cores of a block (1).
+    /// The two vector cores of a block (mode 1).
     Pair,
-    /// The cube core of a block and its vector cores: from the one to the others, or from all of
-    /// these to it (2).
+    /// The cube core of a block and its vector cores (mode 2). The cube core raises the flag for
+    /// the vector cores, or all these vector cores raise it for the cube core.
     Block,
 }
 
-/// A product of matrices, done by a cube core: `c = a * b`, row by row, with `bias` added to each
-/// row.
+/// A product of matrices that a cube core computes: `c = a * b`, with `bias` added to each row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Multiply {
     /// The multiplication, with its types and tiling.
@@ -432,9 +433,9 @@ pub struct Multiply {
     pub rows: ValueId,
     /// The columns of the piece.
     pub columns: ValueId,
-    /// The length of the sums; no piece of it is left out.
+    /// The length of the sums. The product always uses all of it.
     pub depth: ValueId,
-    /// The distance from a row to the next, in elements: of `a` as it lies in memory, of `b`, of
-    /// `c`.
+    /// The distance from one row to the next, in elements: for `a` in its form in memory, for `b`,
+    /// and for `c`.
     pub pitches: [ValueId; 3],
 }

@@ -5,26 +5,26 @@ use crate::layout::Number;
 use crate::program::Program;
 use crate::step::*;
 
-/// The greatest depth of nested values and blocks. Values are computed by recursion, and blocks are
-/// written so.
+/// The greatest depth of nested values and blocks. Values are computed recursively, and blocks are
+/// written recursively.
 const DEEPEST: u32 = 256;
 
-/// The most values that a value is made of. A value is computed anew wherever it is used, also
-/// within another one.
+/// The most values that a value is made of. A value is computed again wherever it is used, also
+/// within another value.
 const WIDEST: u64 = 1 << 12;
 
 /// The most arguments that a launch takes.
 const MOST_ARGUMENTS: usize = 128;
 
 impl Program {
-    /// Checks that every number in it names something of the right type, so that readers need not
-    /// check again.
+    /// Checks that every number in the program names something of the right type, so that readers
+    /// need not check that again.
     pub fn validate(&self) -> Result<(), String> {
         identifier(&self.name)?;
         for parameter in &self.parameters {
             identifier(&parameter.name)?;
         }
-        // The last two are workspace and tiling.
+        // The last two arguments are workspace and tiling.
         let arguments = (self.groups as usize).saturating_add(self.parameters.len()) + 2;
         if arguments > MOST_ARGUMENTS {
             return Err(format!(
@@ -39,18 +39,18 @@ impl Program {
     }
 }
 
-/// Names are printed as they are.
+/// Checks that a name is an identifier, because names are printed unchanged.
 fn identifier(name: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match name.chars().next() {
         Some(first) if !first.is_ascii_digit() && name.chars().all(good) => Ok(()),
-        _ => Err(format!("\"{}\" is no name", name.escape_debug())),
+        _ => Err(format!("\"{}\" is not an identifier", name.escape_debug())),
     }
 }
 
 struct Checker<'a> {
     program: &'a Program,
-    /// The depth of each block, if a step has it.
+    /// The depth of each block, if a step contains the block.
     used: Vec<Option<u32>>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Checker<'a> {
             identifier(&call.function)?;
             if call.from.call as usize > at {
                 return Err(format!(
-                    "call {} lies in call {}, which is no earlier one",
+                    "call {} lies in call {}, which is not an earlier one",
                     at + 1,
                     call.from.call
                 ));
@@ -82,7 +82,7 @@ impl<'a> Checker<'a> {
             for node in block {
                 if node.source.call as usize > program.calls.len() {
                     return Err(format!(
-                        "a step of line {} lies in a call that is not there",
+                        "a step of line {} is in a call that does not exist",
                         node.source.line
                     ));
                 }
@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
                     Ok(self.program.values[id.0 as usize].number)
                 }
                 None => {
-                    Err(format!("value {at} is made of value {}, which is no earlier one", id.0))
+                    Err(format!("value {at} is made of value {}, which does not precede it", id.0))
                 }
             };
             let same = |found: Number, wanted: Number| match found == wanted {
@@ -120,7 +120,9 @@ impl<'a> Checker<'a> {
                 Of::Constant(_) => {}
                 Of::Tiling { offset, element, .. } => {
                     let Some(tiling) = &self.program.tiling else {
-                        return Err(format!("value {at} reads a tiling struct that is not there"));
+                        return Err(format!(
+                            "value {at} reads a tiling struct that does not exist"
+                        ));
                     };
                     let length = element.as_ref().map_or(1, |(_, length)| *length);
                     if let Some((index, _)) = element {
@@ -142,7 +144,7 @@ impl<'a> Checker<'a> {
                 Of::Unary(operator, a) => {
                     is(earlier(a)?)?;
                     if (*operator == Unary::Not) != (value.number == Number::Bool) {
-                        return Err(format!("value {at} has an operator that its type has not"));
+                        return Err(format!("value {at} has an operator that its type lacks"));
                     }
                 }
                 Of::Binary(operator, a, b) => {
@@ -151,7 +153,7 @@ impl<'a> Checker<'a> {
                     is(if operator.compares() { Number::Bool } else { a })?;
                     let logic = matches!(operator, Binary::And | Binary::Or);
                     if !operator.compares() && logic != (a == Number::Bool) {
-                        return Err(format!("value {at} has an operator that its type has not"));
+                        return Err(format!("value {at} has an operator that its type lacks"));
                     }
                 }
                 Of::Select(condition, a, b) => {
@@ -204,7 +206,7 @@ impl<'a> Checker<'a> {
         for client in clients {
             if client.what.group >= self.program.groups {
                 let (name, groups) = (&client.name, self.program.groups);
-                return Err(format!("{name} is of group {}, of {groups}", client.what.group));
+                return Err(format!("{name}: group {}, but there are {groups}", client.what.group));
             }
         }
         for task in tasks {
@@ -461,12 +463,12 @@ impl<'a> Checker<'a> {
         found.map(|value| value.number).ok_or_else(|| format!("there is no value {}", value.0))
     }
 
-    /// Checks a number of elements, turns or ranks.
+    /// Checks that a value can be a number of elements, turns or ranks.
     fn whole(&self, value: ValueId) -> Result<(), String> {
         use Number::*;
         match self.value(value)? {
             I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => Ok(()),
-            number => Err(format!("value {} is {number:?} and no whole number", value.0)),
+            number => Err(format!("value {} is {number:?}, not a whole number", value.0)),
         }
     }
 

@@ -1,17 +1,18 @@
-//! Waits between the units of a core that a kernel leaves to its recorder.
+//! Inserts the waits between the units of a core for a kernel that leaves them to its recorder.
 //!
-//! Before each step, its unit waits for every other unit that may have used the same memory before,
-//! if one of the two uses is a write. It does not wait if it is known to have waited for that use
-//! already: by a wait or a barrier of the kernel, by a queue, or by an inserted wait.
+//! Before each step, its unit must wait for every other unit that may have used the same memory
+//! before, if one of the two uses is a write. No wait is inserted if the unit is known to have
+//! waited for that use already: by a wait or a barrier of the kernel, by a queue, or by an inserted
+//! wait.
 //!
-//! Numbers are not known here. So:
+//! This module does not know the numbers of a launch. So it assumes:
 //!
 //! - a tensor is one memory with all of its buffer;
 //! - an argument is one memory with all of its elements, and two arguments are two memories;
-//! - a loop comes behind itself;
+//! - an iteration of a loop comes after the iteration before it;
 //! - copies of one unit to an argument go to different places.
 //!
-//! The [checker](crate::check), which has the numbers, finds the mistakes of this approximation.
+//! The [checker](crate::check) has the numbers, and finds the mistakes of this approximation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +20,13 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// A piece of memory, as far as two uses may share it.
+/// A piece of memory. Two uses may share memory only if their pieces are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Memory {
-    /// A tensor of a queue, under one of its names.
+    /// The tensor of a queue, under one of its names.
     Tensor(LocalId),
     Scratch(ScratchId),
-    /// The tensors in a queue, and those that were given back to it.
+    /// The tensors in a queue. `Freed` stands for those that were given back to it.
     Enqueued(QueueId),
     Freed(QueueId),
     Parameter(u32),
@@ -39,11 +40,11 @@ impl Memory {
     }
 }
 
-/// Units, in the order of their bits.
+/// The units, in the order of their bits.
 const UNITS: [Pipe; 5] = [Pipe::Scalar, Pipe::Vector, Pipe::In, Pipe::Out, Pipe::Fix];
-/// All units have waited.
+/// The bits if all units have waited.
 const EVERYBODY: u8 = (1 << UNITS.len()) - 1;
-/// The unit that takes the tensor out of its queue has waited, too.
+/// The bit of a tensor in a queue that means: the unit that takes the tensor out has also waited.
 const HANDED_ON: u8 = 1 << UNITS.len();
 
 fn bit(unit: Pipe) -> u8 {
@@ -59,14 +60,14 @@ struct MemoryUse {
     tensor: Option<LocalId>,
 }
 
-/// The uses of a core so far, and the units that have waited for each.
+/// The uses by a core so far, with the units that have waited for each.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Done {
     uses: BTreeMap<(Memory, usize, bool), u8>,
     buffers: BTreeMap<LocalId, BTreeSet<Memory>>,
 }
 
-/// Inserts the waits that a program needs, each with a comment that says so.
+/// Inserts the waits that a program needs. Each has a comment that says why it was inserted.
 pub fn insert(program: &mut Program) {
     let mut inserter = Inserter { program, found: BTreeMap::new(), settling: 0, within: None };
     let kinds: Vec<Core> = [Core::Aic, Core::Aiv]
@@ -76,15 +77,15 @@ pub fn insert(program: &mut Program) {
     for core in &kinds {
         inserter.block(BlockId(0), *core, &mut Done::default());
     }
-    // The steps are inserted from the end, so that places stay valid.
+    // The steps are inserted from the end, so that the places before them stay valid.
     for ((block, at, ..), found) in inserter.found.into_iter().rev() {
         let MissingWait { sync, why, cores, everybody } = found;
         let source = program.blocks[block][at].source;
         let node = |step| Node { step, source };
         let mut steps =
             vec![node(Step::Comment(format!("inserted: {why}"))), node(Step::Sync(sync))];
-        // Where both kinds of cores reach the step, a wait that one kind lacks is only for that
-        // kind.
+        // If both kinds of cores reach the step and only one kind lacks a wait, the wait is only
+        // for that kind.
         if let ([core], true, 2) = (&cores[..], everybody, kinds.len()) {
             program.blocks.push(steps);
             let inner = BlockId(program.blocks.len() as u32 - 1);
@@ -94,24 +95,24 @@ pub fn insert(program: &mut Program) {
     }
 }
 
-/// A wait that is missing.
+/// A wait that is missing before a step.
 struct MissingWait {
     sync: Sync,
     why: String,
-    /// The kinds of cores that lack it.
+    /// The kinds of cores that lack the wait.
     cores: Vec<Core>,
-    /// Whether both kinds reach the step.
+    /// Whether both kinds of cores reach the step.
     everybody: bool,
 }
 
 struct Inserter<'p> {
     program: &'p Program,
-    /// The waits that are missing before a step of a block, by the pair of units, with their
-    /// reasons. A wait that both kinds of cores lack stands once.
+    /// The waits that are missing before each step, by the block, the step and the two units. A
+    /// wait that both kinds of cores lack is in it once.
     found: BTreeMap<(usize, usize, u8, u8), MissingWait>,
     /// The number of enclosing loops whose bodies are walked only to learn the state at their ends.
     settling: usize,
-    /// The only kind of cores that reaches the step.
+    /// The only kind of cores that reaches the current steps. `None` if both kinds may.
     within: Option<Core>,
 }
 
@@ -122,7 +123,8 @@ impl Inserter<'_> {
             let step = &program.blocks[block.0 as usize][at].step;
             match step {
                 Step::Loop { body, .. } => {
-                    // A turn comes before the next one.
+                    // An iteration comes before the next one, so the state at the end of the body
+                    // is also one at its start.
                     self.settling += 1;
                     loop {
                         let mut behind = done.clone();
@@ -174,10 +176,10 @@ impl Inserter<'_> {
                 done.synchronise(sync);
             }
         }
-        // The scalar unit waits for turns by calls of the client.
+        // The scalar unit waits for turns by calls of the client, so these uses are not recorded.
         for of in uses.into_iter().filter(|_| !matches!(step, Step::Hccl(_))) {
             let number = UNITS.iter().position(|unit| *unit == of.unit).unwrap_or_default();
-            // A read of the scalar unit is done at once.
+            // A read by the scalar unit is done at once.
             let waited = if of.unit == Pipe::Scalar && !of.writes { EVERYBODY } else { 0 };
             done.uses.insert((of.memory, number, of.writes), waited);
         }
@@ -188,7 +190,7 @@ impl Inserter<'_> {
         }
     }
 
-    /// A reason such as "MTE3 reads `b`, which V has written".
+    /// Returns a reason such as "MTE3 reads `b`, which V has written".
     fn why(&self, of: &MemoryUse, earlier: Pipe, wrote: bool) -> String {
         let memory = match (of.tensor, of.memory) {
             (Some(tensor), _) => format!("`{}`", self.program.locals[tensor.0 as usize].name),
@@ -209,7 +211,7 @@ impl Inserter<'_> {
 }
 
 impl Done {
-    /// Joins the uses of two ways: those of either, with the waits that both have.
+    /// Joins the uses on two paths: the result has the uses of either path, with the waits of both.
     fn join(&mut self, other: &Done) {
         for (of, waited) in &other.uses {
             let own = self.uses.entry(*of).or_insert(*waited);
@@ -220,8 +222,8 @@ impl Done {
         }
     }
 
-    /// The wait that has to come before a use: the sync, the unit that it waits for, and whether
-    /// that unit has written.
+    /// Returns the wait that is missing before a use: the sync, the unit that it waits for, and
+    /// whether that unit has written.
     fn missing(&self, of: &MemoryUse) -> Option<(Sync, Pipe, bool)> {
         self.uses.iter().find_map(|((memory, number, wrote), waited)| {
             let earlier = UNITS[*number];
@@ -233,7 +235,7 @@ impl Done {
             if earlier != of.unit {
                 return Some((Sync::Units(earlier, of.unit), earlier, *wrote));
             }
-            // The vector unit is in order, and so is the scalar one; copies to an argument go to
+            // The vector unit and the scalar unit work in order. Copies to an argument go to
             // different places.
             let twice = matches!(earlier, Pipe::In | Pipe::Out) && *wrote && of.writes;
             (twice && memory.is_local()).then_some((Sync::Pipe(earlier), earlier, true))
@@ -244,7 +246,7 @@ impl Done {
         match sync {
             Sync::Pipe(Pipe::All) | Sync::All { .. } => self.uses.clear(),
             Sync::Pipe(unit) => self.waited(unit, bit(unit)),
-            // Instructions are given to a unit when the scalar unit goes on, so all units have
+            // The scalar unit waits before it gives any unit another instruction, so all units have
             // waited.
             Sync::Units(first, Pipe::Scalar | Pipe::All) => self.waited(first, EVERYBODY),
             Sync::Units(first, second) => self.waited(first, bit(second)),
@@ -252,8 +254,8 @@ impl Done {
         }
     }
 
-    /// Marks units as having waited for all that a unit was given, and so for all that it had
-    /// waited for.
+    /// Marks units as having waited for all work that a unit was given, and so for all work that
+    /// this unit had waited for.
     fn waited(&mut self, first: Pipe, by: u8) {
         for ((_, number, _), waited) in &mut self.uses {
             if UNITS[*number] == first || first == Pipe::All || *waited & bit(first) != 0 {
@@ -262,9 +264,9 @@ impl Done {
         }
     }
 
-    /// Gives a tensor another name and place.
+    /// Updates the name and the memory of a tensor.
     fn buffer(&mut self, program: &Program, buffer: &Buffer) {
-        // The unit that fills a queue, and the unit that empties it.
+        // Returns the unit that fills a queue, and the unit that empties it.
         let ends = |queue: QueueId| match program.queues[queue.0 as usize].what.position {
             Position::VecIn => (Pipe::In, Pipe::Vector),
             Position::VecOut => (Pipe::Vector, Pipe::Out),
@@ -274,8 +276,8 @@ impl Done {
             Buffer::Get(scratch, local) => {
                 self.buffers.insert(local, BTreeSet::from([Memory::Scratch(scratch)]));
             }
-            // The unit that takes a tensor waits for all that the unit which gave it had done, or
-            // known, by then.
+            // The unit that takes a tensor waits for all work that the unit which gave it had done
+            // or had waited for by then.
             Buffer::Enqueue(queue, local) => {
                 self.given(local, Memory::Enqueued(queue), ends(queue).0);
             }
@@ -328,7 +330,8 @@ impl Done {
         }
     }
 
-    /// The memory of a use. A tensor may lie in several places, depending on the way here.
+    /// Returns the memory of a use. A tensor may be in one of several places, depending on the path
+    /// to this step.
     fn used(&self, StepUse { unit, memory, writes }: StepUse) -> Vec<MemoryUse> {
         match memory {
             UsedMemory::Global(place) => vec![global(unit, &place, writes)],
@@ -350,7 +353,7 @@ fn global(unit: Pipe, place: &Place, writes: bool) -> MemoryUse {
     MemoryUse { memory, unit, writes, tensor: None }
 }
 
-/// The memory that a turn sends and receives, which the scalar unit commits.
+/// Returns the memory that a turn sends and receives. The scalar unit commits the turn.
 fn committed(operation: &Operation) -> Vec<MemoryUse> {
     let sends = operation.sends().into_iter().map(|place| global(Pipe::Scalar, &place, false));
     let receives = operation.receives();

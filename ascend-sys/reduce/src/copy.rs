@@ -1,22 +1,22 @@
 //! Copies and fills of device memory.
 //!
-//! As in the reductions, a racing program may write the memory meanwhile. So it is touched only by
-//! assembly or volatile accesses through raw pointers: a race yields unspecified bytes and nothing
-//! worse. Where the processor has no instruction for it, a large copy is a reduction of one input,
-//! which only moves bytes.
+//! As in the reductions, a racing program may write the memory during a copy. So only assembly and
+//! volatile accesses through raw pointers touch the memory: a race yields unspecified bytes and
+//! nothing worse. Where the processor has no instruction for a large copy, the copy is a reduction
+//! of one input, which only moves bytes.
 
 use crate::{DataType, ReduceOp, Store, reduce_chunk};
 
-/// Copies `bytes` bytes.
+/// Copies `bytes` bytes from `src` to `dst`.
 ///
 /// # Safety
 ///
-/// `src` must be readable and `dst` writable for `bytes` bytes; they are the same address or do not
-/// overlap. Any alignment will do. Others may write the memory meanwhile: then the bytes concerned
-/// are unspecified.
+/// `src` must be readable and `dst` writable for `bytes` bytes. They must be the same address or
+/// must not overlap. Any alignment is allowed. Other threads may write the memory during the call:
+/// then the affected bytes are unspecified.
 #[inline]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees both buffers.
     unsafe {
         if bytes <= 64 {
             small::copy(dst, src, bytes);
@@ -26,35 +26,35 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
     }
 }
 
-/// Sets `bytes` bytes to `byte`.
+/// Sets `bytes` bytes at `dst` to `byte`.
 ///
 /// # Safety
 ///
-/// `dst` must be writable for `bytes` bytes. Any alignment will do. Others may access the memory
-/// meanwhile.
+/// `dst` must be writable for `bytes` bytes. Any alignment is allowed. Other threads may access the
+/// memory during the call.
 pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
-    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in
-    // Rust.
+    // SAFETY: the caller guarantees that the bytes are writable. The direction flag is clear, as
+    // everywhere in Rust.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     unsafe {
         core::arch::asm!("rep stosb", inout("rdi") dst => _, inout("rcx") bytes => _, in("al") byte,
             options(nostack, preserves_flags));
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the bytes are writable.
     unsafe {
         fill_lines(dst, [byte; 64], bytes)
     };
 }
 
-/// Sets `count` words of 4 bytes to `word`.
+/// Sets `count` words of 4 bytes at `dst` to `word`.
 ///
 /// # Safety
 ///
 /// As for [`fill`], with `4 * count` bytes.
 pub unsafe fn fill_words(dst: *mut u8, word: u32, count: usize) {
-    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in
-    // Rust.
+    // SAFETY: the caller guarantees that the bytes are writable. The direction flag is clear, as
+    // everywhere in Rust.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     unsafe {
         core::arch::asm!("rep stosd", inout("rdi") dst => _, inout("rcx") count => _, in("eax") word,
@@ -64,12 +64,12 @@ pub unsafe fn fill_words(dst: *mut u8, word: u32, count: usize) {
     {
         let mut line = [0; 64];
         line.as_chunks_mut::<4>().0.fill(word.to_ne_bytes());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the bytes are writable.
         unsafe { fill_lines(dst, line, 4 * count) };
     }
 }
 
-/// Writes the line again and again, and its beginning at the end.
+/// Fills `bytes` bytes with repetitions of the line. The last repetition may be cut off.
 ///
 /// # Safety
 ///
@@ -78,7 +78,8 @@ pub unsafe fn fill_words(dst: *mut u8, word: u32, count: usize) {
 unsafe fn fill_lines(dst: *mut u8, line: [u8; 64], bytes: usize) {
     use crate::isa::{CacheLine, Isa, Portable};
     let (whole, line) = (bytes / 64 * 64, CacheLine(line));
-    // SAFETY: the caller promises writable bytes; lines and the part behind them add up to `bytes`.
+    // SAFETY: the caller guarantees that the bytes are writable. The whole lines and the part after
+    // them add up to `bytes`.
     unsafe {
         for at in (0..whole).step_by(64) {
             Portable::store(dst.add(at), line);
@@ -87,32 +88,35 @@ unsafe fn fill_lines(dst: *mut u8, line: [u8; 64], bytes: usize) {
     }
 }
 
+/// Copies more than 64 bytes.
+///
 /// # Safety
 ///
 /// As for [`copy`].
 unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
-    // From a page upwards the processor's own copy is the fastest through the caches, as the C
-    // library finds too.
+    // From a page upwards, the processor's own copy instruction is the fastest way through the
+    // caches. The C library uses it for such sizes too.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     if bytes >= 4096 && store == Store::Plain {
-        // SAFETY: the caller's promise; the direction flag is clear, as everywhere in Rust.
+        // SAFETY: the caller guarantees both buffers. The direction flag is clear, as everywhere in
+        // Rust.
         unsafe {
             core::arch::asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _,
                 inout("rcx") bytes => _, options(nostack, preserves_flags));
         }
         return;
     }
-    // SAFETY: the caller's promise. One input of bytes is never refused.
+    // SAFETY: the caller guarantees both buffers. A reduction never rejects a single input.
     unsafe { reduce_chunk(DataType::Uint8, ReduceOp::Sum, &[src], &[dst], bytes, store) };
 }
 
-/// Copies at most 64 bytes, inlined: the first and the last piece, each a power of two of bytes;
-/// they may overlap. Everything is read before anything is written.
+/// Copies of at most 64 bytes, inlined. A copy moves the first and the last piece, each with a
+/// power of two of bytes; the two may overlap. All reads come before the first write.
 #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 mod small {
     use core::arch::asm;
 
-    /// Moves a piece from the start and one from the end; `$bytes` are the bytes of a piece.
+    /// Moves one piece at the start and one at the end. `$bytes` is the number of bytes of a piece.
     macro_rules! ends {
         ($dst:ident, $src:ident, $n:ident, $bytes:literal, $class:ident, $register:literal, $mov:literal) => {
             asm!(
@@ -130,12 +134,14 @@ mod small {
         };
     }
 
+    /// Copies at most 64 bytes.
+    ///
     /// # Safety
     ///
     /// As for [`copy`](super::copy), with at most 64 bytes.
     #[inline]
     pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, n: usize) {
-        // SAFETY: the caller's promise; no piece is longer than `n`.
+        // SAFETY: the caller guarantees both buffers. No piece is longer than `n`.
         unsafe {
             match n {
                 33.. => asm!(
@@ -167,17 +173,19 @@ mod small {
     }
 }
 
-/// At most 64 bytes.
+/// Copies of at most 64 bytes.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
 mod small {
     use crate::isa::{Isa, Portable};
 
+    /// Copies at most 64 bytes.
+    ///
     /// # Safety
     ///
     /// As for [`copy`](super::copy), with at most 64 bytes.
     #[inline]
     pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees both buffers.
         unsafe { Portable::store_part(dst, Portable::load_part(src, n), n) };
     }
 }
@@ -195,10 +203,11 @@ mod tests {
         ]
     };
 
-    /// Room for the largest at any of the alignments.
+    /// Room for the largest size at any of the alignments.
     const ROOM: usize = if cfg!(miri) { 1200 } else { 6000 };
 
-    /// Every size at several alignments: exactly the bytes asked for change.
+    /// Calls `call` with every size at several alignments, and checks that no byte outside the
+    /// target changes.
     fn every_size(call: impl Fn(&mut [u8], &[u8], usize, usize, usize)) {
         let source: Vec<u8> = (0..ROOM).map(|i| (i * 7 % 251) as u8).collect();
         for &bytes in SIZES {
@@ -254,7 +263,7 @@ mod tests {
             let mut memory: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
             let before = memory.clone();
             let start = memory.as_mut_ptr();
-            // SAFETY: the same address on both sides.
+            // SAFETY: source and target are the same address.
             unsafe { copy(start, start, bytes, Store::Plain) };
             assert_eq!(memory, before);
         }

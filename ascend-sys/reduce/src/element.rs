@@ -1,26 +1,26 @@
 //! The arithmetic of a reduction on single elements, written once for every type and every
-//! operator. The loops run over 64 bytes of elements that are already in registers; the compiler
-//! turns them into vector instructions of the caller's target.
+//! operator. The loops run over 64 bytes of elements that are already in registers. The compiler
+//! turns these loops into vector instructions of the caller's target.
 
 use super::isa::{CacheLine, Isa};
 use core::mem::transmute;
 
 /// The type in which elements are accumulated.
 ///
-/// Integers wrap. Float maximum and minimum are those of IEEE 754-2019 (`maximum`, `minimum`): a
-/// NaN propagates, and -0 is less than +0.
+/// Integers wrap. The maximum and minimum of floats are those of IEEE 754-2019 (`maximum`,
+/// `minimum`): a NaN propagates, and -0 is less than +0.
 pub trait Arithmetic: Copy {
-    /// The sum; integers wrap.
+    /// Returns the sum; integers wrap.
     fn sum(a: Self, b: Self) -> Self;
-    /// The product; integers wrap.
+    /// Returns the product; integers wrap.
     fn product(a: Self, b: Self) -> Self;
-    /// The greater one; a NaN if either is one.
+    /// Returns the greater value, or a NaN if either value is a NaN.
     fn maximum(a: Self, b: Self) -> Self;
-    /// The lesser one; a NaN if either is one.
+    /// Returns the lesser value, or a NaN if either value is a NaN.
     fn minimum(a: Self, b: Self) -> Self;
-    /// Makes every NaN the same one. The payload that survives an addition depends on the order of
-    /// its operands, which the compiler may swap. Without this, two builds of one kernel could
-    /// differ.
+    /// Returns the value, or the canonical NaN for every NaN. The payload that survives an addition
+    /// depends on the order of its operands, which the compiler may swap. So without this function,
+    /// two builds of one kernel could give different bits.
     fn canonical(self) -> Self;
 }
 
@@ -65,8 +65,8 @@ macro_rules! float_number {
             }
             #[inline(always)]
             fn maximum(a: Self, b: Self) -> Self {
-                let larger = if a > b { a } else { b }; // b also when b is a NaN
-                // Equal numbers have equal bits, except the two zeros: of those, `&` gives +0.
+                let larger = if a > b { a } else { b }; // this is b if b is a NaN
+                // Equal numbers have equal bits, except the two zeros: for these, `&` gives +0.
                 let either = Self::from_bits(a.to_bits() & b.to_bits());
                 let larger = if a == b { either } else { larger };
                 if a.is_nan() { a } else { larger }
@@ -87,10 +87,10 @@ macro_rules! float_number {
 }
 float_number!(f32, f64);
 
-/// One of the four operators, as a type, so that it is chosen outside the loops.
+/// One of the four operators, as a type, so that the operator is chosen outside the loops.
 pub(super) trait Operator {
     fn apply<T: Arithmetic>(a: T, b: T) -> T;
-    /// The operator on the accumulators of a line of 16-bit elements.
+    /// Applies the operator to the accumulators of a line of 16-bit elements.
     #[inline(always)]
     fn apply_wide<I: Isa>(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
         combine::<Self, f32, 32>(a, b)
@@ -125,24 +125,24 @@ macro_rules! operator {
 }
 operator!(Prod: product, Maximum: maximum, Minimum: minimum);
 
-/// An element type as it lies in memory, and the accumulators for one [`CacheLine`] of it.
+/// An element type in its form in memory, and the accumulators for one [`CacheLine`] of it.
 pub(super) trait Element {
-    /// Bytes of one element.
+    /// The number of bytes of one element.
     const SIZE: usize;
-    /// Whether the results come in halves of registers: then they are written so.
+    /// Whether the results come in halves of registers. If so, they are also written in halves.
     const HALVES: bool = false;
     /// The accumulators of one line.
     type Accumulator: Copy;
-    /// The elements of a line as accumulators.
+    /// Converts the elements of a line to accumulators.
     fn widen<I: Isa>(line: CacheLine) -> Self::Accumulator;
-    /// The elements of several lines in memory as accumulators.
+    /// Loads several lines from memory and converts their elements to accumulators.
     ///
     /// # Safety
     ///
     /// As for [`Isa::load_lines`].
     #[inline(always)]
     unsafe fn load<I: Isa, const N: usize>(from: *const u8) -> [Self::Accumulator; N] {
-        // SAFETY: the same promise.
+        // SAFETY: the caller makes the same guarantee.
         let lines = unsafe { I::load_lines::<N>(from) };
         let mut wide = [Self::widen::<I>(lines[0]); N];
         for i in 1..N {
@@ -150,12 +150,12 @@ pub(super) trait Element {
         }
         wide
     }
-    /// `a op b`, element by element.
+    /// Returns `a op b`, element by element.
     fn combine<I: Isa, O: Operator>(
         a: Self::Accumulator,
         b: Self::Accumulator,
     ) -> Self::Accumulator;
-    /// The results as they go to memory: rounded once, NaN canonical.
+    /// Converts accumulators to the form in memory: rounded once, with every NaN canonical.
     fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [CacheLine; N];
 }
 
@@ -175,13 +175,13 @@ macro_rules! plain_element {
             type Accumulator = [$t; 64 / size_of::<$t>()];
             #[inline(always)]
             fn widen<I: Isa>(line: CacheLine) -> Self::Accumulator {
-                // SAFETY: both are 64 bytes, and every bit pattern is a number.
+                // SAFETY: both types are 64 bytes, and every bit pattern is a number.
                 unsafe { transmute(line) }
             }
             #[inline(always)]
             fn combine<I: Isa, O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
                 let result = combine::<O, $t, _>(a, b);
-                // SAFETY: all are 64 bytes, and every bit pattern is a number.
+                // SAFETY: all types are 64 bytes, and every bit pattern is a number.
                 unsafe { transmute(I::keep(transmute::<Self::Accumulator, CacheLine>(result))) }
             }
             #[inline(always)]
@@ -192,7 +192,7 @@ macro_rules! plain_element {
                     for x in &mut accumulator {
                         *x = x.canonical();
                     }
-                    // SAFETY: both are 64 bytes, and every bit pattern is a line.
+                    // SAFETY: both types are 64 bytes, and every bit pattern is a line.
                     lines[i] = unsafe { I::keep(transmute::<Self::Accumulator, CacheLine>(accumulator)) };
                 }
                 lines
@@ -202,17 +202,17 @@ macro_rules! plain_element {
 }
 plain_element!(i8, i16, i32, i64, u64, f32, f64);
 
-/// [`Isa::keep`] for both lines.
+/// Applies [`Isa::keep`] to both lines.
 #[inline(always)]
 fn keep<I: Isa>(wide: [f32; 32]) -> [f32; 32] {
-    // SAFETY: both are 128 bytes, and every bit pattern is a number.
+    // SAFETY: both types are 128 bytes, and every bit pattern is a number.
     unsafe {
         let [first, second] = transmute::<[f32; 32], [CacheLine; 2]>(wide);
         transmute([I::keep(first), I::keep(second)])
     }
 }
 
-/// Sums and products of 16-bit floats are accumulated in fp32.
+/// Implements [`Element`] for 16-bit floats whose sums and products are accumulated in fp32.
 macro_rules! wide_element {
     ($($name:ident: $halves:literal, $widen:ident, $narrow:ident $(, $load:ident)?;)*) => {$(
         pub(super) struct $name;
@@ -227,7 +227,7 @@ macro_rules! wide_element {
             }
             $(#[inline(always)]
             unsafe fn load<I: Isa, const N: usize>(from: *const u8) -> [Self::Accumulator; N] {
-                // SAFETY: the same promise.
+                // SAFETY: the caller makes the same guarantee.
                 unsafe { I::$load::<N>(from) }
             })?
             #[inline(always)]
@@ -259,29 +259,31 @@ wide_element! {
     Bf16: false, widen_bf16, narrow_bf16;
 }
 
-/// The canonical NaN: all of the exponent, and the highest bit of the mantissa.
+/// Returns the canonical NaN, given the bits of infinity: all bits of the exponent, and the highest
+/// bit of the mantissa.
 const fn nan(infinity: u16) -> u16 {
     infinity | (infinity & infinity.wrapping_neg()) >> 1
 }
 
-/// 16-bit floats of which the greatest or the least is wanted.
+/// 16-bit floats for a maximum or a minimum.
 ///
-/// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse
-/// order. So three extremes of the integers are enough, and nothing is converted: the greatest and
-/// the least of them with a sign, and the greatest without one.
+/// Compared as signed integers, positive floats are in their own order, followed by the positive
+/// NaNs, and negative floats are in the reverse order. So three extremes of the integers are
+/// enough, and no conversion is needed: the greatest and the least signed value, and the greatest
+/// unsigned value.
 pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 
-/// The greatest and the least values so far in each lane of a cache line.
+/// The extremes so far in each 16-bit lane of a cache line.
 #[derive(Clone, Copy)]
 pub(super) struct Extremes {
-    /// The greatest value, with a sign: the greatest float if one is positive. A positive NaN is
-    /// greater than all.
+    /// The greatest signed value. It is the greatest float if one of the floats is positive. A
+    /// positive NaN is greater than every positive float.
     greatest: CacheLine,
-    /// The least value, with a sign: the least float if all are positive, the greatest if all are
-    /// negative.
+    /// The least signed value. It is the least float if all floats are positive, and the greatest
+    /// float if all are negative.
     least: CacheLine,
-    /// The greatest without a sign: the least float if one is negative. A negative NaN is greater
-    /// than all.
+    /// The greatest unsigned value. It is the least float if one of the floats is negative. A
+    /// negative NaN is greater than every other value.
     unsigned: CacheLine,
 }
 

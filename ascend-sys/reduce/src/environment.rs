@@ -1,11 +1,12 @@
-//! Floating-point control of the thread that happens to run a reduction.
+//! The floating-point control of the thread that runs a reduction.
 //!
-//! A program may round in another direction, flush subnormal numbers to zero or trap, in the
-//! threads in which it computes (mathematical libraries do so for speed). A reduction runs on any
-//! thread that waits, and its bits must not depend on the thread.
+//! A program may set another rounding direction, flush subnormal numbers to zero, or enable traps
+//! in the threads in which it computes (mathematical libraries do so for speed). A reduction runs
+//! on any waiting thread, and its result must not depend on that thread's settings.
 
-/// Sets the thread to round to nearest, keep subnormal numbers, and trap nothing. Dropping it
-/// restores the earlier settings of the thread.
+/// The standard floating-point control of the calling thread, while the value exists: rounding to
+/// nearest, subnormal numbers kept, no traps. Dropping the value restores the earlier settings of
+/// the thread.
 pub struct Standard(Option<control::Word>);
 
 impl Standard {
@@ -30,23 +31,23 @@ impl Drop for Standard {
     }
 }
 
-// The assembly is volatile, and so is every access of a kernel to memory: the compiler keeps them
-// in order, and computes between a load and the store of its result.
+// The assembly here is volatile, and so is every access of a kernel to memory. So the compiler
+// keeps them in order, and computes a result between the load of its inputs and its store.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) mod control {
     use core::arch::asm;
 
-    /// MXCSR.
+    /// The MXCSR register.
     pub(crate) type Word = u32;
     pub(crate) const STANDARD: Word = 0x1F80;
-    /// The flags of past exceptions: no control.
+    /// The flags of past exceptions, which control nothing.
     const FLAGS: Word = 0x3F;
 
     #[inline]
     pub(crate) fn read() -> Word {
         let mut word: Word = 0;
-        // SAFETY: writes four bytes to a local variable.
+        // SAFETY: the instruction writes four bytes to a local variable.
         unsafe {
             asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags));
         }
@@ -54,9 +55,9 @@ pub(super) mod control {
     }
 
     pub(crate) fn write(word: Word) {
-        // SAFETY: reads four bytes of a local variable; only words of `read` and `STANDARD` come
-        // here, which have no reserved bit. Code that the compiler made may only run with the
-        // standard control: see above.
+        // SAFETY: the instruction reads four bytes of a local variable. The word is `STANDARD` or
+        // comes from `read`, so it sets no reserved bit. Compiled code may run only with the
+        // standard control, so kernels compute only between the two writes: see above.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
         }
@@ -72,21 +73,22 @@ pub(super) mod control {
 pub(super) mod control {
     use core::arch::asm;
 
-    /// FPCR, which holds control only.
+    /// The FPCR register, which has only control bits.
     pub(crate) type Word = u64;
     pub(crate) const STANDARD: Word = 0;
 
     #[inline]
     pub(crate) fn read() -> Word {
         let word: Word;
-        // SAFETY: reads a register that user code may read.
+        // SAFETY: the instruction reads a register that user code may read.
         unsafe { asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
         word
     }
 
     pub(crate) fn write(word: Word) {
-        // SAFETY: writes a register that user code may write, with a word of `read` or `STANDARD`.
-        // Touches memory as far as the compiler knows, so no access moves across it.
+        // SAFETY: the instruction writes a register that user code may write, and the word is
+        // `STANDARD` or comes from `read`. To the compiler the assembly touches memory, so no
+        // access moves across it.
         unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags)) };
     }
 
@@ -96,7 +98,7 @@ pub(super) mod control {
     }
 }
 
-/// Miri has the standard control only.
+/// The control under Miri, which has only the standard settings.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod control {
     pub(super) type Word = ();
@@ -112,13 +114,14 @@ mod control {
 pub(super) mod tests {
     use super::{Standard, control};
 
-    /// Rounds up and flushes subnormal numbers to zero, read or computed.
+    /// A control that rounds up, and flushes subnormal numbers to zero when they are read or
+    /// computed.
     #[cfg(target_arch = "x86_64")]
     pub(crate) const ODD: control::Word = control::STANDARD | 1 << 15 | 0b10 << 13 | 1 << 6;
     #[cfg(target_arch = "aarch64")]
     pub(crate) const ODD: control::Word = 1 << 24 | 0b01 << 22;
 
-    /// Runs something under [`ODD`] control, and checks that it leaves it so.
+    /// Runs `run` under the [`ODD`] control, and checks that the control is still odd afterwards.
     pub(crate) fn under_odd_control<R>(run: impl FnOnce() -> R) -> R {
         let before = control::read();
         control::write(ODD);

@@ -1,55 +1,56 @@
-//! The few things a kernel needs from the processor: moving 64 bytes between memory and registers,
-//! and converting 16-bit floats.
+//! The operations that a kernel needs from the processor: moving 64 bytes between memory and
+//! registers, and converting 16-bit floats.
 //!
-//! A racing program may write device memory while a kernel reads it. So this memory is never a Rust
-//! reference, and every access is an assembly instruction or a volatile access through a raw
-//! pointer: the compiler can neither assume that memory stays unchanged nor read it twice. A race
-//! then yields unspecified bytes and nothing worse.
+//! A racing program may write device memory while a kernel reads it. So device memory is never
+//! behind a Rust reference, and every access is an assembly instruction or a volatile access
+//! through a raw pointer. Then the compiler can neither assume that memory stays unchanged nor read
+//! it twice. A race yields unspecified bytes and nothing worse.
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
-/// 64 bytes: a cache line's worth of elements, in registers.
+/// The elements of one cache line, 64 bytes, in registers.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct CacheLine(pub(crate) [u8; 64]);
 
 impl CacheLine {
-    /// The line as 16-bit elements.
+    /// Returns the line as unsigned 16-bit elements.
     #[inline(always)]
     pub(super) fn to_u16(self) -> [u16; 32] {
-        // SAFETY: both are 64 bytes of plain data.
+        // SAFETY: both types are 64 bytes of plain data.
         unsafe { core::mem::transmute(self) }
     }
 
-    /// The line as 16-bit elements with a sign.
+    /// Returns the line as signed 16-bit elements.
     #[inline(always)]
     pub(super) fn to_i16(self) -> [i16; 32] {
-        // SAFETY: both are 64 bytes of plain data.
+        // SAFETY: both types are 64 bytes of plain data.
         unsafe { core::mem::transmute(self) }
     }
 
-    /// A line of 16-bit elements with a sign.
+    /// Returns a line of signed 16-bit elements.
     #[inline(always)]
     pub(super) fn from_i16(halves: [i16; 32]) -> Self {
-        // SAFETY: both are 64 bytes of plain data.
+        // SAFETY: both types are 64 bytes of plain data.
         unsafe { core::mem::transmute(halves) }
     }
 
-    /// A line of 16-bit elements.
+    /// Returns a line of unsigned 16-bit elements.
     #[inline(always)]
     pub(super) fn from_u16(halves: [u16; 32]) -> Self {
-        // SAFETY: both are 64 bytes of plain data.
+        // SAFETY: both types are 64 bytes of plain data.
         unsafe { core::mem::transmute(halves) }
     }
 }
 
-/// An instruction set. All give the same bits; they differ in speed only.
+/// An instruction set. All instruction sets give the same bits and differ only in speed.
 ///
 /// # Safety
 ///
-/// A caller of any function guarantees that the processor has the instructions. Loads need `bytes`
-/// readable bytes at the pointer (64 without that argument), stores as many writable ones. No
-/// alignment is needed, except by [`stream`](Self::stream).
+/// The caller of a function guarantees that the processor has the instructions. A load needs
+/// `bytes` readable bytes at the pointer, and a store `bytes` writable bytes. A function on lines
+/// without that argument needs 64 bytes for each line. No alignment is needed, except by
+/// [`stream_lines`](Self::stream_lines).
 pub(crate) trait Isa {
     /// The number of lines of accumulators, of at most 64 bytes each, that a loop may keep in
     /// registers.
@@ -57,59 +58,60 @@ pub(crate) trait Isa {
 
     /// Reads 64 bytes.
     unsafe fn load(from: *const u8) -> CacheLine;
-    /// Reads `bytes` < 64 bytes; the rest of the line is zero.
+    /// Reads `bytes` bytes, fewer than 64. The rest of the line is zero.
     unsafe fn load_part(from: *const u8, bytes: usize) -> CacheLine;
     /// Writes 64 bytes.
     unsafe fn store(to: *mut u8, line: CacheLine);
-    /// Writes the first `bytes` < 64 bytes.
+    /// Writes the first `bytes` bytes of the line, fewer than 64.
     unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize);
-    /// Makes streamed stores as ordered as plain ones.
+    /// Makes streaming stores as ordered as plain stores.
     unsafe fn fence();
-    /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so
-    /// it computes a line at a time. Otherwise it may spread the elements of many lines over
-    /// registers of its own choice, which costs a factor of ten.
+    /// Returns the same line, in registers, without an instruction. The compiler cannot look
+    /// through this function, so it computes one line at a time. Otherwise it may spread the
+    /// elements of many lines over registers, which makes the loop ten times slower.
     #[inline(always)]
     fn keep(line: CacheLine) -> CacheLine {
         line
     }
 
-    /// Reads several lines.
+    /// Reads `N` lines.
     #[inline(always)]
     unsafe fn load_lines<const N: usize>(from: *const u8) -> [CacheLine; N] {
         let mut lines = [CacheLine([0; 64]); N];
         for (i, line) in lines.iter_mut().enumerate() {
-            // SAFETY: the same promise, for each.
+            // SAFETY: the caller makes the same guarantee for each line.
             *line = unsafe { Self::load(from.add(64 * i)) };
         }
         lines
     }
 
-    /// Writes several lines; with `halves`, by halves of registers, which saves putting them
-    /// together where the results come so.
+    /// Writes `N` lines. With `halves`, writes them by halves of registers: if the results come in
+    /// halves, that saves joining them first.
     #[inline(always)]
     unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], _halves: bool) {
         for (i, line) in lines.iter().enumerate() {
-            // SAFETY: the same promise, for each.
+            // SAFETY: the caller makes the same guarantee for each line.
             unsafe { Self::store(to.add(64 * i), *line) };
         }
     }
 
-    /// [`store_lines`](Self::store_lines) past the caches, if there is such an instruction. `to` is
-    /// a multiple of 64.
+    /// Writes as [`store_lines`](Self::store_lines) does, but past the caches if the processor has
+    /// such an instruction. `to` must be a multiple of 64.
     #[inline(always)]
     unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
-        // SAFETY: the same promise.
+        // SAFETY: the caller makes the same guarantee.
         unsafe { Self::store_lines(to, lines, halves) };
     }
 
-    /// [`load_lines`](Self::load_lines) and [`widen_f16`](Self::widen_f16).
+    /// Reads as [`load_lines`](Self::load_lines) does, and converts as
+    /// [`widen_f16`](Self::widen_f16) does.
     #[inline(always)]
     unsafe fn load_f16<const N: usize>(from: *const u8) -> [[f32; 32]; N] {
-        // SAFETY: the same promise.
+        // SAFETY: the caller makes the same guarantee.
         unsafe { Self::load_lines(from) }.map(Self::widen_f16)
     }
 
-    /// fp16 to fp32.
+    /// Converts fp16 to fp32.
     #[inline(always)]
     fn widen_f16(line: CacheLine) -> [f32; 32] {
         let halves = line.to_u16();
@@ -120,7 +122,7 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 to fp16, to nearest, ties to even; a NaN becomes any NaN.
+    /// Converts fp32 to fp16, to nearest, ties to even. A NaN may become any NaN.
     #[inline(always)]
     fn narrow_f16(wide: [f32; 32]) -> CacheLine {
         let mut halves = [0; 32];
@@ -130,8 +132,8 @@ pub(crate) trait Isa {
         CacheLine::from_u16(halves)
     }
 
-    /// bf16 to fp32, in an order of the instruction set's own: lanes only meet those of the same
-    /// place.
+    /// Converts bf16 to fp32. The order of the results may differ between instruction sets. That
+    /// does not matter, because an element is combined only with elements of the same position.
     #[inline(always)]
     fn widen_bf16(line: CacheLine) -> [f32; 32] {
         let halves = line.to_u16();
@@ -143,8 +145,8 @@ pub(crate) trait Isa {
     }
 
     /// Converts fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to
-    /// even; a NaN becomes any NaN. The lower half of a NaN must be zero, as it is in a result of
-    /// bf16 inputs.
+    /// even. A NaN may become any NaN. The lower half of a NaN must be zero, as it is in a result
+    /// of bf16 inputs.
     #[inline(always)]
     fn narrow_bf16(wide: [f32; 32]) -> CacheLine {
         let mut halves = [0; 32];
@@ -154,7 +156,7 @@ pub(crate) trait Isa {
         CacheLine::from_u16(halves)
     }
 
-    /// The sums of the elements.
+    /// Returns the sums, element by element.
     #[inline(always)]
     fn sum(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
         let mut sums = a;
@@ -164,15 +166,15 @@ pub(crate) trait Isa {
         sums
     }
 
-    /// Whether there may be a NaN: yes without a look, where that would cost as much as making all
-    /// NaNs the same.
+    /// Returns whether there may be a NaN. An implementation returns true without a check if a
+    /// check would cost as much as making all NaNs canonical.
     #[inline(always)]
     fn any_nan<const N: usize>(_wide: &[[f32; 32]; N]) -> bool {
         true
     }
 }
 
-/// Any processor: volatile accesses, by 8 bytes where the address allows it.
+/// The instruction set of any processor: volatile accesses, of 8 bytes where the address allows it.
 pub(crate) struct Portable;
 
 impl Isa for Portable {
@@ -183,13 +185,14 @@ impl Isa for Portable {
         if from.addr().is_multiple_of(8) {
             let mut words = [0u64; 8];
             for (i, word) in words.iter_mut().enumerate() {
-                // SAFETY: the caller promises 64 readable bytes; the address is a multiple of 8.
+                // SAFETY: the caller guarantees 64 readable bytes, and the address is a multiple of
+                // 8.
                 *word = unsafe { from.cast::<u64>().add(i).read_volatile() };
             }
-            // SAFETY: both are 64 bytes of plain data.
+            // SAFETY: both types are 64 bytes of plain data.
             unsafe { core::mem::transmute::<[u64; 8], CacheLine>(words) }
         } else {
-            // SAFETY: the caller promises 64 readable bytes.
+            // SAFETY: the caller guarantees 64 readable bytes.
             unsafe { Self::load_part(from, 64) }
         }
     }
@@ -198,7 +201,7 @@ impl Isa for Portable {
     unsafe fn load_part(from: *const u8, bytes: usize) -> CacheLine {
         let mut line = CacheLine([0; 64]);
         for (i, byte) in line.0.iter_mut().enumerate().take(bytes) {
-            // SAFETY: the caller promises that many readable bytes.
+            // SAFETY: the caller guarantees `bytes` readable bytes.
             *byte = unsafe { from.add(i).read_volatile() };
         }
         line
@@ -207,14 +210,15 @@ impl Isa for Portable {
     #[inline(always)]
     unsafe fn store(to: *mut u8, line: CacheLine) {
         if to.addr().is_multiple_of(8) {
-            // SAFETY: both are 64 bytes of plain data.
+            // SAFETY: both types are 64 bytes of plain data.
             let words = unsafe { core::mem::transmute::<CacheLine, [u64; 8]>(line) };
             for (i, word) in words.into_iter().enumerate() {
-                // SAFETY: the caller promises 64 writable bytes; the address is a multiple of 8.
+                // SAFETY: the caller guarantees 64 writable bytes, and the address is a multiple of
+                // 8.
                 unsafe { to.cast::<u64>().add(i).write_volatile(word) };
             }
         } else {
-            // SAFETY: the caller promises 64 writable bytes.
+            // SAFETY: the caller guarantees 64 writable bytes.
             unsafe { Self::store_part(to, line, 64) };
         }
     }
@@ -222,7 +226,7 @@ impl Isa for Portable {
     #[inline(always)]
     unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize) {
         for (i, byte) in line.0.into_iter().enumerate().take(bytes) {
-            // SAFETY: the caller promises that many writable bytes.
+            // SAFETY: the caller guarantees `bytes` writable bytes.
             unsafe { to.add(i).write_volatile(byte) };
         }
     }

@@ -1,9 +1,10 @@
 //! The loops of a reduction, generic over instruction set, element and operator.
 //!
-//! With few inputs and outputs the accumulators of a few lines stay in registers while all inputs
-//! pass. With many, that would visit every buffer for a few hundred bytes at a time: too many
-//! places at once for caches and prefetchers. So the loop takes a block of accumulators that fits
-//! the first-level cache, and each buffer in turn contributes a contiguous piece.
+//! With few inputs and outputs, the accumulators of a few lines stay in registers while the loop
+//! reads all inputs. With many, such a loop would visit every buffer for a few hundred bytes at a
+//! time, which is too many places at once for caches and prefetchers. So the loop then takes a
+//! block of accumulators that fits the first-level cache, and each buffer in turn contributes a
+//! contiguous piece.
 
 #![allow(
     clippy::needless_range_loop,
@@ -14,10 +15,10 @@ use super::element::{Element, Operator};
 use super::isa::{CacheLine, Isa};
 use core::mem::MaybeUninit;
 
-/// The most inputs, and the most outputs, with which the accumulators stay in registers.
+/// The largest number of inputs, and of outputs, with which the accumulators stay in registers.
 const FEW: usize = 8;
 
-/// Lines of one block: 2 KiB of every buffer.
+/// The number of lines of one block, which takes 2 KiB of every buffer.
 const BLOCK: usize = 32;
 
 /// The number of inputs that are added to a block at once, so that its accumulators are loaded and
@@ -25,13 +26,13 @@ const BLOCK: usize = 32;
 const GROUP: usize = 4;
 
 /// Reduces `bytes` bytes of the inputs, in the order of the slice, and writes the result to every
-/// output.
+/// output. Does nothing if there is no input or no output.
 ///
 /// # Safety
 ///
-/// The processor has the instructions of `I`. All pointers are valid for `bytes` bytes, a multiple
-/// of the element's size; an output may be an input, and overlaps nothing otherwise. With no input
-/// or no output nothing happens.
+/// The processor must have the instructions of `I`. All pointers must be valid for `bytes` bytes, a
+/// multiple of the element's size. An output may be an input, and must not overlap any other
+/// buffer.
 #[inline(always)]
 pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
     inputs: &[*const u8],
@@ -44,11 +45,11 @@ pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
     };
     let chunk = ReduceChunk { first: *first, others, outputs, streaming };
     let mut at = 0;
-    // SAFETY: all offsets stay below `bytes`, for which the caller promises every pointer; a load
-    // of an offset precedes its store, so an output may be an input.
+    // SAFETY: all offsets stay below `bytes`, and the caller guarantees every pointer for that
+    // length. The load of an offset comes before its store, so an output may be an input.
     unsafe {
-        // Up to the first output's cache line. Elements that straddle a line are left as they are:
-        // then nothing is streamed.
+        // Reduce up to the first cache line of the first output. If its elements straddle lines,
+        // the output stays unaligned, and then nothing is streamed.
         let head = output.addr().wrapping_neg() % 64;
         if bytes >= 1024 && head != 0 && head.is_multiple_of(E::SIZE) {
             chunk.part::<I, E, O>(at, head);
@@ -84,12 +85,12 @@ struct ReduceChunk<'a> {
 }
 
 impl ReduceChunk<'_> {
-    /// Reduces from the byte offset `at` on, `N` lines at a time, until fewer bytes than that are
-    /// left of `bytes`.
+    /// Reduces `N` lines at a time, beginning at the byte offset `at`, until fewer bytes than `N`
+    /// lines remain before `bytes`. With `many`, first reduces block by block.
     ///
     /// # Safety
     ///
-    /// The processor has the instructions; the chunk has as many bytes.
+    /// The processor must have the instructions, and the chunk must have `bytes` bytes.
     #[inline(always)]
     unsafe fn most<I: Isa, E: Element, O: Operator, const N: usize>(
         &self,
@@ -97,7 +98,7 @@ impl ReduceChunk<'_> {
         bytes: usize,
         many: bool,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the chunk.
         unsafe {
             if many {
                 while bytes - *at >= 64 * BLOCK {
@@ -116,10 +117,10 @@ impl ReduceChunk<'_> {
     ///
     /// # Safety
     ///
-    /// The processor has the instructions; the lines are within the chunk.
+    /// The processor must have the instructions, and the lines must be within the chunk.
     #[inline(always)]
     unsafe fn lines<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the lines.
         unsafe {
             let first = E::load::<I, N>(self.first.add(at));
             let results = E::narrow::<I, N>(add::<I, E, O, N>(first, self.others, at));
@@ -133,10 +134,11 @@ impl ReduceChunk<'_> {
     ///
     /// # Safety
     ///
-    /// The processor has the instructions; the bytes are within the chunk, and are whole elements.
+    /// The processor must have the instructions. The bytes must be within the chunk and must be
+    /// whole elements.
     #[inline(always)]
     unsafe fn part<I: Isa, E: Element, O: Operator>(&self, at: usize, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the bytes.
         unsafe {
             let mut sum = E::widen::<I>(I::load_part(self.first.add(at), bytes));
             for input in self.others {
@@ -154,15 +156,16 @@ impl ReduceChunk<'_> {
     ///
     /// # Safety
     ///
-    /// The processor has the instructions; the block is within the chunk.
+    /// The processor must have the instructions, and the block must be within the chunk.
     #[inline(always)]
     unsafe fn block<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
         const { assert!(BLOCK.is_multiple_of(N)) };
         let mut sums = [MaybeUninit::<E::Accumulator>::uninit(); BLOCK];
         let mut results = [MaybeUninit::<CacheLine>::uninit(); BLOCK];
         let (start, rest) = self.others.split_at(self.others.len().min(GROUP - 1));
-        // SAFETY: the caller's promise; the first loop initialises every accumulator, the last but
-        // one every result; `N` of them from a multiple of `N` are within the arrays.
+        // SAFETY: the caller guarantees the processor and the block. The first loop initialises
+        // every accumulator, and the last loop but one initialises every result. `N` elements from
+        // a multiple of `N` are within the arrays.
         unsafe {
             let sums = (&raw mut sums).cast::<E::Accumulator>();
             let results = (&raw mut results).cast::<CacheLine>();
@@ -202,7 +205,7 @@ impl ReduceChunk<'_> {
 ///
 /// # Safety
 ///
-/// The processor has the instructions; the lines are within the chunk.
+/// The processor must have the instructions, and the lines must be within the chunk.
 #[inline(always)]
 unsafe fn add<I: Isa, E: Element, O: Operator, const N: usize>(
     mut sums: [E::Accumulator; N],
@@ -210,7 +213,7 @@ unsafe fn add<I: Isa, E: Element, O: Operator, const N: usize>(
     at: usize,
 ) -> [E::Accumulator; N] {
     for input in inputs {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the lines.
         let next = unsafe { E::load::<I, N>(input.add(at)) };
         for i in 0..N {
             sums[i] = E::combine::<I, O>(sums[i], next[i]);
@@ -219,19 +222,19 @@ unsafe fn add<I: Isa, E: Element, O: Operator, const N: usize>(
     sums
 }
 
-/// Writes the lines one after the other, past the caches if that is wanted and `to` is aligned for
-/// it.
+/// Writes the lines one after the other. Writes past the caches if `streaming` is set and `to` is
+/// aligned to 64 bytes.
 ///
 /// # Safety
 ///
-/// The processor has the instructions; `to` is valid for the lines.
+/// The processor must have the instructions, and `to` must be valid for the lines.
 #[inline(always)]
 unsafe fn write<I: Isa, E: Element, const N: usize>(
     to: *mut u8,
     lines: &[CacheLine; N],
     streaming: bool,
 ) {
-    // SAFETY: the caller's promise; streamed lines are aligned.
+    // SAFETY: the caller guarantees the processor and the lines. Streamed lines are aligned.
     unsafe {
         if streaming && to.addr().is_multiple_of(64) {
             I::stream_lines(to, lines, E::HALVES);

@@ -1,27 +1,28 @@
-//! Reductions, copies and fills of memory that others may write meanwhile.
+//! Reductions, copies and fills of memory that other threads may write at the same time.
 //!
-//! This is a crate of its own, because these loops alone need optimisation in every build.
-//! Reductions are the arithmetic of the collectives: one pass over a chunk of an all-reduce, a
-//! reduce or a reduce-scatter.
+//! This is a crate of its own, because only these loops need optimisation in every build.
+//! Reductions are the arithmetic of the collectives: a reduction is one pass over a chunk of an
+//! all-reduce, a reduce or a reduce-scatter.
 //!
 //! [`reduce_chunk`] reads every input once, in rank order, and writes the result to every output
-//! once. The result is defined to the bit. It does not depend on how a buffer is cut into chunks or
-//! aligned, or on the features of the processor:
+//! once. Every bit of the result is defined. The result does not depend on the division of a buffer
+//! into chunks, on alignment, or on the features of the processor:
 //!
 //! - elements are combined from the first input to the last;
 //! - integers wrap; `Uint64` compares unsigned;
 //! - fp16 and bf16 are accumulated in fp32 and rounded once at the end, to nearest, ties to even;
 //! - a NaN in any input makes the result NaN, under maximum and minimum too, and a NaN result is
-//!   always the positive quiet one without payload;
+//!   always the positive quiet NaN without a payload;
 //! - -0 is less than +0;
-//! - rounding is to nearest and subnormal numbers count, whatever the calling thread has set for
-//!   itself;
+//! - rounding is to nearest and subnormal numbers are kept, whatever the settings of the calling
+//!   thread are;
 //! - a single input is copied: its bits do not change.
 //!
 //! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator
-//! (`element`). Each of the combinations is compiled for every instruction set, and the processor
-//! chooses at run time. Miri knows no assembly, so it runs the portable one. So does a build with
-//! `--cfg plain_memory`, for sanitizers, which do not see the accesses of assembly.
+//! (`element`). Each combination of element and operator is compiled for every instruction set, and
+//! the best one for the processor is chosen at run time. Miri does not support assembly, so it runs
+//! the portable instruction set. A build with `--cfg plain_memory` runs it too: that build is for
+//! sanitizers, which do not see the accesses of assembly.
 
 mod convert;
 pub mod copy;
@@ -41,28 +42,29 @@ pub use element::Arithmetic;
 use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Prod, Sum};
 pub use environment::Standard;
 
-/// How results are written.
+/// The way in which results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// Through the caches: for results that fit them and are read soon.
     Plain,
-    /// Writes past the caches, for sets of buffers that exceed them: saves reading memory that is
-    /// overwritten. Ends with the fence that orders these stores before anything the caller
-    /// publishes afterwards.
+    /// Past the caches: for buffers that together exceed the caches. This saves reading memory that
+    /// is then overwritten. The call ends with a fence, which orders these stores before anything
+    /// that the caller publishes afterwards.
     Streaming,
 }
 
 /// Reduces `count` elements of every input and writes the result to every output.
 ///
-/// Returns whether it did: `false`, with nothing written, if there are several inputs of a type
-/// that cannot be reduced ([`DataType::is_reducible`]). With no input or no output there is nothing
-/// to do.
+/// Returns `false`, and writes nothing, if there are several inputs of a type that cannot be
+/// reduced ([`DataType::is_reducible`]). Otherwise returns `true`. Does nothing if there is no
+/// input or no output.
 ///
 /// # Safety
 ///
 /// Every input must be readable and every output writable for `count` elements. An output may be
-/// the same address as an input or overlaps no input and no other output. Any alignment will do.
-/// Others may write the memory meanwhile: then the elements concerned are unspecified.
+/// the same address as an input; otherwise it must not overlap any input or any other output. Any
+/// alignment is allowed. Other threads may write the memory during the call: then the affected
+/// elements are unspecified.
 pub unsafe fn reduce_chunk(
     dtype: DataType,
     op: ReduceOp,
@@ -71,7 +73,7 @@ pub unsafe fn reduce_chunk(
     count: usize,
     store: Store,
 ) -> bool {
-    // SAFETY: `best` returns only a level that the processor has; the rest is the caller's promise.
+    // SAFETY: `best` returns only a level that the processor has. The caller guarantees the rest.
     unsafe { reduce_with(Level::best(), dtype, op, inputs, outputs, count, store) }
 }
 
@@ -86,8 +88,8 @@ enum Level {
 }
 
 impl Level {
-    /// The best level of this processor. The standard library caches the detected features: this
-    /// costs a few loads.
+    /// Returns the best level of this processor. The standard library caches the detected features,
+    /// so this costs a few loads.
     #[inline]
     fn best() -> Self {
         #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
@@ -103,11 +105,11 @@ impl Level {
     }
 }
 
-/// [`reduce_chunk`] with the instructions of `level`.
+/// Reduces as [`reduce_chunk`] does, with the instructions of `level`.
 ///
 /// # Safety
 ///
-/// As for [`reduce_chunk`], and the processor has the instructions.
+/// As for [`reduce_chunk`], and the processor must have the instructions.
 unsafe fn reduce_with(
     level: Level,
     dtype: DataType,
@@ -118,10 +120,10 @@ unsafe fn reduce_with(
     store: Store,
 ) -> bool {
     let call = ReduceCall { level, inputs, outputs, bytes: count * dtype.size(), store };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the processor and the buffers.
     unsafe {
         if inputs.len() == 1 {
-            // Nothing is combined: the elements are bytes.
+            // Nothing is combined, so the elements are plain bytes.
             call.with::<i8, Sum>();
             return true;
         }
@@ -146,7 +148,7 @@ unsafe fn reduce_with(
     true
 }
 
-/// The arguments of a reduction on their way to the kernel.
+/// The arguments of one reduction, with its size in bytes.
 struct ReduceCall<'a> {
     level: Level,
     inputs: &'a [*const u8],
@@ -156,11 +158,13 @@ struct ReduceCall<'a> {
 }
 
 impl ReduceCall<'_> {
+    /// Runs the kernel of this operator for the elements `E`.
+    ///
     /// # Safety
     ///
-    /// As for [`reduce_with`]; the buffers hold elements of this type.
+    /// As for [`reduce_with`]. The buffers must hold elements of this type.
     unsafe fn element<E: Element>(&self, op: ReduceOp) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the buffers.
         unsafe {
             match op {
                 ReduceOp::Sum => self.with::<E, Sum>(),
@@ -171,11 +175,14 @@ impl ReduceCall<'_> {
         }
     }
 
+    /// Runs the kernel of this operator for a 16-bit float. A maximum uses the form `Greatest` of
+    /// the type and a minimum the form `Least`.
+    ///
     /// # Safety
     ///
-    /// As for [`reduce_with`]; the buffers hold elements of this type, in its three forms.
+    /// As for [`reduce_with`]. The buffers must hold elements of this type.
     unsafe fn float16<E: Element, Greatest: Element, Least: Element>(&self, op: ReduceOp) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the buffers.
         unsafe {
             match op {
                 ReduceOp::Sum => self.with::<E, Sum>(),
@@ -186,13 +193,15 @@ impl ReduceCall<'_> {
         }
     }
 
+    /// Runs the kernel of this element and operator on the instruction set of the call.
+    ///
     /// # Safety
     ///
-    /// As for [`reduce_with`]; the buffers hold elements of this type.
+    /// As for [`reduce_with`]. The buffers must hold elements of this type.
     unsafe fn with<E: Element, O: Operator>(&self) {
         let Self { level, inputs, outputs, bytes, store } = *self;
         let streaming = store == Store::Streaming;
-        // SAFETY: the caller promises the processor and the memory.
+        // SAFETY: the caller guarantees the processor and the memory.
         unsafe {
             match level {
                 Level::Portable => portable::<E, O>(inputs, outputs, bytes, streaming),
@@ -205,8 +214,8 @@ impl ReduceCall<'_> {
     }
 }
 
-// The kernel once for every instruction set. The compiler gives the features of these functions to
-// the code that is inlined into them.
+// The kernel is compiled once for every instruction set. The compiler applies the features of these
+// functions to the code that is inlined into them.
 
 unsafe fn portable<E: Element, O: Operator>(
     inputs: &[*const u8],
@@ -214,7 +223,7 @@ unsafe fn portable<E: Element, O: Operator>(
     bytes: usize,
     streaming: bool,
 ) {
-    // SAFETY: the caller promises the memory.
+    // SAFETY: the caller guarantees the memory.
     unsafe { kernel::reduce::<isa::Portable, E, O>(inputs, outputs, bytes, streaming) }
 }
 
@@ -226,7 +235,7 @@ unsafe fn avx2<E: Element, O: Operator>(
     bytes: usize,
     streaming: bool,
 ) {
-    // SAFETY: the caller promises the processor and the memory.
+    // SAFETY: the caller guarantees the processor and the memory.
     unsafe { kernel::reduce::<x86::Avx2, E, O>(inputs, outputs, bytes, streaming) }
 }
 
@@ -238,6 +247,6 @@ unsafe fn avx512<E: Element, O: Operator>(
     bytes: usize,
     streaming: bool,
 ) {
-    // SAFETY: the caller promises the processor and the memory.
+    // SAFETY: the caller guarantees the processor and the memory.
     unsafe { kernel::reduce::<x86::Avx512, E, O>(inputs, outputs, bytes, streaming) }
 }

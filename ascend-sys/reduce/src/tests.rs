@@ -1,4 +1,4 @@
-//! Every kernel against a naive reference, bit for bit, on every instruction set that this
+//! Compares every kernel with a naive reference, bit for bit, on every instruction set that this
 //! processor has.
 
 use super::*;
@@ -36,7 +36,8 @@ fn levels() -> Vec<Level> {
     levels
 }
 
-/// A small generator (xorshift64*), so that every run tests the same numbers.
+/// A small generator of pseudorandom numbers (xorshift64*), so that every run tests the same
+/// numbers.
 struct Random(u64);
 
 impl Random {
@@ -51,7 +52,8 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// The bits of an element: often a special value, often a moderate number, otherwise any bits.
+    /// Returns the bits of an element: often a special value, often a moderate number, otherwise
+    /// any bits.
     fn element(&mut self, dtype: DataType) -> u64 {
         let special = self.below(4);
         let small = (self.next() % 2001) as f64 / 16.0 - 62.5;
@@ -118,7 +120,8 @@ impl Random {
     }
 }
 
-/// The IEEE 754-2019 maximum in an arithmetic of its own: -0 below +0, a NaN above all.
+/// Returns the IEEE 754-2019 maximum or minimum, computed in another way than the kernel does: -0
+/// is below +0, and a NaN makes the result NaN. Returns `None` for other operators.
 fn float(op: ReduceOp, a: f64, b: f64) -> Option<f64> {
     let pick = match op {
         ReduceOp::Max => a.total_cmp(&b).is_ge(),
@@ -140,7 +143,8 @@ fn fp32(op: ReduceOp, a: f32, b: f32) -> f32 {
     }
 }
 
-/// The result of the elements with these bits, of one position in every input.
+/// Returns the bits of the expected result. `bits` has the element of one position from every
+/// input.
 fn expected(dtype: DataType, op: ReduceOp, bits: &[u64]) -> u64 {
     if let [alone] = bits {
         return *alone;
@@ -194,7 +198,8 @@ fn expected(dtype: DataType, op: ReduceOp, bits: &[u64]) -> u64 {
     }
 }
 
-/// A buffer that starts `misaligned` elements after a multiple of 64, with guard bytes around it.
+/// A buffer that starts `misaligned` elements after a multiple of 64, with guard bytes on both
+/// sides.
 #[derive(Clone)]
 struct Buffer {
     memory: Vec<u8>,
@@ -221,7 +226,7 @@ impl Buffer {
     }
 }
 
-/// Makes one call: random inputs, checked against the reference in every output. With `in_place`,
+/// Makes one call with random inputs and compares every output with the reference. With `in_place`,
 /// output 0 is the last input.
 #[allow(clippy::too_many_arguments, reason = "the dimensions of the test")]
 fn check(
@@ -262,7 +267,7 @@ fn check(
     if in_place {
         to[0] = from[inputs - 1].cast_mut();
     }
-    // SAFETY: all buffers have `count` elements; only `to[0]` may be an input, exactly.
+    // SAFETY: all buffers have `count` elements. Only `to[0]` may be an input, at the same address.
     let reduce = || unsafe { reduce_with(level, dtype, op, &from, &to, count, store) };
     // The result does not depend on the floating point settings of the thread.
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
@@ -371,11 +376,11 @@ fn every_shape_in_place_and_not() {
     }
 }
 
-/// Two inputs, whose elements are `bits`, and one output, checked against the reference.
+/// Reduces two inputs with the elements `bits` into one output, and compares it with the reference.
 fn check_pairs(level: Level, dtype: DataType, op: ReduceOp, bits: [&[u16]; 2]) {
     let (mut got, count) = (vec![0u16; bits[0].len()], bits[0].len());
     let (from, to) = (bits.map(|b| b.as_ptr().cast()), [got.as_mut_ptr().cast()]);
-    // SAFETY: all have `count` elements.
+    // SAFETY: all buffers have `count` elements.
     assert!(unsafe { reduce_with(level, dtype, op, &from, &to, count, Store::Plain) });
     for i in 0..count {
         let (a, b) = (bits[0][i], bits[1][i]);
@@ -392,8 +397,8 @@ fn check_pairs(level: Level, dtype: DataType, op: ReduceOp, bits: [&[u16]; 2]) {
 #[cfg_attr(miri, ignore = "too long: other tests reach the same loops")]
 fn every_16_bit_float_with_every_kind_of_other() {
     let all: Vec<u16> = (0..=u16::MAX).collect();
-    // Zeros, the least and the greatest numbers, infinities, NaNs, and sums that are halfway
-    // between two numbers.
+    // Zeros, the least and the greatest numbers, infinities, NaNs, and values whose sums are
+    // halfway between two numbers.
     let others = [
         0, 0x8000, 1, 0x8001, 0x3C01, 0xBC03, 0x3F81, 0xBF83, 0x7BFF, 0x7F7F, 0xFBFF, 0xFF7F,
         0x7C00, 0x7F80, 0xFC00, 0xFF80, 0x7FC0, 0xFFC1,
@@ -441,7 +446,7 @@ fn fp16_and_bf16_conversions_are_exact_and_round_to_even() {
             assert_eq!(f16_to_f32(bits).to_bits(), half.to_f32().to_bits(), "{bits:#x}");
         }
         assert_eq!(bf16_to_f32(bits).to_bits() >> 16, u32::from(bits), "{bits:#x}");
-        // Around every fp16 and bf16 number, and halfway to the next.
+        // Values around every fp16 and bf16 number, and halfway to the next one.
         for near in [half.to_f32(), brain.to_f32()] {
             for step in [0u32, 1, 0xFFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001] {
                 let value = f32::from_bits(near.to_bits().wrapping_add(step));
@@ -461,13 +466,13 @@ fn what_cannot_be_reduced_is_refused_and_left_alone() {
     let (a, b, mut c) = ([1u8; 32], [2u8; 32], [3u8; 32]);
     for dtype in DataType::ALL.into_iter().filter(|t| !t.is_reducible()) {
         let (from, to) = ([a.as_ptr(), b.as_ptr()], [c.as_mut_ptr()]);
-        // SAFETY: two elements of at most 16 bytes in every buffer.
+        // SAFETY: every buffer has two elements of at most 16 bytes.
         let done = unsafe { reduce_chunk(dtype, ReduceOp::Sum, &from, &to, 2, Store::Plain) };
         assert!(!done, "{dtype:?}");
         assert_eq!(c, [3; 32]);
     }
-    // One input is only copied, whatever its type is.
-    // SAFETY: two elements of 16 bytes in both buffers.
+    // A single input is only copied, whatever its type is.
+    // SAFETY: both buffers have two elements of 16 bytes.
     let done = unsafe {
         reduce_chunk(
             DataType::Int128,

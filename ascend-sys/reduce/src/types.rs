@@ -1,42 +1,42 @@
-//! The element types and the operators of HCCL, with the numbers they have in its ABI.
+//! The element types and the operators of HCCL, with their numbers in HCCL's ABI.
 
 /// `HcclDataType`: the type of the elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum DataType {
-    /// Signed, 1 byte.
+    /// A signed integer of 1 byte.
     Int8 = 0,
-    /// Signed, 2 bytes.
+    /// A signed integer of 2 bytes.
     Int16 = 1,
-    /// Signed, 4 bytes.
+    /// A signed integer of 4 bytes.
     Int32 = 2,
-    /// IEEE half precision, 2 bytes.
+    /// An IEEE half-precision float of 2 bytes.
     Fp16 = 3,
-    /// IEEE single precision, 4 bytes.
+    /// An IEEE single-precision float of 4 bytes.
     Fp32 = 4,
-    /// Signed, 8 bytes.
+    /// A signed integer of 8 bytes.
     Int64 = 5,
-    /// Unsigned, 8 bytes.
+    /// An unsigned integer of 8 bytes.
     Uint64 = 6,
-    /// Unsigned, 1 byte; moved only.
+    /// An unsigned integer of 1 byte. It can be moved but not reduced.
     Uint8 = 7,
-    /// Unsigned, 2 bytes; moved only.
+    /// An unsigned integer of 2 bytes. It can be moved but not reduced.
     Uint16 = 8,
-    /// Unsigned, 4 bytes; moved only.
+    /// An unsigned integer of 4 bytes. It can be moved but not reduced.
     Uint32 = 9,
-    /// IEEE double precision, 8 bytes.
+    /// An IEEE double-precision float of 8 bytes.
     Fp64 = 10,
-    /// bfloat16, 2 bytes.
+    /// A bfloat16 of 2 bytes.
     Bfp16 = 11,
-    /// 16 bytes; moved only.
+    /// An integer of 16 bytes. It can be moved but not reduced.
     Int128 = 12,
-    /// HiFloat8, 1 byte; moved only.
+    /// A HiFloat8 of 1 byte. It can be moved but not reduced.
     Hif8 = 14,
-    /// 8-bit float, 4 bits of exponent; moved only.
+    /// An 8-bit float with 4 bits of exponent. It can be moved but not reduced.
     Fp8E4M3 = 15,
-    /// 8-bit float, 5 bits of exponent; moved only.
+    /// An 8-bit float with 5 bits of exponent. It can be moved but not reduced.
     Fp8E5M2 = 16,
-    /// 8-bit power of two; moved only.
+    /// An 8-bit power of two. It can be moved but not reduced.
     Fp8E8M0 = 17,
 }
 
@@ -62,13 +62,13 @@ impl DataType {
         Self::Fp8E8M0,
     ];
 
-    /// The type with this number in `HcclDataType`; `None` for 13, the reserved value and anything
-    /// unknown.
+    /// Returns the type with this number in `HcclDataType`. Returns `None` for 13, the reserved
+    /// value and any unknown number.
     pub fn from_hccl(value: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|t| *t as u32 == value)
     }
 
-    /// The size of one element in bytes.
+    /// Returns the size of one element in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::Int8
@@ -84,7 +84,7 @@ impl DataType {
         }
     }
 
-    /// Whether the kernels of this module reduce the type. The others can only be moved.
+    /// Returns whether the kernels of this crate reduce the type. Other types can only be moved.
     pub const fn is_reducible(self) -> bool {
         matches!(
             self,
@@ -101,7 +101,7 @@ impl DataType {
     }
 }
 
-/// `HcclReduceOp`: how elements are combined.
+/// `HcclReduceOp`: the operator that combines elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ReduceOp {
@@ -109,15 +109,15 @@ pub enum ReduceOp {
     Sum = 0,
     /// `a * b`.
     Prod = 1,
-    /// The larger.
+    /// The larger value.
     Max = 2,
-    /// The smaller.
+    /// The smaller value.
     Min = 3,
 }
 
 impl ReduceOp {
-    /// The operator with this number in `HcclReduceOp`; `None` for the reserved value and anything
-    /// unknown.
+    /// Returns the operator with this number in `HcclReduceOp`. Returns `None` for the reserved
+    /// value and any unknown number.
     pub const fn from_hccl(value: u32) -> Option<Self> {
         match value {
             0 => Some(Self::Sum),

@@ -1,9 +1,9 @@
-//! x86_64: AVX-512, and AVX2 with F16C and FMA, from one text.
+//! The instruction sets of x86_64, AVX-512 and AVX2 with F16C and FMA, made by one macro.
 //!
 //! The instructions that touch memory are written in assembly (see [`super::isa`]). Each is in a
 //! function of its own that has the target feature, and is inlined into a kernel that has it too.
-//! (Closures and iterators do not take on the feature. Where they are not inlined they cost a
-//! factor of ten, so there are none here.)
+//! There are no closures and iterators here, because they do not take on the feature: where they
+//! are not inlined, a loop is ten times slower.
 
 mod part;
 
@@ -19,7 +19,7 @@ pub(crate) struct Avx512;
 /// AVX2 with F16C and FMA.
 pub(crate) struct Avx2;
 
-/// Whether this processor runs [`Avx512`].
+/// Returns whether this processor runs [`Avx512`].
 pub(crate) fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -28,22 +28,22 @@ pub(crate) fn has_avx512() -> bool {
         && has_avx2()
 }
 
-/// Whether this processor runs [`Avx2`].
+/// Returns whether this processor runs [`Avx2`].
 pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("f16c")
         && is_x86_feature_detected!("fma")
 }
 
-/// The place of an odd bf16 in 32 bits.
+/// The mask of the upper half of 32 bits, where the odd bf16 of a pair is.
 const UPPER_HALF: i32 = 0xFFFF_0000_u32 as i32;
 
-/// An instruction set in which a [`CacheLine`] is `$n` registers of `$bytes` bytes. The names are
-/// those of its instructions.
+/// Defines an instruction set in which a [`CacheLine`] is `$n` registers of `$bytes` bytes. The
+/// further arguments are the names of its instructions.
 macro_rules! isa {
     (@write $features:literal, $registers:ident, $halves:ident, $mov:literal, $n:literal of $bytes:literal in $class:ident,
      $letter:literal in $half_class:ident, $int:ident, $half:ident) => {
-        /// Four registers.
+        /// Writes four registers.
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn $registers(to: *mut u8, registers: [$int; 4]) {
@@ -58,7 +58,7 @@ macro_rules! isa {
             }
         }
 
-        /// Two registers in four halves.
+        /// Writes two registers in four halves.
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn $halves(to: *mut u8, halves: [$half; 4]) {
@@ -78,8 +78,8 @@ macro_rules! isa {
      $int:ident, $float:ident, $half:ident, $mov:literal, $part:ident,
      $widen:ident, $narrow:ident, $left:ident, $and:ident, $all:ident, $all_float:ident,
      $pack:ident, $all_numbers:literal, $numbers:ident) => {
-        // In these functions the caller guarantees the processor, the memory and the alignment: see
-        // `Isa`.
+        // In these functions, the caller guarantees the processor, the memory and the alignment:
+        // see `Isa`.
         impl $name {
             #[inline]
             #[target_feature(enable = $features)]
@@ -93,7 +93,8 @@ macro_rules! isa {
                 register
             }
 
-            /// Four registers at once: the compiler would compute an address for each.
+            /// Loads four registers at once. In single loads, the compiler would compute an address
+            /// for each of them.
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn load_registers(from: *const u8) -> [$int; 4] {
@@ -109,7 +110,7 @@ macro_rules! isa {
                 [a, b, c, d]
             }
 
-            /// Half a register of fp16, converted on its way.
+            /// Loads half a register of fp16 and converts it to fp32.
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn load_wide(from: *const u8) -> $float {
@@ -122,7 +123,8 @@ macro_rules! isa {
                 register
             }
 
-            /// Two registers of fp16 in four halves, as [`load_wide`](Self::load_wide).
+            /// Loads two registers of fp16 in four halves and converts them, as
+            /// [`load_wide`](Self::load_wide) does.
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn load_wides(from: *const u8) -> [$float; 4] {
@@ -154,7 +156,7 @@ macro_rules! isa {
             #[inline]
             #[target_feature(enable = $features)]
             fn keep_register(mut register: $int) -> $int {
-                // SAFETY: there is no instruction.
+                // SAFETY: the assembly has no instruction.
                 unsafe {
                     asm!("/* {register} */", register = inout($class) register,
                         options(pure, nomem, nostack, preserves_flags));
@@ -174,13 +176,14 @@ macro_rules! isa {
                 }
             }
 
-            /// `a + b`, as `a * 1 + b`, which is the same number to the bit. Some processors
-            /// (Zen 5) add with the units that convert fp16, but multiply with others. It is in
-            /// assembly, because the compiler would turn it back into an addition.
+            /// Returns `a + b`, computed as `a * 1 + b`, which gives the same bits. Some processors
+            /// (Zen 5) add in the units that also convert fp16, but multiply in other units. The
+            /// instruction is in assembly, because the compiler would turn it back into an
+            /// addition.
             #[inline]
             #[target_feature(enable = $features)]
             fn add(mut a: $float, b: $float) -> $float {
-                // SAFETY: the processor has the instruction, and it touches no memory.
+                // SAFETY: the processor has the instruction, and the instruction touches no memory.
                 unsafe {
                     asm!("vfmadd213ps {a}, {one}, {b}", a = inout($class) a, one = in($class) $all_float(1.0),
                         b = in($class) b, options(pure, nomem, nostack, preserves_flags));
@@ -189,8 +192,8 @@ macro_rules! isa {
             }
         }
 
-        // In the functions below the caller guarantees the same. A `Line` is as large as the
-        // registers, and every bit pattern of these is valid.
+        // In the functions below, the caller guarantees the same. A `CacheLine` is as large as its
+        // registers, and every bit pattern of them is valid.
         impl Isa for $name {
             const LINES: usize = $lines;
 
@@ -299,8 +302,8 @@ macro_rules! isa {
 
             #[inline(always)]
             unsafe fn fence() {
-                // SAFETY: a fence has no requirements. The compiler takes it to touch memory: no
-                // access moves across it.
+                // SAFETY: a fence has no requirements. To the compiler the assembly touches memory,
+                // so no access moves across it.
                 unsafe { asm!("sfence", options(nostack, preserves_flags)) };
             }
 
@@ -342,8 +345,8 @@ macro_rules! isa {
                 }
             }
 
-            // 32 bits of memory hold an even and an odd bf16, each the upper half of an fp32: the
-            // even ones come first, and no element changes lanes.
+            // A word of 32 bits holds an even and an odd bf16, each of which is the upper half of
+            // an fp32. The even ones come first in the result, and no element changes its lane.
             #[inline(always)]
             fn widen_bf16(line: CacheLine) -> [f32; 32] {
                 // SAFETY: see above.
@@ -411,13 +414,13 @@ isa!(Avx2: "avx2,f16c,fma", 2 lines, 2 of 32 bytes in ymm_reg, "x" in xmm_reg,
     _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_slli_epi32, _mm256_and_si256, _mm256_set1_epi32, _mm256_set1_ps,
     pack256, 0xFF, numbers256);
 
-// fp32 to bf16: the upper halves are put together in one register and the lower ones in another,
-// and all are rounded at once. A half is rounded up if the lower one is more than 0x8000, or if it
-// is 0x8000 and the upper one is odd. A NaN stays a NaN: its lower half is zero, since bf16 has no
-// place for more.
+// Converts fp32 to bf16: one register takes the upper halves and another one the lower halves, and
+// all are rounded at once. An upper half is rounded up if its lower half is more than 0x8000, or if
+// the lower half is 0x8000 and the upper half is odd. A NaN stays a NaN: its lower half is zero,
+// since bf16 has no bits for it.
 
-/// The order of the 16-bit halves in two registers of fp32, even and odd: the lower half of each if
-/// `upper` is 0, else the upper half.
+/// Returns the order of the 16-bit halves of two registers of fp32, even and odd. It selects the
+/// lower half of each fp32 if `upper` is 0, and the upper half if `upper` is 1.
 const fn interleaved(upper: u16) -> [u16; 32] {
     let mut order = [0; 32];
     let mut i = 0;
@@ -429,24 +432,24 @@ const fn interleaved(upper: u16) -> [u16; 32] {
     order
 }
 
-/// Even and odd fp32 to bf16.
+/// Converts even and odd fp32 to a register of bf16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn pack512(even: __m512i, odd: __m512i) -> __m512i {
     const UPPER: [u16; 32] = interleaved(1);
     const LOWER: [u16; 32] = interleaved(0);
-    // SAFETY: all are 64 bytes of plain data.
+    // SAFETY: all types are 64 bytes of plain data.
     let (upper, lower) =
         unsafe { (transmute::<[u16; 32], __m512i>(UPPER), transmute::<[u16; 32], __m512i>(LOWER)) };
     let upper = _mm512_permutex2var_epi16(even, upper, odd);
     let lower = _mm512_permutex2var_epi16(even, lower, odd);
     let one = _mm512_set1_epi16(1);
     let lower = _mm512_or_si512(lower, _mm512_and_si512(upper, one));
-    // The addition is in assembly, since the compiler would make a register of the mask and
-    // subtract that.
+    // The addition is in assembly, since the compiler would expand the mask into a register and
+    // subtract that register.
     let up = _mm512_cmpgt_epu16_mask(lower, _mm512_set1_epi16(i16::MIN));
     let mut rounded = upper;
-    // SAFETY: the processor has the instruction, and it touches no memory.
+    // SAFETY: the processor has the instruction, and the instruction touches no memory.
     unsafe {
         asm!("vpaddw {rounded} {{{up}}}, {rounded}, {one}", rounded = inout(zmm_reg) rounded, up = in(kreg) up,
             one = in(zmm_reg) one, options(pure, nomem, nostack, preserves_flags));
@@ -454,27 +457,27 @@ fn pack512(even: __m512i, odd: __m512i) -> __m512i {
     rounded
 }
 
-/// Even and odd fp32 to bf16.
+/// Converts even and odd fp32 to a register of bf16.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pack256(even: __m256i, odd: __m256i) -> __m256i {
     let upper = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
     let lower = _mm256_blend_epi16::<0b1010_1010>(even, _mm256_slli_epi32::<16>(odd));
-    // There is no unsigned comparison: one less if the upper is even, the lower rounds up from one
-    // half on.
+    // AVX2 has no unsigned comparison. So 1 is subtracted from the lower half if the upper half is
+    // even; then the upper half is rounded up if the lower half is at least 0x8000.
     let even = _mm256_andnot_si256(upper, _mm256_set1_epi16(1));
     let up = _mm256_srai_epi16::<15>(_mm256_subs_epu16(lower, even));
     _mm256_sub_epi16(upper, up)
 }
 
-/// The lanes in `so_far` that are numbers in both `a` and `b`.
+/// Returns the lanes of `so_far` in which both `a` and `b` are numbers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn numbers512(so_far: u16, a: __m512, b: __m512) -> u16 {
     _mm512_mask_cmp_ps_mask::<_CMP_ORD_Q>(so_far, a, b)
 }
 
-/// The lanes in `so_far` that are numbers in both `a` and `b`.
+/// Returns the lanes of `so_far` in which both `a` and `b` are numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn numbers256(so_far: i32, a: __m256, b: __m256) -> i32 {

@@ -1,35 +1,36 @@
-//! An asymmetric barrier between two threads, one of which hardly ever comes: all of the cost is on
-//! its side.
+//! An asymmetric barrier between two threads. One thread calls [`light`] often and pays nothing;
+//! the other calls [`heavy`] rarely and pays the whole cost.
 
-/// Keeps the order of the accesses before and behind it, as seen by a thread that calls [`heavy`].
+/// Orders the accesses before the call and those after it, as seen by a thread that calls
+/// [`heavy`].
 #[cfg(not(loom))]
 #[inline]
 pub(super) fn light() {
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Whether the system offers [`heavy`].
+/// Returns whether the system offers [`heavy`].
 #[cfg(not(loom))]
 pub(super) fn are_there() -> bool {
     static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    // Miri does not know the call.
+    // Miri does not support the system call.
     *REGISTERED
         .get_or_init(|| !cfg!(miri) && membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
 }
 
-/// Every thread of the process executes a barrier.
+/// Makes every thread of the process execute a barrier.
 #[cfg(not(loom))]
 pub(super) fn heavy() {
     if !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        // A sandbox that was set up after the registration forbids the call. A processor writes
-        // back stores that it still holds within a millisecond.
+        // A sandbox that was set up after the registration forbids the call. Every processor writes
+        // buffered stores back within a millisecond, so a sleep of that length has the same effect.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
 #[cfg(not(loom))]
 fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: takes numbers and touches no memory of ours.
+    // SAFETY: the call takes numbers and touches no memory of the program.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 

@@ -1,16 +1,17 @@
-//! A [`SpinLock`] lock that costs its usual thread no atomic step.
+//! A [`SpinLock`] that its usual thread takes without an atomic read-modify-write step.
 //!
-//! The first thread that takes it becomes its *owner*. From then on the owner only marks that it is
-//! inside, in a word that only it writes, and then checks whether it still is the owner. Another
-//! thread that comes ends the ownership for good, and waits until the owner is not inside. From
-//! then on all threads use the spin lock.
+//! The first thread that takes the lock becomes its *owner*. To take the lock, the owner marks that
+//! it is inside, in a word that only the owner writes, and then checks that it still is the owner.
+//! The first other thread that wants the lock ends the ownership for good, and waits until the
+//! owner is no longer inside. From then on all threads use the spin lock.
 //!
-//! Both sides write one word and then read the other's, so at least one of them sees the other.
-//! That takes a barrier between the write and the read on both sides. The owner's costs nothing,
-//! because the other side makes all threads of the process execute one (`membarrier`, a system call
-//! of a microsecond or a few). Where the system does not offer that, no thread becomes an owner.
+//! The owner writes its mark and then reads the owner field. The other thread writes the owner
+//! field and then reads the mark. So at least one of the two sees the other. Each side needs a
+//! barrier between its write and its read. The owner's barrier costs nothing, because the other
+//! thread makes all threads of the process execute one (`membarrier`, a system call of one to a few
+//! microseconds). Where the system lacks that call, no thread becomes an owner.
 //!
-//! Nearly all operations of a stream are issued by one thread, so its issue lock is biased.
+//! One thread issues nearly all operations of a stream, so the issue lock of a stream is biased.
 
 use std::ptr;
 
@@ -23,26 +24,26 @@ use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use super::barrier::{are_there, heavy, light};
 use super::{Guard, SpinLock, spin_until};
 
-/// A spin lock that costs its usual thread no atomic step.
+/// A spin lock that its usual thread takes without an atomic read-modify-write step.
 pub struct Biased<T> {
     /// The owner; null if there is none. Written with `shared` held.
     owner: AtomicPtr<Owner>,
-    /// The thread that was the owner until another one came, and that may still be inside. Written
-    /// with `shared` held.
+    /// The former owner, which may still be inside; null if there is none. Written with `shared`
+    /// held.
     former: AtomicPtr<Owner>,
     shared: SpinLock<T>,
 }
 
-/// A thread: the addresses of the locks that it is inside of as their owner; 0 is none. Only that
-/// thread writes it. It is never freed, but reused for a later thread.
+/// The state of one thread: the addresses of the locks that it is inside of as their owner, or 0.
+/// Only that thread writes it. An `Owner` is never freed, but a later thread may reuse it.
 #[derive(Default)]
 struct Owner {
     inside: [AtomicUsize; 2],
 }
 
 impl Owner {
-    /// A free place for one more lock; none if the thread is inside of this lock already, or all
-    /// places are taken.
+    /// Returns a free place for one more lock. Returns `None` if the thread is already inside this
+    /// lock, or if all places are taken.
     #[inline]
     fn place_for(&self, lock: usize) -> Option<&AtomicUsize> {
         let [first, second] = &self.inside;
@@ -60,7 +61,7 @@ impl Owner {
 }
 
 impl<T> Biased<T> {
-    /// A free lock around `value`.
+    /// Returns a free lock around `value`.
     pub fn new(value: T) -> Self {
         let nobody = || AtomicPtr::new(ptr::null_mut());
         Self { owner: nobody(), former: nobody(), shared: SpinLock::new(value) }
@@ -76,15 +77,16 @@ impl<T> Biased<T> {
         }
     }
 
-    /// Tries to take the lock. It may fail although the lock is free, while the former owner finds
-    /// out that it is not the owner any more.
+    /// Tries to take the lock. The call may fail although the lock is free: a former owner marks
+    /// itself as inside for a moment before it sees that it no longer is the owner.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let thread = this_thread();
         thread.and_then(|thread| self.enter(thread)).or_else(|| self.try_shared(thread))
     }
 
-    /// Lets the next thread that comes become the owner.
+    /// Ends the ownership, so that the next thread that takes the lock becomes the owner. Waits
+    /// while another thread holds the lock.
     pub fn forget_owner(&self) {
         let _guard = spin_until(|| self.try_shared(None));
         self.former.store(ptr::null_mut(), Relaxed);
@@ -94,17 +96,17 @@ impl<T> Biased<T> {
         ptr::from_ref(self).addr()
     }
 
-    /// Takes the lock as the owner, if this thread is.
+    /// Takes the lock as its owner. Returns `None` if this thread is not the owner.
     #[inline]
     fn enter(&self, thread: &'static Owner) -> Option<Guard<'_, T>> {
-        // A thread that sees here that it is not the owner leaves no mark, so that it does not hold
-        // up others.
+        // A thread that sees here that it is not the owner leaves no mark, so it does not delay
+        // other threads.
         if !ptr::eq(self.owner.load(Relaxed), thread) {
             return None;
         }
         let place = thread.place_for(self.name())?;
-        // `Release` as when it leaves: it pairs with the `Acquire` in `is_inside`. A thread that
-        // reads the mark knows that this thread has left any lock it was inside before.
+        // `Release` pairs with the `Acquire` in `is_inside`, as the store on leaving does. A thread
+        // that reads the mark also sees that this thread has left every lock it was inside before.
         place.store(self.name(), Release);
         light();
         if ptr::eq(self.owner.load(Relaxed), thread) {
@@ -114,7 +116,8 @@ impl<T> Biased<T> {
         None
     }
 
-    /// Takes the lock as any thread, or as the first one, which becomes the owner.
+    /// Takes the lock through `shared`, which ends an ownership. The first thread becomes the
+    /// owner.
     #[cold]
     fn try_shared(&self, thread: Option<&'static Owner>) -> Option<Guard<'_, T>> {
         let guard = self.shared.try_lock()?;
@@ -124,7 +127,7 @@ impl<T> Biased<T> {
             self.owner.store(ptr::null_mut(), Relaxed);
             heavy();
         }
-        // SAFETY: null, or an `Owner`, and these are never freed.
+        // SAFETY: the pointer is null or points to an `Owner`, and an `Owner` is never freed.
         if let Some(former) = unsafe { self.former.load(Relaxed).as_ref() } {
             return (!former.is_inside(self.name())).then_some(guard);
         }
@@ -132,7 +135,7 @@ impl<T> Biased<T> {
         let Some((thread, place)) = first.and_then(|t| Some((t, t.place_for(self.name())?))) else {
             return Some(guard);
         };
-        // Marked as inside before any thread can see the new owner.
+        // The thread is marked as inside before any other thread can see the new owner.
         place.store(self.name(), Release);
         self.owner.store(ptr::from_ref(thread).cast_mut(), Relaxed);
         drop(guard);
@@ -151,7 +154,7 @@ mod threads {
     use super::Owner;
     use crate::lock_std as lock;
 
-    /// The `Owner`s of ended threads, for reuse.
+    /// The `Owner`s of threads that have ended, for reuse.
     static FREE: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
 
     thread_local! {
@@ -167,7 +170,7 @@ mod threads {
         }
     }
 
-    /// `None` when the thread is ending.
+    /// Returns the `Owner` of the calling thread, or `None` if the thread is ending.
     #[inline]
     pub(super) fn this_thread() -> Option<&'static Owner> {
         THIS.get().or_else(begin)
@@ -182,7 +185,8 @@ mod threads {
     }
 }
 
-/// In models threads are given, since statics stay from one run of a model to the next.
+/// A model passes its threads explicitly, because statics survive from one run of a model to the
+/// next.
 #[cfg(loom)]
 fn this_thread() -> Option<&'static Owner> {
     None
@@ -225,7 +229,8 @@ mod tests {
         drop(held);
         drop(lock.try_lock().unwrap());
 
-        // Given back in another order than taken, and one lock more than an owner has places for.
+        // The locks are released in another order than they were taken in, and there is one more
+        // lock than an owner has places for.
         let third = Biased::new(());
         let (a, b, c) = (lock.lock(), other.lock(), third.lock());
         drop(a);
@@ -283,7 +288,8 @@ mod loom_tests {
         value.set(value.get() + 1);
     }
 
-    /// Two threads come at once. One of them has taken the lock `before` times already.
+    /// Runs a model in which two threads take the lock at once. One of them has taken it `before`
+    /// times already.
     fn two_come(before: u32) {
         loom::model(move || {
             let lock = Arc::new(Biased::new(Cell::new(0)));
@@ -309,7 +315,7 @@ mod loom_tests {
         two_come(0);
     }
 
-    /// The lock gets a new life while its old owner looks in.
+    /// The lock gets a new owner while its old owner tries to enter.
     #[test]
     fn loom_who_was_the_owner_once_is_not_again() {
         loom::model(|| {

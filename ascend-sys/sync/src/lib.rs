@@ -1,5 +1,5 @@
-//! The locks that `hccl` and the emulator share, and the atomics of std or, under `--cfg loom`, of
-//! loom.
+//! The locks that `hccl` and the emulator share, and their atomics: those of std or, under `--cfg
+//! loom`, those of loom.
 //!
 //! | lock | for |
 //! | --- | --- |

@@ -1,5 +1,6 @@
-//! The few synchronisation types of the stream protocol, from std, or from loom when the protocol
-//! is model-checked (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
+//! The few synchronisation types of the stream protocol. They come from std, or from loom when the
+//! protocol is model-checked (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release
+//! loom`).
 
 #[cfg(loom)]
 pub use loom::{
@@ -17,15 +18,15 @@ pub use std::{
 
 use std::sync::{PoisonError, TryLockError};
 
-/// `std::cell::UnsafeCell` with the access methods of loom's, which checks that no two accesses
-/// collide.
+/// `std::cell::UnsafeCell` with the access methods of loom's `UnsafeCell`. In a model, loom checks
+/// that no two accesses collide.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell around `value`.
+    /// Returns a cell around `value`.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
@@ -43,13 +44,14 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at
-/// every step.
+/// Locks the mutex, blocking until it is free. A poisoned mutex is locked too: the data that our
+/// locks guard is valid at every step, so a panic leaves nothing inconsistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps until unparked, at most this long. Models know no time.
+/// Sleeps until unparked, or until `limit` has passed. A model has no time, so there the limit is
+/// ignored.
 pub fn park_timeout(_limit: std::time::Duration) {
     #[cfg(loom)]
     loom::thread::park();
@@ -57,12 +59,12 @@ pub fn park_timeout(_limit: std::time::Duration) {
     std::thread::park_timeout(_limit);
 }
 
-/// The same as [`lock`], for the parts that are never model-checked.
+/// Locks as [`lock`] does, for the parts that are never model-checked.
 pub fn lock_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same as [`lock_std`], if the mutex is free.
+/// Locks as [`lock_std`] does if the mutex is free, and returns `None` otherwise. Never blocks.
 #[inline]
 pub fn try_lock<T>(mutex: &std::sync::Mutex<T>) -> Option<std::sync::MutexGuard<'_, T>> {
     match mutex.try_lock() {

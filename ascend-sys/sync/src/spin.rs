@@ -1,12 +1,13 @@
 //! A spin lock for short sections.
 //!
-//! It takes one atomic step to take and a plain store to give back. A `Mutex` needs a second atomic
-//! step, because threads may sleep in it. No thread sleeps in this lock: a thread that finds it
-//! taken spins, then yields, then looks again every 50 microseconds. So the lock may also be held
-//! long now and then (an enqueue that waits for peers); threads that must not wait use
-//! [`try_lock`](SpinLock::try_lock).
+//! Taking the lock costs one atomic step, and releasing it a plain store. A `Mutex` needs a second
+//! atomic step, because threads may sleep in it. No thread blocks in this lock: a thread that finds
+//! it taken spins, then yields, then checks again every 50 microseconds. So the lock may
+//! occasionally be held for long, for example by an enqueue that waits for peers. A thread that
+//! must not wait uses [`try_lock`](SpinLock::try_lock).
 //!
-//! A panic while it is held gives it back, so the guarded value must be consistent at every step.
+//! A panic while the lock is held releases it, so the guarded value must be consistent at every
+//! step.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -18,39 +19,40 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-/// A lock for short sections: a thread that finds it taken spins, then yields, then sleeps in naps.
+/// A lock for short sections. A thread that finds it taken spins, then yields, then sleeps for
+/// short times.
 pub struct SpinLock<T> {
-    /// 1 while a thread has it.
+    /// 1 while a thread holds the lock, otherwise 0.
     taken: AtomicUsize,
     pub(crate) value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time reaches the value, through the guard; the value moves between
-// threads, so it must be `Send`.
+// SAFETY: only the thread that holds the guard reaches the value, so access is exclusive. The value
+// moves between threads, so it must be `Send`.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
-/// Holds the lock.
+/// A guard of a [`SpinLock`] or a [`Biased`](crate::Biased) lock. Dropping it releases the lock.
 pub struct Guard<'a, T> {
     value: &'a UnsafeCell<T>,
-    /// Not 0 while the lock is held.
+    /// A word that is not 0 while the lock is held.
     held: &'a AtomicUsize,
-    /// Keeps the guard in its thread: as with a `Mutex`, the thread that took the lock gives it
-    /// back.
+    /// Keeps the guard in its thread: as with a `Mutex`, the thread that took the lock must release
+    /// it.
     _here: std::marker::PhantomData<*const ()>,
 }
 
 impl<T> SpinLock<T> {
-    /// A free lock around `value`.
+    /// Returns a free lock around `value`.
     pub fn new(value: T) -> Self {
         Self { taken: AtomicUsize::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free, and returns `None` otherwise. Never waits.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let free = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        // Not `then_some`: the guard would be made in any case, and its drop would give the lock
-        // back.
+        // `then_some` would make the guard even if the lock is not free, and dropping that guard
+        // would release the lock.
         free.is_ok().then(|| Guard::new(&self.value, &self.taken))
     }
 
@@ -73,14 +75,14 @@ impl<T> SpinLock<T> {
 }
 
 impl<'a, T> Guard<'a, T> {
-    /// A guard. No other thread may reach the value until `held` is 0.
+    /// Returns a guard. No other thread may reach the value until `held` is 0.
     #[inline]
     pub(crate) fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
         Guard { value, held, _here: std::marker::PhantomData }
     }
 }
 
-/// Tries until it succeeds.
+/// Calls `attempt` until it returns a value, with a [`pause`] after each failure.
 pub fn spin_until<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
     let mut looks = 0_u32;
     loop {
@@ -92,7 +94,7 @@ pub fn spin_until<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
     }
 }
 
-/// Spins, then yields, then sleeps.
+/// Spins, yields or sleeps, depending on `looks`, the number of failed attempts so far.
 #[cfg(not(loom))]
 pub fn pause(looks: u32) {
     match looks {
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn one_holder_at_a_time() {
-        // Miri is slow, and looks at every access.
+        // Miri is slow, so it runs fewer rounds. It checks every access.
         let rounds = if cfg!(miri) { 20 } else { 1000 };
         let lock = SpinLock::new(0_u64);
         std::thread::scope(|scope| {

@@ -1,39 +1,41 @@
-//! A lock without waiting.
+//! A lock that no thread ever waits for.
 
 use crate::modelled::{AtomicBool, Ordering, UnsafeCell};
 
-/// A lock that is only tried: one thread at a time has it, and no thread ever waits for it.
+/// A lock that a thread can only try to take. One thread at a time holds it, and no thread waits
+/// for it.
 ///
-/// Taking and giving back are both read-modify-write steps, even if taking fails. So a thread may
-/// leave a note and then fail to take the lock: the holder is sure to see the note after it has
-/// given the lock back.
+/// Taking and releasing are both read-modify-write steps, even if taking fails. So a thread may
+/// write a note and then fail to take the lock: the holder sees the note after it has released the
+/// lock.
 pub struct TryLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only by the thread that has the lock, and the lock is passed on by
-// release and acquire.
+// SAFETY: only the thread that holds the lock reaches the value. Release and acquire pass the value
+// on with the lock.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    /// A free lock around `value`.
+    /// Returns a free lock around `value`.
     pub fn new(value: T) -> TryLock<T> {
         TryLock { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Whether a thread has the lock. This is a hint: it may be out of date when it is read.
+    /// Returns whether a thread holds the lock. The answer is a hint: it may be out of date when it
+    /// is read.
     pub fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes the lock, or returns `None` at once. Dropping the guard gives the lock back.
+    /// Takes the lock, or returns `None` at once. Dropping the guard releases the lock.
     pub fn try_take(&self) -> Option<TryLockGuard<'_, T>> {
         if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(TryLockGuard(self)) }
     }
 }
 
-/// Holds a [`TryLock`].
+/// A guard of a [`TryLock`]. Dropping it releases the lock.
 pub struct TryLockGuard<'a, T>(&'a TryLock<T>);
 
 impl<T> TryLockGuard<'_, T> {

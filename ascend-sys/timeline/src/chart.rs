@@ -1,39 +1,39 @@
 //! The contents of a picture: rows of spans, and arrows between them.
 
-/// A whole timeline. Times are nanoseconds since the first thing in it.
+/// A whole timeline. Times are nanoseconds since the start of its first entry.
 pub(crate) struct Chart {
     /// The title of the picture.
     pub(crate) title: String,
     pub(crate) length: u64,
     pub(crate) groups: Vec<RowGroup>,
-    /// Arrows from records of notifies to the waits that took them.
+    /// Arrows from the records of notifies to the waits that took them.
     pub(crate) flows: Vec<Flow>,
-    /// Entries for which there was no room.
+    /// The number of entries that the recording had no room for.
     pub(crate) left_out: u64,
 }
 
-/// The rows of a device, or of the links.
+/// The rows of one device, or of the links between devices.
 pub(crate) struct RowGroup {
     pub(crate) name: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// An arrow from a moment of a thread to one of another thread.
+/// An arrow from a moment of one thread to a moment of another thread.
 pub(crate) struct Flow {
-    /// The handle of the thread, and the time, of each end.
+    /// The start of the arrow: the handle of a thread, and the time. `to` has the same form.
     pub(crate) from: (u64, u64),
     pub(crate) to: (u64, u64),
-    /// Whether the two belong to different devices.
+    /// Whether the two threads belong to different devices.
     pub(crate) across: bool,
 }
 
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// The handle of the thread of operators whose row it is.
+    /// The handle of the operator thread that the row shows. `None` for other rows.
     pub(crate) thread: Option<u64>,
     pub(crate) kind: RowKind,
     pub(crate) spans: Vec<Span>,
-    /// Moments.
+    /// The moments to mark, each with its time and its text.
     pub(crate) marks: Vec<(u64, String)>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum RowKind {
     Cube,
     Vector,
     Server,
-    /// A thread of operators.
+    /// A thread of an operator.
     Thread,
     Link,
 }
@@ -67,14 +67,14 @@ pub(crate) struct Span {
 pub(crate) enum Says {
     Text(String),
     Number(u64),
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time(u64),
 }
 
 /// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanKind {
-    /// A launch, and one that failed.
+    /// A launch. `Failed` is a launch that failed.
     Kernel,
     Failed,
     /// A block on a core.
@@ -82,11 +82,11 @@ pub(crate) enum SpanKind {
     Runs,
     Multiplies,
     Waits,
-    /// A turn of a server; there it waits for the other ranks, then data moves.
+    /// A turn of a server. In `Meets` it waits for the other ranks, and in `Moves` its data moves.
     Turn,
     Meets,
     Moves,
-    /// A copy within a device, and the record of a notify.
+    /// A copy within a device. `Records` is the record of a notify.
     Copies,
     Records,
     /// The bytes that a link carries.

@@ -11,15 +11,15 @@ pub struct Launch {
     pub kernel: String,
     /// The number of blocks.
     pub blocks: u32,
-    /// The rank of the device in each communicator of the kernel.
+    /// The ranks of the device, one for each communicator of the kernel.
     pub ranks: Vec<usize>,
-    /// The start.
+    /// The start, in nanoseconds.
     pub from: u64,
-    /// The end.
+    /// The end, in nanoseconds.
     pub to: u64,
-    /// The reason, if it failed.
+    /// The reason for the failure. `None` if the launch succeeded.
     pub failure: Option<String>,
-    /// The blocks, as the cores ran them.
+    /// The parts of the cores in the blocks of the launch.
     pub cores: Vec<Block>,
 }
 
@@ -32,7 +32,7 @@ pub enum CoreKind {
     Vector,
 }
 
-/// The part of one core in a block.
+/// The part that one core had in a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// The kind of the core.
@@ -51,11 +51,11 @@ pub struct Block {
     pub parts: Vec<Part>,
     /// Matrix products. Each lies within a part.
     pub products: Vec<Part>,
-    /// Messages to the server, with their times.
+    /// The messages to the server, each with its time in nanoseconds and its text.
     pub marks: Vec<(u64, String)>,
 }
 
-/// A state of a core, or a matrix product.
+/// A state of a core over some time, or a matrix product.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The state.
@@ -75,14 +75,15 @@ pub enum Doing {
         first: String,
         /// The last line.
         last: String,
-        /// The time of the interpreter in nanoseconds. For the rest the thread did other work.
+        /// The time that the interpreter worked for this core, in nanoseconds. In the rest of the
+        /// state, the thread did other work.
         interpreted: u64,
     },
     /// The core waited.
     Waits {
-        /// The event it waited for.
+        /// The event that the core waited for.
         what: String,
-        /// The line.
+        /// The line of the kernel at which the core waited.
         place: String,
     },
     /// The core multiplied two matrices.
@@ -92,10 +93,10 @@ pub enum Doing {
     },
 }
 
-/// The communicator of the servers.
+/// The identity of the communicator of some servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ServersKey {
-    /// All ranks are in one process: its id, and its number for the communicator.
+    /// All ranks are in one process: the id of the process, and its number for the communicator.
     Process(u32, u64),
     /// The ranks are in several processes: the key that these processes share.
     Job(u64),
@@ -122,9 +123,9 @@ pub struct TurnSpan {
     pub operation: String,
     /// The line of the kernel that prepared it.
     pub place: String,
-    /// The arrival of the rank.
+    /// The time when the rank arrived, in nanoseconds.
     pub from: u64,
-    /// The end on this rank.
+    /// The end on this rank, in nanoseconds.
     pub to: u64,
     /// The data that this rank received.
     pub moved: Vec<Moved>,
@@ -141,12 +142,12 @@ pub struct Moved {
     pub bytes: u64,
 }
 
-/// The identity of a notify, equal in all processes.
+/// The identity of a notify. It is the same in all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NotifyKey {
-    /// The process of the waiter.
+    /// The id of the process that waits for the notify.
     pub process: u32,
-    /// The handle of the thread or channel that owns the notify, in that process.
+    /// The handle of the thread or channel that owns the notify, valid in that process.
     pub owner: u64,
     /// True if the owner is a channel.
     pub on_channel: bool,
@@ -159,7 +160,7 @@ pub struct NotifyKey {
 pub struct PrimitiveSpan {
     /// The number of the device in its block, from 0.
     pub device: u32,
-    /// The rank in the communicator, if the thread has one.
+    /// The rank in the communicator. `None` if the thread belongs to no rank.
     pub rank: Option<usize>,
     /// The name of the communicator.
     pub group: String,
@@ -171,11 +172,11 @@ pub struct PrimitiveSpan {
     pub call: String,
     /// The work.
     pub work: PrimitiveWork,
-    /// The time when the primitive was next in its thread.
+    /// The time when the primitive became the next one of its thread, in nanoseconds.
     pub from: u64,
-    /// The end.
+    /// The end, in nanoseconds.
     pub to: u64,
-    /// The reason, if it failed.
+    /// The reason for the failure. `None` if the primitive succeeded.
     pub failure: Option<String>,
 }
 
@@ -190,7 +191,7 @@ pub enum PrimitiveWork {
         to: u32,
         /// The number of bytes.
         bytes: u64,
-        /// True if the destination is reduced with the data.
+        /// True if the data is reduced into the destination instead of copied.
         reduces: bool,
     },
     /// A record of a notify.
@@ -206,7 +207,7 @@ pub enum PrimitiveWork {
         notify: NotifyKey,
         /// The notify and its owner, in words.
         whose: String,
-        /// The rank that records the notify.
+        /// The rank that records the notify. `None` if it is unknown.
         recorder: Option<usize>,
     },
 }

@@ -1,10 +1,10 @@
 //! Timelines of kernels, communication servers and operators.
 //!
-//! The emulator fills a [`Record`] for each block of devices. [`Records`] has those of a process,
-//! and [`Records::join`] joins several processes. [`picture`] draws records as SVG, and [`trace`]
-//! writes a Chrome trace. Both put all entries on one clock and lay them out as rows first.
-//! [`draw`] has the tools for pictures and traces, which the pictures of operators and races use
-//! too.
+//! The emulator fills a [`Record`] for each block of devices. [`Records`] has the records of one
+//! process, and [`Records::join`] joins those of several processes. [`picture`] draws records as
+//! SVG, and [`trace`] writes a Chrome trace. Both first put all entries on one clock and lay them
+//! out as rows. [`draw`] has the tools for pictures and traces, which the pictures of operators and
+//! races also use.
 
 mod chart;
 pub mod draw;
@@ -36,8 +36,8 @@ pub fn trace(records: &Records) -> String {
     trace::write(&Chart::of(records))
 }
 
-/// Returns the function that makes the text of a file of this name: [`picture`] for `.svg`,
-/// [`trace`] for `.json`.
+/// Returns the function that makes the text of a file with this name: [`picture`] for `.svg`,
+/// [`trace`] for `.json`, and `None` for any other extension.
 pub fn form_of(file: &Path) -> Option<fn(&Records) -> String> {
     match file.extension()?.to_str()? {
         "svg" => Some(picture),

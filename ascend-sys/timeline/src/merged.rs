@@ -1,4 +1,4 @@
-//! All recordings on one clock, with one numbering of devices and threads.
+//! All recordings, put on one clock and with one numbering of devices and threads.
 
 use crate::entries::{Launch, PrimitiveSpan, TurnSpan};
 use crate::record::{Record, Records, Source};
@@ -13,8 +13,8 @@ pub(crate) struct Place {
     pub(crate) block: u32,
 }
 
-/// The entries of all recordings. Their devices are indices of `places`. Threads of different
-/// processes have different numbers.
+/// The entries of all recordings. The device of an entry is an index into `places`. Threads of
+/// different processes have different numbers.
 pub(crate) struct Merged {
     pub(crate) places: Vec<Place>,
     pub(crate) processes: usize,
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-/// Returns the devices of all entries.
+/// Returns the device field of every entry.
 fn devices(record: &mut Record) -> impl Iterator<Item = &mut u32> {
     let launches = record.launches.iter_mut().map(|launch| &mut launch.device);
     let turns = record.turns.iter_mut().map(|turn| &mut turn.device);
@@ -57,7 +57,7 @@ impl Merged {
             record.change_times(|time| time.saturating_add(source.began - began));
             for device in devices(&mut record) {
                 let place = merged.places.binary_search(&Place::new(source, *device));
-                // Found: all of them were collected above.
+                // The search always finds the place: `places` has the devices of all records.
                 *device = place.unwrap_or(0) as u32;
             }
             for one in &mut record.primitives {

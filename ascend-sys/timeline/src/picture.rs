@@ -1,4 +1,4 @@
-//! A timeline as a picture.
+//! Draws a timeline as a picture.
 
 use crate::chart::{Chart, Flow, Row, RowKind, Says, Span, SpanKind};
 use crate::draw::svg::{Svg, escape, shorten};
@@ -9,8 +9,8 @@ const MARGIN: usize = 16;
 /// The left end of the time axis.
 const LEFT: usize = 148;
 const RIGHT: usize = WIDTH - 24;
-/// The most rows of a picture for each device and for the links, the most devices, and the most
-/// notifies. The trace has all.
+/// The most rows of a picture for each device and for the links, the most devices, the most
+/// notifies and the most failures. The trace has all of them.
 const MOST_CORES: usize = 24;
 const MOST_THREADS: usize = 16;
 const MOST_FLOWS: usize = 2000;
@@ -25,11 +25,11 @@ const GREY: &str = "#5f6b7a";
 const GRID: &str = "#e6e8eb";
 const MARK: &str = "#d8481f";
 const FAILED: &str = "#b02a2a";
-/// The colours of notifies between ranks, and between threads of one.
+/// The colours of notifies: `ACROSS` between ranks, and `WITHIN` between the threads of one rank.
 const ACROSS: &str = "#d07a1c";
 const WITHIN: &str = "#4f7fb5";
 
-/// The picture, as the text of an SVG file.
+/// Returns the picture, as the text of an SVG file.
 pub(super) fn draw(chart: &Chart) -> String {
     let mut lines = Vec::new();
     let (devices, links): (Vec<_>, Vec<_>) = chart
@@ -42,7 +42,7 @@ pub(super) fn draw(chart: &Chart) -> String {
             group.rows.iter().filter(|row| wanted(row.kind)).collect()
         };
         let cores = of(&|kind| !matches!(kind, RowKind::Server | RowKind::Thread));
-        // The kernel's own row is not a core.
+        // The row of the kernel itself is not a core, hence the 1.
         lines.extend(cores.iter().take(MOST_CORES + 1).map(|row| PictureLine::Row(row)));
         lines.extend(PictureLine::more(cores.len(), MOST_CORES + 1, "cores"));
         lines.extend(of(&|kind| kind == RowKind::Server).into_iter().map(PictureLine::Row));
@@ -90,7 +90,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     svg.finish()
 }
 
-/// An arrow from a record to the wait that took it.
+/// Draws an arrow from a record to the wait that took it.
 fn draw_flow(svg: &mut Svg, axis: &Axis, flow: &Flow, threads: &HashMap<u64, usize>) {
     let (Some(from), Some(to)) = (threads.get(&flow.from.0), threads.get(&flow.to.0)) else {
         return;
@@ -104,7 +104,7 @@ fn draw_flow(svg: &mut Svg, axis: &Axis, flow: &Flow, threads: &HashMap<u64, usi
     ));
 }
 
-/// The notes above the rows, with their colours.
+/// Returns the notes above the rows, each with its colour.
 fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
     let honest = [
         "Real time of the emulator: cores of a launch are interpreted one after the other until they wait, and data moves by copies in memory.",
@@ -112,7 +112,7 @@ fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
     ];
     let mut notes: Vec<_> = honest.into_iter().map(|note| (GREY, note.to_owned())).collect();
     if chart.left_out > 0 {
-        let note = format!("{} entries are left out: there was no more room.", chart.left_out);
+        let note = format!("{} entries are left out: the recording was full.", chart.left_out);
         notes.push((FAILED, note));
     }
     for group in &chart.groups {
@@ -124,7 +124,7 @@ fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
         let told = |text: &String| (FAILED, shorten(&format!("{}: {text}", group.name), 140));
         notes.extend(failures.map(told));
     }
-    // Two lines are always there, and the first few failures are enough.
+    // The two fixed notes are always there. The first few failures are enough.
     notes.truncate(2 + MOST_FAILURES);
     notes
 }
@@ -139,8 +139,7 @@ enum PictureLine<'a> {
 impl<'a> PictureLine<'a> {
     fn more(count: usize, most: usize, what: &str) -> Option<PictureLine<'a>> {
         let more = count.saturating_sub(most);
-        (more > 0)
-            .then(|| PictureLine::More(format!("and {more} more {what}, which the trace has")))
+        (more > 0).then(|| PictureLine::More(format!("and {more} more {what}, shown in the trace")))
     }
 
     fn height(&self) -> usize {
@@ -175,7 +174,7 @@ impl<'a> PictureLine<'a> {
 
 fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
     for layer in 0..3 {
-        // A span that is too thin to be seen beside the one before is left out.
+        // A span that is too thin to be seen next to the span before it is left out.
         let mut seen = f64::MIN;
         for span in row.spans.iter().flat_map(|span| at_depth(span, layer)) {
             let (from, to) = (axis.x(span.from), axis.x(span.to));
@@ -186,7 +185,7 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
             bar(svg, span, (from, to), y, height);
         }
     }
-    // The name of a turn stands in the wider one of its parts.
+    // The wider part of a turn carries the turn's name.
     for turn in row.spans.iter().filter(|span| span.look == SpanKind::Turn) {
         if let Some(part) = turn.parts.iter().max_by_key(|part| part.to - part.from) {
             label(svg, &turn.name, part.look, (axis.x(part.from), axis.x(part.to)), y + height);
@@ -207,7 +206,7 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
     }
 }
 
-/// The parts of a span at a depth.
+/// Returns the parts of a span at a depth. Depth 0 is the span itself.
 fn at_depth(span: &Span, depth: usize) -> Vec<&Span> {
     match depth {
         0 => vec![span],
@@ -229,7 +228,7 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
         .collect();
     let lasts = (span.to - span.from) as f64 / 1e3;
     let title = format!("{}, {lasts:.1} us\n{}", span.name, says.join("\n"));
-    // An edge between neighbours of one colour.
+    // The edge separates neighbours of the same colour.
     let edge = if width > 3.0 { " stroke=\"#ffffff\" stroke-width=\"0.5\"" } else { "" };
     svg.push(format_args!(
         "<rect x=\"{from:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{fill}\"{edge}><title>{}</title></rect>",
@@ -242,7 +241,8 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
         }),
         SpanKind::Waits => span.name.strip_prefix("waits: ").map(str::to_owned),
         SpanKind::Multiplies | SpanKind::Copies => Some(span.name.clone()),
-        // The names of one-sided writes; a turn in which ranks meet has its own name.
+        // A `Moves` span with information is a one-sided write. A turn in which ranks meet draws
+        // its own name.
         SpanKind::Moves if !span.says.is_empty() => Some(span.name.clone()),
         SpanKind::Kernel | SpanKind::Failed => {
             Some(shorten(&span.name, ((width - 6.0) / LETTER).max(0.0) as usize))
@@ -254,7 +254,7 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
     }
 }
 
-/// A text in a bar that ends at `bottom`, if it fits.
+/// Writes a text into a bar that ends at `bottom`, if the text fits.
 fn label(svg: &mut Svg, text: &str, look: SpanKind, (from, to): (f64, f64), bottom: usize) {
     let fits = text.chars().count() as f64 * LETTER + 6.0 <= to - from;
     if let (Some((_, ink)), true, false) = (colours(look), fits, text.is_empty()) {
@@ -263,7 +263,7 @@ fn label(svg: &mut Svg, text: &str, look: SpanKind, (from, to): (f64, f64), bott
     }
 }
 
-/// The colours of the bar and of its text.
+/// Returns the colour of the bar and the colour of its text. `None` if the span has no bar.
 fn colours(look: SpanKind) -> Option<(&'static str, &'static str)> {
     match look {
         SpanKind::Kernel => Some(("#d9dee5", INK)),
@@ -280,7 +280,7 @@ fn colours(look: SpanKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Lines of the legend, for the kinds of rows.
+/// Returns the lines of the legend that these kinds of rows need.
 fn signs(kinds: BTreeSet<RowKind>) -> Vec<&'static [(SpanKind, &'static str)]> {
     let of_threads = kinds.contains(&RowKind::Thread);
     let mut signs: Vec<&[_]> = Vec::new();
@@ -321,7 +321,7 @@ fn draw_legend(svg: &mut Svg, top: usize, signs: &[&[(SpanKind, &str)]]) {
                         "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"0.5\"/>"
                     ));
                 }
-                // The mark of a core.
+                // A sign without colours is the triangle that marks a message on the row of a core.
                 None => svg.push(format_args!(
                     "<path d=\"M{} {} l3.5 -5 h-7 z\" fill=\"{MARK}\"/>",
                     x + 7,
@@ -334,7 +334,7 @@ fn draw_legend(svg: &mut Svg, top: usize, signs: &[&[(SpanKind, &str)]]) {
     }
 }
 
-/// Time from left to right.
+/// The time axis, from left to right.
 struct Axis {
     length: u64,
 }
@@ -365,8 +365,8 @@ impl Axis {
     }
 }
 
-/// The distance between two ticks of the axis: a round time, so that there are at most twelve
-/// ticks.
+/// Returns the distance between two ticks of the axis, in nanoseconds. It is 1, 2 or 5 times a
+/// power of ten, so that there are at most twelve ticks.
 fn tick(length: u64) -> u64 {
     let mut step = 1;
     loop {
@@ -379,7 +379,7 @@ fn tick(length: u64) -> u64 {
     }
 }
 
-/// "12.5 KiB".
+/// Returns a number of bytes as text, such as "12.5 KiB".
 fn amount(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

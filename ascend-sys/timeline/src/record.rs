@@ -5,19 +5,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The version of the text form. It changes with the types below when those have been released.
+/// The version of the text form. It must change when the types below change, if they have been
+/// released.
 const FORM: u32 = 1;
 
-/// The latest valid time. The sum of two valid times does not overflow.
+/// The latest valid time, in nanoseconds. The sum of two valid times does not overflow.
 const LAST: u64 = u64::MAX / 4;
 
-/// The recordings of one process or of several. Each is there once.
+/// The recordings of one process or of several. Each recording is in it once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Records {
     all: Vec<Record>,
 }
 
-/// One recording of one block of devices. Times of entries are nanoseconds since its start.
+/// One recording of one block of devices. Times of entries are nanoseconds since the start of the
+/// recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The identity of the recording.
@@ -39,11 +41,12 @@ pub struct Source {
     pub process: u32,
     /// The number of the block in that process.
     pub block: u32,
-    /// The start, in nanoseconds of the monotonic clock, which all processes of a machine share.
+    /// The start of the recording, in nanoseconds of the monotonic clock. All processes of a
+    /// machine share that clock.
     pub began: u64,
 }
 
-/// An invalid text of a record.
+/// The error of a text that is not a valid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordError(String);
 
@@ -55,13 +58,13 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// The version in a text. It is read before the rest.
+/// The version of a text. It is read before the rest of the text.
 #[derive(Deserialize)]
 struct Form {
     ascend_timeline: u32,
 }
 
-/// The text form: the version, then the records.
+/// The text form: first the version, then the records.
 #[derive(Serialize)]
 struct Written<'a> {
     ascend_timeline: u32,
@@ -76,13 +79,14 @@ impl Record {
         Record { source, left_out: 0, launches, turns, primitives }
     }
 
-    /// Returns true if the record has no entries, and none were dropped.
+    /// Returns true if the record has no entries and no entry was dropped.
     pub fn is_empty(&self) -> bool {
         let Record { source: _, left_out, launches, turns, primitives } = self;
         *left_out == 0 && launches.is_empty() && turns.is_empty() && primitives.is_empty()
     }
 
-    /// Returns the part between two times: the entries that lie in it whole.
+    /// Returns the part between two times, in nanoseconds: the entries that lie entirely within
+    /// them. Times in the result are relative to `from`.
     pub fn within(mut self, from: u64, to: u64) -> Record {
         let lies = |one: (u64, u64)| from <= one.0 && one.1 <= to;
         self.launches.retain(|launch| lies((launch.from, launch.to)));
@@ -106,7 +110,7 @@ impl Record {
         launches.chain(turns).chain(primitives).chain(within).chain(parts).chain(marks)
     }
 
-    /// Replaces all times of entries.
+    /// Replaces every time of an entry by `change` of that time.
     pub(crate) fn change_times(&mut self, change: impl Fn(u64) -> u64) {
         let both = |from: &mut u64, to: &mut u64| (*from, *to) = (change(*from), change(*to));
         for launch in &mut self.launches {
@@ -127,28 +131,29 @@ impl Record {
         let began = self.source.began;
         let wrong = self.spans().find(|(from, to)| from > to || *to > LAST);
         let (from, to) = wrong.or((began > LAST).then_some((began, LAST)))?;
-        Some(format!("something lasts from {from} to {to}"))
+        Some(format!("an entry has invalid times: from {from} to {to} nanoseconds"))
     }
 }
 
 impl Records {
-    /// Returns the text form, for [`from_text`](Records::from_text) in another process. It is one
-    /// line.
+    /// Returns the text form, for [`from_text`](Records::from_text) in another process. The text is
+    /// one line.
     pub fn to_text(&self) -> String {
         let written = Written { ascend_timeline: FORM, records: self };
-        // Serialisation cannot fail: there are no maps with keys that are not strings.
+        // Serialisation cannot fail: a record has no map, so it has no key that is not a string.
         serde_json::to_string(&written).unwrap_or_default()
     }
 
-    /// Reads texts, one in each line, and joins them.
+    /// Reads texts, one in each line, and joins their records. Empty lines are skipped.
     ///
     /// # Errors
     ///
-    /// Fails if a line is something else, damaged, or of another version.
+    /// Fails if the text is empty, or if a line is not a recorded timeline, is damaged, or has
+    /// another version.
     pub fn from_text(text: &str) -> Result<Records, RecordError> {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         if lines.is_empty() {
-            return Err(RecordError("this is no recorded timeline: it is empty".into()));
+            return Err(RecordError("this is not a recorded timeline: the text is empty".into()));
         }
         lines.into_iter().map(Records::from_line).collect::<Result<Vec<_>, _>>().map(Records::join)
     }
@@ -158,10 +163,11 @@ impl Records {
             Ok(Form { ascend_timeline: FORM }) => {}
             Ok(Form { ascend_timeline: other }) => {
                 return Err(RecordError(format!(
-                    "this timeline has form {other}; {FORM} is expected: another version of the emulator has recorded it"
+                    "this timeline has version {other} of the text form, but version {FORM} is \
+                     expected: another version of the emulator recorded it"
                 )));
             }
-            Err(why) => return Err(RecordError(format!("this is no recorded timeline: {why}"))),
+            Err(why) => return Err(RecordError(format!("this is not a recorded timeline: {why}"))),
         }
         let damaged = |why| RecordError(format!("a recorded timeline is damaged: {why}"));
         let records: Records =
@@ -172,7 +178,7 @@ impl Records {
         }
     }
 
-    /// Joins records. A recording that is in several of them counts once.
+    /// Joins records. A recording that occurs in several of them is kept once.
     pub fn join(several: impl IntoIterator<Item = Records>) -> Records {
         several.into_iter().flat_map(|records| records.all).collect()
     }
@@ -189,7 +195,7 @@ impl Records {
 }
 
 impl FromIterator<Record> for Records {
-    /// Collects recordings, each once.
+    /// Collects recordings and keeps each of them once.
     fn from_iter<I: IntoIterator<Item = Record>>(several: I) -> Records {
         let mut known = BTreeSet::new();
         let all = several.into_iter().filter(|record| known.insert(record.source)).collect();
@@ -203,7 +209,7 @@ mod tests {
     use crate::entries::*;
     use seeded_inputs::change;
 
-    /// A record with every kind of entry.
+    /// Returns records with every kind of entry.
     fn sample(process: u32, began: u64) -> Records {
         let part = |what, from, to| Part { what, from, to };
         let runs = Doing::Runs { first: "a:1".into(), last: "a:9".into(), interpreted: 3 };
@@ -275,7 +281,7 @@ mod tests {
         let text = joined.to_text();
         assert!(!text.contains('\n'));
         assert_eq!(Records::from_text(&text), Ok(joined.clone()));
-        // Two runs of a program leave two lines.
+        // Two runs of a program that append to one file leave two lines.
         let lines = format!("{}\n{}\n", sample(1, 1000).to_text(), sample(2, 5).to_text());
         assert_eq!(Records::from_text(&lines), Ok(joined));
     }
@@ -303,7 +309,7 @@ mod tests {
         let all = sample(1, 1000);
         let record = all.iter().next().unwrap();
         let part = record.clone().within(2, 9);
-        // The launch and the wait begin before.
+        // The launch and the wait begin before time 2, so they are left out.
         let counts = (part.launches.len(), part.turns.len(), part.primitives.len());
         assert_eq!((counts, part.source.began), ((0, 1, 2), 1002));
         assert_eq!((part.turns[0].from, part.turns[0].to), (0, 6));
@@ -319,14 +325,14 @@ mod tests {
         let turned = text.replacen("\"to\":10,", "\"to\":0,", 1);
         let beyond = text.replacen("\"began\":1", "\"began\":9000000000000000000", 1);
         for (text, said) in [
-            ("", "no recorded timeline"),
-            ("{\"traceEvents\":[]}", "no recorded timeline"),
-            (&text[..text.len() / 2], "no recorded timeline"),
+            ("", "not a recorded timeline"),
+            ("{\"traceEvents\":[]}", "not a recorded timeline"),
+            (&text[..text.len() / 2], "not a recorded timeline"),
             ("{\"ascend_timeline\":1}", "damaged: missing field `all`"),
-            (&other, "form 9; 1 is expected"),
-            (&late, "damaged: something lasts from 1 to 9000000000000000000"),
-            (&turned, "damaged: something lasts from 1 to 0"),
-            (&beyond, "damaged: something lasts from 9000000000000000000"),
+            (&other, "version 9 of the text form, but version 1 is expected"),
+            (&late, "damaged: an entry has invalid times: from 1 to 9000000000000000000"),
+            (&turned, "damaged: an entry has invalid times: from 1 to 0"),
+            (&beyond, "damaged: an entry has invalid times: from 9000000000000000000"),
         ] {
             let error = Records::from_text(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
@@ -340,7 +346,7 @@ mod tests {
         let mut drawn = 0;
         for _ in 0..4000 {
             let mut text = seeds[0].clone();
-            // Most changes break the syntax. A changed digit gets further.
+            // Most changes break the syntax. A text with a changed digit is often still valid.
             let digits: Vec<usize> =
                 (0..text.len()).filter(|at| text[*at].is_ascii_digit()).collect();
             match random.bool() {

@@ -1,7 +1,7 @@
-//! Lays the recorded entries out in rows: those of each device, then the links.
+//! Lays the recorded entries out in rows: first those of each device, then those of the links.
 //!
-//! Within a row spans follow one another, and the parts of a span lie within it. Launches that run
-//! beside each other on a device have rows of their own. So have communicators beside each other.
+//! The spans of a row follow one another, and the parts of a span lie within it. Launches that
+//! overlap in time on a device have separate rows, and so have communicators that overlap.
 
 use crate::chart::{Chart, Row, RowGroup, RowKind, Says, Span, SpanKind};
 use crate::entries::{
@@ -12,11 +12,12 @@ use crate::record::Records;
 use crate::threads;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A row of the links: the lane of the communicator, whether one-sided, from where to where.
+/// The key of a row of the links: the lane of the communicator, whether the row shows one-sided
+/// writes, the source rank and the destination rank.
 type Link = (usize, bool, usize, usize);
 
 impl Chart {
-    /// The chart of all records.
+    /// Returns the chart of all records.
     pub(super) fn of(records: &Records) -> Chart {
         let kept = &Merged::of(records);
         let starts = kept.launches.iter().map(|launch| launch.from);
@@ -66,7 +67,7 @@ impl Chart {
     }
 }
 
-/// The title. It has the number of processes if there are several.
+/// Returns the title. It has the number of processes if there are several.
 fn title(kept: &Merged) -> String {
     let what = title_of_one(kept);
     match kept.processes {
@@ -75,7 +76,7 @@ fn title(kept: &Merged) -> String {
     }
 }
 
-/// Adds the process and the block to a name that several groups have.
+/// Adds the process and the block to each name that several groups share.
 fn tell_apart(groups: &mut [RowGroup], named: BTreeMap<String, Vec<(usize, Option<Place>)>>) {
     for (name, several) in named.into_iter().filter(|(_, several)| several.len() > 1) {
         for (group, place) in several {
@@ -105,8 +106,8 @@ fn title_of_one(kept: &Merged) -> String {
     format!("{what}: {launches} on {}", count(devices.len(), "device", "devices"))
 }
 
-/// The name of a device: "rank 2" if it has that number wherever it takes part, else the number of
-/// the device.
+/// Returns the name of a device: "rank 2" if the device has rank 2 in all its entries, else the
+/// number of the device.
 fn name_of_device(
     launches: &Vec<&Launch>,
     turns: &[&TurnSpan],
@@ -122,7 +123,7 @@ fn name_of_device(
     }
 }
 
-/// For each turn in which ranks meet, the arrival of the last rank.
+/// Returns, for each turn in which ranks meet, the time when the last rank arrived.
 fn meetings(turns: &[TurnSpan]) -> BTreeMap<(ServersKey, u64), u64> {
     let mut met = BTreeMap::new();
     for turn in turns.iter().filter(|turn| turn.meets) {
@@ -132,12 +133,13 @@ fn meetings(turns: &[TurnSpan]) -> BTreeMap<(ServersKey, u64), u64> {
     met
 }
 
-/// Lanes: spans that overlap in time are in different ones.
+/// Lanes for spans: spans that overlap in time are in different lanes. Each element is the end of
+/// the last span of a lane.
 #[derive(Default)]
 struct Lanes(Vec<u64>);
 
 impl Lanes {
-    /// Puts a span into the first free lane, and returns that lane. The caller adds spans in the
+    /// Puts a span into the first free lane and returns that lane. The caller must add spans in the
     /// order of their starts.
     fn place(&mut self, from: u64, to: u64) -> usize {
         let lane = self.0.iter().position(|until| *until <= from).unwrap_or(self.0.len());
@@ -149,12 +151,13 @@ impl Lanes {
     }
 }
 
-/// The suffix for the names of the rows of a lane.
+/// Returns the suffix for the names of the rows of a lane.
 fn beside(lane: usize) -> String {
     if lane == 0 { String::new() } else { format!(" ({})", lane + 1) }
 }
 
-/// The lane of each communicator, from its first turn on any device to its last.
+/// Returns the lane of each communicator. A communicator occupies its lane from its first turn on
+/// any device to its last.
 fn lanes_of_servers(turns: &[TurnSpan]) -> BTreeMap<ServersKey, usize> {
     let mut times: BTreeMap<ServersKey, (u64, u64)> = BTreeMap::new();
     for turn in turns {
@@ -287,7 +290,7 @@ fn rows_of_servers(
     rows.into_values().collect()
 }
 
-/// The sum of numbers; it saturates.
+/// Returns the sum of the numbers. The sum saturates.
 fn sum_of(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
@@ -325,7 +328,7 @@ fn rows_of_links(
 }
 
 impl TurnSpan {
-    /// The time when data began to move.
+    /// Returns the time when data began to move, in nanoseconds.
     fn met(&self, met: &BTreeMap<(ServersKey, u64), u64>) -> u64 {
         let last = if self.meets { met.get(&(self.servers, self.number)) } else { None };
         last.map_or(self.from, |last| (*last).clamp(self.from, self.to))

@@ -1,11 +1,12 @@
-//! The rows of threads of operators, and the notifies between them.
+//! Lays out the rows of operator threads, and the notifies between them.
 
 use crate::chart::{Flow, Row, RowKind, Says, Span, SpanKind};
 use crate::entries::{NotifyKey, PrimitiveSpan, PrimitiveWork};
 use crate::merged::Place;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// The rank of each device by its number in a block. `None` where several ranks use the number.
+/// Returns the rank of each device, by the number of the device in its block. `None` if several
+/// ranks use the number.
 pub(super) fn ranks(
     primitives: &[PrimitiveSpan],
     places: &[Place],
@@ -21,7 +22,7 @@ pub(super) fn ranks(
     ranks
 }
 
-/// A row for each thread of a device, the main threads first.
+/// Returns a row for each thread of a device, with the main threads first.
 pub(super) fn rows(
     primitives: &[&PrimitiveSpan],
     ranks: &BTreeMap<u32, Option<usize>>,
@@ -35,7 +36,7 @@ pub(super) fn rows(
         row.spans.push(span(one, ranks));
     }
     let mut rows: Vec<Row> = rows.into_values().collect();
-    // "thread 10" comes behind "thread 9".
+    // Sorting by length first puts "thread 10" after "thread 9".
     rows.sort_by_key(|row| (row.name.len(), row.name.clone()));
     rows.sort_by_key(|row| !row.name.starts_with("main"));
     rows
@@ -76,8 +77,8 @@ fn span(one: &PrimitiveSpan, ranks: &BTreeMap<u32, Option<usize>>) -> Span {
     Span { name, look, from: one.from, to: one.to, says, parts: Vec::new() }
 }
 
-/// Arrows from each record to the wait that took it: the last one that had begun when the wait was
-/// over.
+/// Returns an arrow from each record of a notify to the wait that took it. The records of a notify
+/// are taken in the order of their starts.
 pub(super) fn flows(primitives: &[PrimitiveSpan], zero: u64) -> Vec<Flow> {
     let mut of_notify: HashMap<NotifyKey, Vec<&PrimitiveSpan>> = HashMap::new();
     for one in primitives.iter().filter(|one| one.failure.is_none()) {
@@ -89,7 +90,8 @@ pub(super) fn flows(primitives: &[PrimitiveSpan], zero: u64) -> Vec<Flow> {
     }
     let mut flows = Vec::new();
     for mut events in of_notify.into_values() {
-        // A record counts from when it began, a wait from when it was over.
+        // A record counts from its start, because the wait may end before the record does. A wait
+        // counts from its end.
         let is_wait = |one: &PrimitiveSpan| matches!(one.work, PrimitiveWork::Waits { .. });
         events.sort_by_key(|one| if is_wait(one) { (one.to, true) } else { (one.from, false) });
         let mut set: VecDeque<&PrimitiveSpan> = VecDeque::new();
@@ -99,7 +101,7 @@ pub(super) fn flows(primitives: &[PrimitiveSpan], zero: u64) -> Vec<Flow> {
             } else if let Some(record) = set.pop_front() {
                 flows.push(Flow {
                     from: (record.thread, record.from - zero),
-                    // Within its slice.
+                    // The arrow must end within the slice of the wait.
                     to: (one.thread, one.to.saturating_sub(1).max(one.from) - zero),
                     across: record.device != one.device,
                 });
@@ -159,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_flow_leads_from_each_record_to_the_wait_that_took_it() {
-        // Notify 1 is waited for before it is recorded, then after; notify 2 is left set; a wait
-        // for notify 3 fails.
+        // Notify 1 is waited for twice: the first wait begins before the record, the second one
+        // after it. Notify 2 is recorded but not waited for. The wait for notify 3 fails.
         let failed = PrimitiveSpan { failure: Some("gone".into()), ..waits(5, 2, 3, (0, 90)) };
         let primitives = [
             waits(5, 2, 1, (10, 22)),

@@ -1,20 +1,20 @@
-//! A timeline as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
+//! Writes a timeline as a file for <https://ui.perfetto.dev>, in Chrome's trace event format.
 //!
-//! Each device is a process, and so are the links; each row is a thread. Times are whole
-//! nanoseconds, written in microseconds, so that rounding cannot move the end of an inner span
-//! behind that of the outer one.
+//! Each device is a process of the trace, and the links together are one process. Each row is a
+//! thread. Times are whole nanoseconds, written in microseconds with three decimals. So rounding
+//! cannot move the end of an inner span past the end of the outer span.
 
 use crate::chart::{Chart, Flow, Row, Says, Span};
 use crate::draw::trace::{Trace, microseconds, quote};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// The text of the file.
+/// Returns the text of the file.
 pub(super) fn write(chart: &Chart) -> String {
     let mut events = Events(Trace::new("ms"));
     let mut thread = 0;
     let mut places = HashMap::new();
-    // Process 0 is taken: it is the system's idle process, which Perfetto hides.
+    // Process numbers begin at 1. Process 0 is the system's idle process, which Perfetto hides.
     for (process, group) in (1..).zip(&chart.groups) {
         events.0.process(process, thread + 1, &group.name, process);
         for (order, row) in (0..).zip(&group.rows) {
@@ -45,7 +45,7 @@ impl Events {
         }
     }
 
-    /// A flow belongs to the slices around its ends.
+    /// Adds an arrow. Each of its ends belongs to the slice that encloses it.
     fn flow(&mut self, number: u64, flow: &Flow, places: &HashMap<u64, (u64, u64)>) {
         let (Some(from), Some(to)) = (places.get(&flow.from.0), places.get(&flow.to.0)) else {
             return;

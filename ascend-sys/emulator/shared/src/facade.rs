@@ -6,24 +6,25 @@ use ascend_sys::{Functions, Library, SYMBOLS};
 
 use crate::home::HEADERS;
 
-/// A library of a CANN installation that we stand in for.
+/// A library of a CANN installation that a library of ours replaces.
 pub struct Facade {
-    /// File name, which is also the name that the loader knows it by.
+    /// The file name, which is also the name that the loader uses for the library.
     pub file: &'static str,
-    /// The libraries of ours that it needs besides the core, as CANN's does.
+    /// The libraries of ours that it needs besides the core. They correspond to those that CANN's
+    /// library needs.
     pub needs: &'static [&'static str],
-    /// The libraries whose symbols it holds. More than one library has the runtime's functions, as
-    /// in CANN.
+    /// The libraries whose symbols it holds. As in CANN, more than one library has the functions of
+    /// the runtime.
     homes: &'static [Library],
-    /// Symbols that it holds besides.
+    /// The symbols that it holds in addition.
     extra: Extra,
 }
 
-/// Symbols that a library holds besides those that are at home in it.
+/// The symbols that a library holds in addition to those of its `homes`.
 enum Extra {
     None,
     Named(&'static [&'static str]),
-    /// All that a header declares.
+    /// All functions that a header declares.
     Declared(&'static str),
 }
 
@@ -57,8 +58,8 @@ pub const FACADES: &[Facade] = &[
         homes: &[Library::Hcomm],
         extra: Extra::Named(&["HcclBarrier"]),
     },
-    // CANN's has stand-ins for functions that an older libhcomm.so lacks. This libhcomm.so lacks
-    // none.
+    // CANN's library has stand-ins for functions that an older libhcomm.so lacks. Our libhcomm.so
+    // lacks no function.
     Facade { file: "libhccl_compat.so", needs: &["libacl_rt.so"], homes: &[], extra: Extra::None },
     Facade {
         file: "libhccl.so",
@@ -72,7 +73,8 @@ pub const FACADES: &[Facade] = &[
         homes: &[Library::MsProfiler],
         extra: Extra::None,
     },
-    // CANN's is for the processors of the device. Kernels of the AI CPU find the primitives in it.
+    // CANN's library is for the processors of the device. Kernels of the AI CPU find the primitives
+    // in it.
     Facade {
         file: "libccl_kernel.so",
         needs: &[],
@@ -81,12 +83,12 @@ pub const FACADES: &[Facade] = &[
     },
 ];
 
-/// Other names of the libraries, and which library each is.
+/// Other names of the libraries, each with the library that it is a link to.
 pub const LINKS: &[(&str, &str)] = &[("libhccl_fwk.so", "libhcomm.so")];
 
 impl Facade {
-    /// Name and byte offset in the table of each function that the emulator has and this library
-    /// holds.
+    /// Returns the functions that the emulator has and this library holds, each with its name and
+    /// its byte offset in the table.
     pub fn symbols(&self, table: &Functions) -> Vec<(&'static str, usize)> {
         let held = SYMBOLS.iter().enumerate().filter_map(|(index, symbol)| {
             let name = symbol.name.to_str().ok()?;
@@ -97,7 +99,7 @@ impl Facade {
     }
 }
 
-/// Whether one of our headers declares a function.
+/// Returns whether one of our headers declares a function.
 fn declares(header: &str, function: &str) -> bool {
     let found = HEADERS.iter().find(|(name, _)| *name == header);
     found.is_some_and(|(_, text)| {
@@ -109,7 +111,7 @@ fn declares(header: &str, function: &str) -> bool {
     })
 }
 
-/// The processors that we write jumps for.
+/// The processors for which we write jumps.
 pub enum Arch {
     /// x86_64
     X86,
@@ -118,7 +120,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The one this program was built for.
+    /// Returns the processor for which this program was built, if we write jumps for it.
     pub fn current() -> Option<Arch> {
         match std::env::consts::ARCH {
             "x86_64" => Some(Arch::X86),
@@ -127,9 +129,9 @@ impl Arch {
         }
     }
 
-    /// A constructor that fetches the table from the core, and one jump a symbol. The jumps keep
-    /// every register that carries an argument, also al, which counts the vector registers of a
-    /// variadic call.
+    /// Returns a constructor that fetches the table from the core, and one jump for each symbol. A
+    /// jump keeps every register that carries an argument. That includes al, which counts the
+    /// vector registers of a variadic call.
     pub fn assembly(&self, symbols: &[(&str, usize)]) -> String {
         let (setup, load) = match self {
             Arch::X86 => (
@@ -150,7 +152,7 @@ impl Arch {
         );
         for (name, offset) in symbols {
             let jump = load.replace("OFFSET", &offset.to_string());
-            // Writing into a String cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(
                 text,
                 ".globl {name}\n.type {name}, %function\n{name}:\n{jump}.size {name}, .-{name}\n"

@@ -1,20 +1,20 @@
-//! The files of a CANN installation beside its libraries: headers, the script that sets the
+//! The files of a CANN installation besides its libraries: headers, the script that sets the
 //! environment, and a file for pkg-config.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Each C header by its path below `include`, and its text.
+/// The C headers, each with its path below `include` and its text.
 pub const HEADERS: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
-/// The directory of the libraries, below that of the installation.
+/// The directory of the libraries, relative to that of the installation.
 pub const LIBRARIES: &str = "lib64";
 
-/// Writes the files, and returns how many headers are among them.
+/// Writes the files, and returns the number of headers among them.
 ///
 /// # Errors
 ///
-/// When a directory or a file cannot be written; the message names it.
+/// Fails if a directory or a file cannot be written; the message names it.
 pub fn write(home: &Path) -> Result<usize, String> {
     for (name, text) in HEADERS {
         write_file(home.join("include").join(name), text)?;
@@ -41,8 +41,8 @@ fn write_file(path: PathBuf, text: &str) -> Result<(), String> {
     write().map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-/// The text of the file for pkg-config. Its options make the linker keep the libraries in any case:
-/// most functions of `hccl_comm.h` are weak, and a linker may drop a library that only
+/// Returns the text of the file for pkg-config. Its options make the linker always keep the
+/// libraries. Most functions of `hccl_comm.h` are weak, and a linker may drop a library that only
 /// weak references use.
 fn package_config() -> String {
     format!(
@@ -59,8 +59,8 @@ fn package_config() -> String {
     )
 }
 
-/// The text of a script to be sourced. Bash tells it where it is, so that the directory can be
-/// moved; in other shells the directory is where it was installed.
+/// Returns the text of the script to source. In Bash the script finds its own directory, so the
+/// directory can be moved. In other shells it uses the directory where it was installed.
 fn environment(place: &str) -> String {
     let quoted = place.replace('\'', r"'\''");
     format!(

@@ -1,6 +1,6 @@
-//! `ascend-emulator-install DIR`: makes a directory that stands in for a CANN installation, with
-//! the emulator as its shared libraries. C, C++ and Python programs, and `Runtime::cann`, find
-//! CANN's names there.
+//! `ascend-emulator-install DIR`: makes a directory that replaces a CANN installation, with the
+//! emulator as its shared libraries. C, C++ and Python programs, and `Runtime::cann`, find CANN's
+//! names in it.
 
 mod facade;
 mod home;
@@ -13,7 +13,7 @@ use ascend_sys::Library;
 use clap::Parser;
 use facade::{Arch, FACADES, Facade, LINKS};
 
-/// The name of the library that holds the emulator itself.
+/// The name of the library that contains the emulator.
 const CORE: &str = "libascend_emulator_core.so";
 
 /// Install the emulator as shared libraries with CANN's names.
@@ -60,7 +60,8 @@ fn install(options: &Options) -> Result<String, String> {
         Some(core) => core.clone(),
         None => core_beside_this_program().map_err(|e| format!("where am I? {e}"))?,
     };
-    // A copy under another name and a rename: programs that have the old one mapped keep it.
+    // The copy gets another name and is then renamed, so that programs which have mapped the old
+    // file keep it.
     let staged = dir.join(format!("{CORE}.new"));
     fs::copy(&core, &staged)
         .and_then(|_| fs::rename(&staged, dir.join(CORE)))
@@ -88,7 +89,7 @@ fn core_beside_this_program() -> io::Result<PathBuf> {
     Ok(env::current_exe()?.with_file_name(CORE))
 }
 
-/// Makes a link, or replaces the one that is there.
+/// Makes a link, or replaces an existing link of this name.
 fn symbolic_link(dir: &Path, name: &str, file: &str) -> io::Result<()> {
     let staged = dir.join(format!("{name}.new"));
     match fs::remove_file(&staged) {
@@ -126,7 +127,7 @@ fn link(dir: &Path, facade: &Facade, assembly: &str) -> Result<(), String> {
             String::from_utf8_lossy(&output.stderr)
         ))
     };
-    // The source is of no use to anybody, and a failed removal does not make the library worse.
+    // No one needs the source any more, and a failed removal does no harm to the library.
     let _ = fs::remove_file(&source);
     result
 }

@@ -1,4 +1,4 @@
-//! Initialisation, versions, error texts, and small questions.
+//! Initialisation, versions, error texts, and small queries.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_config::AclConfig;
@@ -21,12 +21,12 @@ entries! {
 
     fn aclInit(config_path: CText) {
         let mut state = ascend_sync::lock_std(&INITIALISED);
-        // Its configuration is not read: another library has decided.
+        // The configuration is not read, because an earlier call has already set one.
         if state.count > 0 {
             state.count += 1;
             return fail!(
                 ACL_ERROR_REPEAT_INITIALIZE,
-                "already initialised; the call counts, and is harmless"
+                "already initialised; this call is counted and has no other effect"
             );
         }
         let config = config_path.given().map(|path| AclConfig::read(&path.to_string_lossy()));
@@ -36,7 +36,7 @@ entries! {
         let before = std::mem::replace(&mut *state, fresh);
         drop(state);
         init_hooks::tell_init(&text).inspect_err(|_| {
-            // The call does not count.
+            // The failed call is not counted.
             let mut state = ascend_sync::lock_std(&INITIALISED);
             state.count = state.count.saturating_sub(1);
             state.finalised |= state.count == 0 && before.finalised;
@@ -117,7 +117,7 @@ entries! {
             | aclCANNPackageName::ACL_PKG_NAME_HCCL => {}
             other => return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "name is {}; the emulator is CANN (0), the runtime (1) and HCCL (3)",
+                "name is {}; the emulator has only CANN (0), the runtime (1) and HCCL (3)",
                 other.0
             ),
         }
@@ -161,7 +161,7 @@ entries! {
     }
 }
 
-/// The release of CANN whose interface this is, with its NUL, and as a number.
+/// The release of CANN whose interface the emulator has, as a C string with its NUL.
 const VERSION: &[u8; 6] = b"9.2.0\0";
 const VERSION_NUMBER: i32 = 90_200_000;
 
@@ -169,12 +169,12 @@ const VERSION_NUMBER: i32 = 90_200_000;
 static ATTRIBUTES: [aclCannAttr; 2] =
     [aclCannAttr::ACL_CANN_ATTR_INF_NAN, aclCannAttr::ACL_CANN_ATTR_BF16];
 
-/// A text of C in an array, with NULs after it.
+/// Copies a text into an array of C characters. The rest is filled with NULs.
 fn padded<const N: usize>(text: &[u8]) -> [c_char; N] {
     std::array::from_fn(|at| text.get(at).map_or(0, |&byte| byte as c_char))
 }
 
-/// The packages of CANN that the emulator stands in for.
+/// The packages of CANN that the emulator replaces.
 const PACKAGES: [&str; 3] = ["hccl", "hcomm", "runtime"];
 
 fn known_package(package: &CText<*mut c_char>) -> Result<(), Failure> {
@@ -184,12 +184,12 @@ fn known_package(package: &CText<*mut c_char>) -> Result<(), Failure> {
     }
     fail!(
         ACL_ERROR_INVALID_PARAM,
-        "pkgName is {name:?}; the emulator is the packages {}",
+        "pkgName is {name:?}; the emulator has only the packages {}",
         PACKAGES.join(", ")
     )
 }
 
-/// How often `aclInit` was called, and whether everything ended since.
+/// The number of open calls of `aclInit`, and whether the last one was finalised.
 struct Initialised {
     count: u64,
     finalised: bool,
@@ -200,7 +200,7 @@ static INITIALISED: Mutex<Initialised> = Mutex::new(Initialised { count: 0, fina
 fn finalise(count: u64) -> Result<u64, Failure> {
     let left = {
         let mut state = ascend_sync::lock_std(&INITIALISED);
-        // Without any aclInit it succeeds, once.
+        // Without any aclInit it succeeds once.
         if state.finalised {
             return fail!(ACL_ERROR_REPEAT_FINALIZE, "finalised already");
         }
@@ -226,8 +226,8 @@ unsafe extern "C" fn aclrtGetLastError(_level: aclrtLastErrLevel) -> aclError {
     message::take_last()
 }
 
-/// The emulator keeps no log: a line is dropped. Only C can define a function with `...`, so it is
-/// one without.
+/// The emulator keeps no log, so a line is dropped. Rust cannot define a C function with `...`, so
+/// a function without `...` takes its place.
 #[allow(non_upper_case_globals, reason = "CANN's name")]
 const aclAppLog: unsafe extern "C" fn(
     aclLogLevel,
@@ -237,8 +237,9 @@ const aclAppLog: unsafe extern "C" fn(
     *const c_char,
     ...
 ) =
-    // SAFETY: on the systems that we support a call with `...` passes the other arguments where a
-    // call without passes them, the caller takes all of them back, and the function reads none.
+    // SAFETY: on the supported systems, a call with `...` passes the other arguments in the same
+    // places as a call without `...`. The caller cleans up all arguments, and the function reads
+    // none.
     unsafe { std::mem::transmute(drop_line as DropLine) };
 
 type DropLine = unsafe extern "C" fn(aclLogLevel, *const c_char, *const c_char, u32, *const c_char);

@@ -1,5 +1,5 @@
-//! The configuration file of `aclInit`: a JSON object, of which the emulator follows
-//! `err_msg_mode` and `defaultDevice`.
+//! The configuration file of `aclInit`. It is a JSON object; the emulator uses only `err_msg_mode`
+//! and `defaultDevice`.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -14,25 +14,25 @@ use super::files;
 use crate::message::{self, Failure, fail};
 use crate::{context, machine};
 
-/// The most bytes of such a file.
+/// The largest size of such a file in bytes.
 const MOST_BYTES: usize = 10 << 20;
 
-/// The settings of a file that the emulator follows.
+/// The settings of a file that the emulator uses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AclConfig {
-    /// Texts of errors belong to the process instead of the thread.
+    /// Whether error texts belong to the process instead of the thread.
     texts_of_process: bool,
     /// The device of a thread that has set none.
     default_device: Option<i32>,
 }
 
 impl AclConfig {
-    /// Reads a file. Returns its text too, for the callbacks of `aclInit`.
+    /// Reads a file. Also returns its text, for the callbacks of `aclInit`.
     pub(super) fn read(path: &str) -> Result<(AclConfig, CString), Failure> {
         match files::read(Path::new(path), MOST_BYTES) {
             Ok(Some(bytes)) => {
                 let config = AclConfig::of(&bytes, path)?;
-                // JSON has no NUL.
+                // Valid JSON contains no NUL.
                 Ok((config, CString::new(bytes).unwrap_or_default()))
             }
             Ok(None) => {
@@ -70,7 +70,7 @@ impl AclConfig {
                 None => {
                     return fail!(
                         ACL_ERROR_FILE_ATTR_INVALID,
-                        "{path}: defaultDevice is {device}; {{\"default_device\": \"0\"}} is one"
+                        "{path}: defaultDevice is {device}; an example of a valid one is {{\"default_device\": \"0\"}}"
                     );
                 }
             }
@@ -78,7 +78,7 @@ impl AclConfig {
         Ok(config)
     }
 
-    /// Makes it so, for the process. Nothing changes when the device does not exist.
+    /// Applies the settings to the process. If the device does not exist, nothing changes.
     pub(super) fn apply(&self) -> Result<(), Failure> {
         if let Some(device) = self.default_device {
             machine::find_device(device)?;
@@ -89,7 +89,7 @@ impl AclConfig {
     }
 }
 
-/// A number, which may be written as a string.
+/// Reads a number, which may be written as a string.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }

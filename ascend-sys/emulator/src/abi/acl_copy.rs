@@ -1,7 +1,7 @@
-//! Copies and fills, at once and in a stream.
+//! Copies and fills, on the calling thread or in a stream.
 //!
 //! A copy of any form is planned first: its sizes and both pointers are checked. The plan is then
-//! either run on the calling thread or submitted.
+//! run on the calling thread or submitted to a stream.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_memory::resolve;
@@ -115,7 +115,8 @@ entries! {
     }
 }
 
-/// The bytes of `n` words at `ptr`, which have `mem_size` bytes of room.
+/// Returns the number of bytes of `n` words. Checks that they fit into the `mem_size` bytes at
+/// `ptr`.
 fn words(ptr: *mut c_void, mem_size: usize, n: usize) -> Result<usize, Failure> {
     match n.checked_mul(WORD) {
         _ if ptr.is_null() => fail!(ACL_ERROR_RT_PARAM_INVALID, "ptr is NULL"),
@@ -127,7 +128,7 @@ fn words(ptr: *mut c_void, mem_size: usize, n: usize) -> Result<usize, Failure> 
     }
 }
 
-/// Runs a fill of `bytes` bytes on the calling thread, in no stream.
+/// Runs a fill of `bytes` bytes on the calling thread.
 fn fill_now(
     call: &'static str,
     start: *mut c_void,
@@ -142,7 +143,7 @@ fn fill_now(
     run_now(|| fill.poll())
 }
 
-/// Submits a fill of `bytes` bytes, of memory that the device reaches at any time.
+/// Submits a fill of `bytes` bytes. The memory must be device memory or pinned.
 fn fill_later(
     call: &'static str,
     start: *mut c_void,
@@ -160,12 +161,12 @@ fn fill_later(
     submit::submit(stream, call, fill(to.data)).map(drop)
 }
 
-/// How a copy is called.
+/// The properties of the call that makes a copy.
 #[derive(Clone, Copy)]
 pub(super) struct CopyManner {
-    /// Its kind says from device to device.
+    /// Whether the kind of the copy is from device to device.
     is_between_devices: bool,
-    /// In no stream.
+    /// Whether the copy runs on the calling thread, without a stream.
     at_once: bool,
 }
 
@@ -182,7 +183,7 @@ impl CopyManner {
     }
 }
 
-/// A copy whose arguments are right.
+/// A copy whose arguments were checked.
 pub(super) struct Planned {
     pub(super) copy: Copy,
     pub(super) to: MemoryPlace,
@@ -190,20 +191,21 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Nobody knows how long pageable host memory lives.
+    /// Whether the copy uses pageable host memory. The program may free such memory when the call
+    /// returns.
     #[inline]
     pub(super) fn is_pageable(&self) -> bool {
         self.to == MemoryPlace::Pageable || self.from == MemoryPlace::Pageable
     }
 
-    /// Whether it may be a task of a stream.
+    /// Checks that the copy may be a task of a stream.
     #[inline]
     pub(super) fn may_run_in(&self, stream: &Stream) -> Result<(), Failure> {
         may_reach(stream, self.to)?;
         may_reach(stream, self.from)
     }
 
-    /// A copy of `count` bytes; `None` if they are where they shall be.
+    /// Plans a copy of `count` bytes. Returns `None` if source and destination are the same.
     #[inline]
     pub(super) fn row(
         dst: *mut c_void,
@@ -220,7 +222,8 @@ impl Planned {
             .map(Some)
     }
 
-    /// A copy of `height` rows of `width` bytes, which begin a pitch apart.
+    /// Plans a copy of `height` rows of `width` bytes. The pitches are the distances in bytes
+    /// between the starts of two rows.
     fn rows(
         (dst, dpitch): (*mut c_void, usize),
         (src, spitch): (*const c_void, usize),
@@ -267,7 +270,7 @@ impl Planned {
     }
 }
 
-/// Runs a copy on the calling thread, in no stream.
+/// Runs a copy on the calling thread, without a stream.
 fn run(
     call: &'static str,
     kind: aclrtMemcpyKind,
@@ -286,7 +289,7 @@ fn run(
     }
 }
 
-/// Submits a copy. With pageable host memory it is done before the call returns.
+/// Submits a copy. A copy of pageable host memory is complete when the call returns.
 #[inline]
 fn enqueue(
     call: &'static str,
@@ -318,7 +321,7 @@ fn enqueue(
     Ok(())
 }
 
-/// The size limits of pitched copies.
+/// The largest width in bytes of a pitched copy.
 const MOST_WIDTH: usize = 5_000_000;
 const MOST_HEIGHT: usize = 5 << 20;
 
@@ -337,8 +340,8 @@ fn check_fill(start: *const c_void, most: usize, count: usize) -> Result<(), Fai
     check_arguments([(start, "devPtr")], count, (most, "maxCount"))
 }
 
-/// Refuses a pointer that is null, and a count that is 0 or more than `most`. Each comes with the
-/// name of its argument.
+/// Returns an error if a pointer is null, or if the count is 0 or more than `most`. Each value is
+/// passed with the name of its argument.
 #[inline]
 pub(super) fn check_arguments<const N: usize>(
     pointers: [(*const c_void, &str); N],
@@ -369,15 +372,15 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
     if kind.0 > aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE.0 {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "kind is {}, which no aclrtMemcpyKind has",
+            "kind is {}, which is not an aclrtMemcpyKind",
             kind.0
         );
     }
     Ok(())
 }
 
-/// Whether a task in a stream may touch memory at a place: that of the host, of the stream's own
-/// device, or of one that its device copies to and from.
+/// Checks that a task of a stream may access memory of the host or of a device: the stream's own
+/// device, or one to which it has peer access.
 #[inline]
 pub(super) fn may_reach(stream: &Stream, place: MemoryPlace) -> Result<(), Failure> {
     match place {
@@ -386,7 +389,7 @@ pub(super) fn may_reach(stream: &Stream, place: MemoryPlace) -> Result<(), Failu
     }
 }
 
-/// Whether one device may reach the memory of the other in a copy.
+/// Checks that a copy may go between the devices of `dst` and `src`.
 #[inline]
 pub(super) fn check_devices(dst: Bytes, src: Bytes) -> Result<(), Failure> {
     match (dst.place, src.place) {
@@ -413,7 +416,7 @@ fn check_peers(to: u32, from: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a task on the calling thread, in no stream.
+/// Runs a task on the calling thread until it is done.
 pub(super) fn run_now(mut poll: impl FnMut() -> Step) -> Result<(), Failure> {
     loop {
         if let Step::Done(result) = poll() {

@@ -1,7 +1,7 @@
 //! Many copies in one call.
 //!
-//! All copies of a batch go in one direction: from the host to a device, or back. The direction of
-//! each comes from its addresses, and the attributes have to agree with it. All arguments are
+//! All copies of a batch have the same direction: from the host to a device, or back. The addresses
+//! of a copy determine its direction, and the attributes must agree with it. All arguments are
 //! checked before the first copy begins.
 #![allow(non_snake_case, reason = "CANN's names")]
 
@@ -88,7 +88,7 @@ entries! {
     }
 }
 
-/// A failure of a batch, and the copy that it is about.
+/// A failure of a batch, with the index of the copy that caused it, if there is one.
 struct BatchFailure {
     index: Option<usize>,
     why: Failure,
@@ -107,14 +107,15 @@ impl From<Failure> for BatchFailure {
     }
 }
 
-/// Tells the caller which copy failed: `SIZE_MAX` where none did by itself.
+/// Writes the index of the copy that failed; `SIZE_MAX` if the failure belongs to no single copy.
+/// Returns the result of the batch.
 fn told(fail_index: Out<usize>, done: Result<(), BatchFailure>) -> Result<(), Failure> {
     let failed = done.err();
     fail_index.write_if_asked(failed.as_ref().and_then(|it| it.index).unwrap_or(usize::MAX));
     failed.map_or(Ok(()), |failed| Err(failed.why))
 }
 
-/// The arguments of a batch, of which none is NULL.
+/// The arguments of a batch. None of them is NULL.
 struct Batch {
     dsts: Values<*mut c_void>,
     srcs: Values<*mut c_void>,
@@ -143,7 +144,7 @@ impl Batch {
         Ok(Batch { dsts, srcs, most, sizes, attrs })
     }
 
-    /// The copies, which all go in one direction.
+    /// Plans the copies. Checks that all have the same direction.
     fn plan(&self, at_once: bool) -> Result<Vec<Planned>, BatchFailure> {
         let count = self.dsts.count();
         let mut planned: Vec<Planned> = Vec::new();
@@ -180,7 +181,7 @@ impl Batch {
         if first.is_some_and(|first| is_device(first.to) != is_device(copy.to)) {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "it goes {}, the first one {}; a batch has one direction",
+                "it goes {}, but the first one {}; all copies of a batch must have the same direction",
                 direction(&copy),
                 first.map_or("nowhere", direction)
             );
@@ -188,7 +189,8 @@ impl Batch {
         Ok(copy)
     }
 
-    /// Attributes must name the direction of the batch, and a device that a copy of it uses.
+    /// Checks the attributes: they must have the direction of the batch, and name a device that a
+    /// copy of the batch uses.
     fn check_attributes(&self, planned: &[Planned]) -> Result<(), Failure> {
         let Some(first) = planned.first() else { return Ok(()) };
         for (index, attribute) in self.attrs.iter().enumerate() {
@@ -215,7 +217,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Runs the copies on the calling thread, in no stream.
+    /// Runs the copies on the calling thread, without a stream.
     fn run(self, call: &'static str) -> Result<(), BatchFailure> {
         may_block()?;
         let current = context::current()?;
@@ -227,8 +229,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Submits the copies, one behind the other. Those of pageable host memory are done before the
-    /// call returns.
+    /// Submits the copies in order. Copies of pageable host memory are complete when the call
+    /// returns.
     fn enqueue(self, call: &'static str, stream: Handle<Stream>) -> Result<(), BatchFailure> {
         let stream = stream.find()?;
         let planned = self.plan(false)?;
@@ -246,8 +248,8 @@ impl Batch {
     }
 }
 
-/// Submits copies in their order, up to the first that is refused. Either way it waits for the last
-/// one that was submitted and uses pageable memory, which the caller may free afterwards.
+/// Submits copies in order, up to the first one that fails. In any case, it then waits for the last
+/// submitted copy that uses pageable memory, because the caller may free that memory afterwards.
 fn enqueue_each(
     planned: Vec<Planned>,
     mut submit: impl FnMut(Copy) -> Result<u64, Failure>,
@@ -285,7 +287,8 @@ mod tests {
     use super::*;
     use std::ptr::null_mut;
 
-    /// Two copies of pageable memory, one of pinned memory, and one more of pageable memory.
+    /// Returns two copies of pageable memory, one of pinned memory, and one more of pageable
+    /// memory.
     fn planned() -> Vec<Planned> {
         use MemoryPlace::{Device, Pageable, Pinned};
         let copy = || Copy::new(null_mut(), null_mut(), 1);
@@ -293,7 +296,7 @@ mod tests {
         from.map(|from| Planned { copy: copy(), to: Device(0), from }).into()
     }
 
-    /// Runs a batch of which `most` copies are accepted. Returns the ticket that is waited for, and
+    /// Runs a batch of which the first `most` copies are accepted. Returns the awaited ticket and
     /// the result.
     fn accepting(most: u64) -> (Option<u64>, Result<(), Failure>) {
         let (mut accepted, mut waited) = (0, None);

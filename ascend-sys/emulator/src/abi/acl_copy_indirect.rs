@@ -1,4 +1,4 @@
-//! Copies whose addresses lie in memory: as words, or in a description.
+//! Copies whose addresses are read from memory: from words, or from a description.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::{CopyManner, Planned, check_arguments, check_sizes, may_reach};
@@ -101,7 +101,7 @@ entries! {
     }
 }
 
-/// Refuses anything but a copy between memory of devices.
+/// Returns an error unless the copy is from device to device.
 fn between_devices(kind: aclrtMemcpyKind) -> Result<(), Failure> {
     match kind {
         aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE
@@ -109,13 +109,13 @@ fn between_devices(kind: aclrtMemcpyKind) -> Result<(), Failure> {
         | aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE => Ok(()),
         _ => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "kind is {}; copies with addresses in memory are there from device to device only (3, 6, 7)",
+            "kind is {}; copies with addresses in memory are possible only from device to device (3, 6, 7)",
             kind.0
         ),
     }
 }
 
-/// Checks a copy when it begins.
+/// Checks and plans a copy whose addresses were read.
 fn plan(request: CopyRequest, stream: &Stream) -> Result<Option<Copy>, Failure> {
     let CopyRequest { to, from, bytes } = request;
     let how = CopyManner::new(aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE, false);
@@ -125,15 +125,15 @@ fn plan(request: CopyRequest, stream: &Stream) -> Result<Option<Copy>, Failure> 
     if !is_device(planned.to) || !is_device(planned.from) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{to:?} or {from:?} is no device memory, and the copy is one from device to device"
+            "{to:?} or {from:?} is no device memory, but the copy is from device to device"
         );
     }
     planned.may_run_in(stream)?;
     Ok(Some(planned.copy))
 }
 
-/// An end of a copy whose address is found in a word. One that the device reaches is read when the
-/// copy begins, one of other host memory now.
+/// Returns one side of a copy whose address is in a word. If the device can reach the word, it is
+/// read when the copy begins. A word in pageable host memory is read now.
 fn end(
     word: *mut c_void,
     offset: usize,
@@ -142,24 +142,24 @@ fn end(
 ) -> Result<CopyEnd, Failure> {
     let found = resolve(word, BYTES, argument)?;
     if found.place == MemoryPlace::Pageable {
-        // SAFETY: not NULL, so by the C contract a pointer lies there.
+        // SAFETY: the word is not NULL, so by the C contract it holds a pointer.
         let address = unsafe { word.cast::<usize>().read_unaligned() };
         return match address.checked_add(offset) {
             Some(sum) if address != 0 => Ok(CopyEnd::Given(sum)),
             _ => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "*{argument} is {address:#x}, to which {offset} is added: this is no address"
+                "*{argument} is {address:#x}, and the offset is {offset}; the sum must be a valid address"
             ),
         };
     }
     may_reach(stream, found.place)?;
     is_aligned(word, argument)?;
-    // SAFETY: aligned, since data lies as many pages from its address as any other; and resolved,
-    // so it stays mapped.
+    // SAFETY: the word is aligned, since the distance of data from its address is a whole number of
+    // pages. It was resolved, so it stays mapped.
     Ok(CopyEnd::Behind(unsafe { Word::new(found.data) }, offset))
 }
 
-/// The description at an address of device memory, and whose memory it is.
+/// Returns the description at an address of device memory, and the place of that memory.
 fn descriptor(desc: *mut c_void) -> Result<(CopyDescriptor, MemoryPlace), Failure> {
     is_aligned(desc, "desc")?;
     let found = resolve(desc, CopyDescriptor::BYTES, "desc")?;

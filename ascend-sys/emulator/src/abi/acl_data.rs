@@ -1,4 +1,5 @@
-//! Data types, and data buffers: a pointer and a size in an object. CANN's `acl_base_rt.h`.
+//! Data types and data buffers, as in CANN's `acl_base_rt.h`. A data buffer is an object with a
+//! pointer and a size.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Named};
@@ -38,7 +39,7 @@ entries! {
     }
 }
 
-/// An address and a size that the program has put together. The emulator uses neither.
+/// An address and a size that the program stores. The emulator does not use them.
 struct DataBuffer {
     index: u32,
     data: AtomicPtr<c_void>,
@@ -79,7 +80,7 @@ unsafe extern "C" fn aclCreateDataBuffer(data: *mut c_void, size: usize) -> *mut
     })
 }
 
-/// Asks a buffer, for an entry that returns the answer itself.
+/// Calls `question` with a buffer, for an entry that returns the result instead of a code.
 fn ask<T>(
     name: &'static str,
     buffer: *const aclDataBuffer,
@@ -132,7 +133,7 @@ unsafe extern "C" fn aclDataTypeSize(data_type: aclDataType) -> usize {
             other => {
                 return fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "dataType is {}, of which an element is no whole number of bytes",
+                    "dataType is {}, whose elements do not have a whole number of bytes",
                     other.0
                 );
             }
@@ -141,7 +142,8 @@ unsafe extern "C" fn aclDataTypeSize(data_type: aclDataType) -> usize {
 }
 
 unsafe extern "C" fn aclFloatToFloat16(value: f32) -> aclFloat16 {
-    // Saturating: a value that is too large becomes the largest finite value, infinity included.
+    // The conversion saturates: a value that is too large, including infinity, becomes the largest
+    // finite value.
     let half = half::f16::from_f32(value);
     if half.is_infinite() { half::f16::MAX.copysign(half).to_bits() } else { half.to_bits() }
 }

@@ -50,7 +50,7 @@ entries! {
 
     fn aclrtGetDeviceInfo(device_id: u32, attr: aclrtDevAttr, value: Out<i64>) {
         tell(device_id, value, ("attr", attr.0), |device| match attr {
-            // A core of the AI kind is a cube core with its vector cores.
+            // An AI core is a cube core with its vector cores.
             aclrtDevAttr::ACL_DEV_ATTR_AICORE_CORE_NUM
             | aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM => Some(device.product().cube_cores().into()),
             aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM => {
@@ -87,7 +87,7 @@ entries! {
             }
             _ => fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "devices {} and {} of {} are not linked by HCCS, and this function has no name for their link",
+                "devices {} and {} of {} are not linked by HCCS, and this function cannot name their link",
                 machine::named(device.id),
                 machine::named(other.id),
                 device.product()
@@ -191,8 +191,8 @@ entries! {
         tell_device(device_id, aclrtDeviceState::ACL_RT_DEVICE_STATE_RESET_POST)
     }
 
-    // The number of a device for a program is its place in ASCEND_RT_VISIBLE_DEVICES; both other
-    // numbers are that of the machine.
+    // The user number of a device is its position in ASCEND_RT_VISIBLE_DEVICES. The logical and the
+    // physical number are both that of the machine.
     each result in {
         aclrtGetLogicDevIdByUserDevId: "logicDevId",
         aclrtGetPhyDevIdByUserDevId: "phyDevId",
@@ -227,7 +227,8 @@ entries! {
 /// The longest time limit of an abort: 36 minutes, in milliseconds.
 const LONGEST_ABORT: u32 = 36 * 60 * 1000;
 
-/// Writes a number of a device; `of` says which, if it is known of the product.
+/// Writes a property of a device. `of` returns the property; `None` if it is not known for the
+/// product.
 fn tell(
     device_id: u32,
     value: Out<i64>,
@@ -239,7 +240,7 @@ fn tell(
     let Some(number) = of(device) else {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "{argument} is {asked}; an emulated {} tells its numbers of cores, its size of memory, and what is known of its other sizes",
+            "{argument} is {asked}; an emulated {} has only its numbers of cores, its size of memory, and its other sizes as far as they are known",
             device.product()
         );
     };
@@ -247,8 +248,7 @@ fn tell(
     Ok(())
 }
 
-/// A number of a device, from a function that has it without a sign. One that is too large names no
-/// device.
+/// Converts an unsigned number of a device. A number that is too large becomes one of no device.
 fn signed(device_id: u32) -> i32 {
     i32::try_from(device_id).unwrap_or(i32::MAX)
 }
@@ -277,7 +277,8 @@ fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {
     result
 }
 
-/// Two devices that a program names together.
+/// Returns two devices that a program names together. They must differ and belong to the same
+/// block.
 fn pair(device: i32, peer: i32) -> Result<(u32, u32), Failure> {
     let (device, peer) = (machine::find_device(device)?, machine::find_device(peer)?);
     if device.id == peer.id {

@@ -78,7 +78,8 @@ entries! {
         status.write(if found.has_waits() {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
         } else {
-            // Every waiter has seen the event complete, and now so has the host.
+            // All waiters have seen that the event is complete. This call makes the host see it
+            // too.
             let _ = found.pending();
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_COMPLETE
         });
@@ -139,7 +140,7 @@ entries! {
 
     fn aclrtEventGetTimestamp(event: Handle<Event>, timestamp: Out<u64>) {
         let timestamp = timestamp.required("timestamp")?;
-        // The system counter, in microseconds.
+        // The timestamp is the system counter in microseconds.
         timestamp.write(time(&event)? / 1000);
         Ok(())
     }
@@ -177,7 +178,8 @@ entries! {
     }
 }
 
-/// Flags that the emulator gives a meaning to, or can ignore without a difference for a program.
+/// The flags that the emulator implements, or that it can ignore without a difference for a
+/// program.
 const KNOWN_FLAGS: u32 = 0x3f;
 
 fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
@@ -194,8 +196,8 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the event is complete. An unfinished stream is polled once: a program may only ever
-/// query.
+/// Returns whether the event is complete. An unfinished stream is polled once, because the program
+/// may never do anything but query.
 fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
     let found = real(event)?;
     found.is_for_one_process("queried")?;
@@ -232,7 +234,8 @@ fn synchronise(event: &Handle<Event>, limit: Option<Duration>) -> Result<(), Fai
     )
 }
 
-/// `aclrtSetOpWaitTimeout`: seconds that a stream waits for an event; 0 is for ever.
+/// The time limit in seconds for the wait of a stream for an event (`aclrtSetOpWaitTimeout`); 0
+/// means no limit.
 static WAIT_SECONDS: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" fn aclrtSetOpWaitTimeout(timeout: u32) -> aclError {
@@ -246,7 +249,8 @@ fn wait(stream: &Handle<Stream>, event: &Handle<Event>, seconds: u32) -> Result<
     capture::wait_event(found, event.number(), stream.find()?, limit)
 }
 
-/// Refuses the flag by which a graph records an event, or waits for one, outside of itself.
+/// Returns an error for the flag with which a graph records or awaits an event outside of the
+/// graph.
 fn of_no_graph(flag: u32, default: u32) -> Result<(), Failure> {
     if flag == default {
         return Ok(());
@@ -263,7 +267,7 @@ fn time(event: &Handle<Event>) -> Result<u64, Failure> {
     found.time()
 }
 
-/// The event behind a handle, which no capture that goes on has recorded.
+/// Returns the event of a handle. Returns an error if a capture that has not ended has recorded it.
 fn real(event: &Handle<Event>) -> Result<&'static Event, Failure> {
     let found = event.find()?;
     capture::is_real(found)?;

@@ -1,4 +1,4 @@
-//! Callbacks for tasks that fail, and the queries that they can make.
+//! Callbacks for tasks that fail, and the queries that the callbacks can make.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::entries::{Acl, answer, entries};
@@ -27,8 +27,8 @@ entries! {
     }
 }
 
-/// One number of an exception. Without an exception there is none, and all ones is no number of a
-/// task, stream, thread or device.
+/// Returns a number of an exception. Without an exception it returns all ones, which is not the
+/// number of any task, stream, thread or device.
 fn number(
     call: &'static str,
     info: *const aclrtExceptionInfo,
@@ -37,7 +37,7 @@ fn number(
     answer::<Acl, u32>(call, u32::MAX, || Ok(of(exceptions::find(info)?)))
 }
 
-/// The accessors of an exception: their names and their results.
+/// Defines the accessors of an exception, by their names and results.
 macro_rules! accessors {
     ($($name:ident: $of:expr;)*) => {$(
         unsafe extern "C" fn $name(info: *const aclrtExceptionInfo) -> u32 {

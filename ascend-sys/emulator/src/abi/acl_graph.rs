@@ -130,7 +130,7 @@ entries! {
             if bytes.len() > max_len as usize {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "maxLen is {max_len}; the name needs {} bytes with its end",
+                    "maxLen is {max_len}; the name needs {} bytes with its NUL",
                     bytes.len()
                 );
             }

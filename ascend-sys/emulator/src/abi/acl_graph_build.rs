@@ -1,4 +1,4 @@
-//! Graphs that are built: `aclmdlRIBuild...`.
+//! Graphs that are built without a capture: `aclmdlRIBuild...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out};
@@ -22,7 +22,7 @@ entries! {
         Ok(())
     }
 
-    // Which values the flag has is not published. All streams begin together.
+    // CANN does not publish the values of the flag. Here all streams begin together.
     fn aclmdlRIBindStream(model: Handle<Graph>, stream: Handle<Stream>, _flag: u32) {
         build::bind(model.number(), stream.find()?)
     }

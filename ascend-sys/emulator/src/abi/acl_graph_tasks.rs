@@ -1,4 +1,4 @@
-//! Looking into graphs, and editing their tasks: `aclmdlRITask...`.
+//! Queries and changes of the tasks of graphs: `aclmdlRITask...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::may_reach;
@@ -18,7 +18,7 @@ use ascend_sys::{
     aclrtTaskGrp,
 };
 
-/// A task of a graph, as a type of handle.
+/// The type of the handles of tasks of graphs.
 enum GraphTask {}
 
 entries! {
@@ -57,14 +57,15 @@ entries! {
         let kind = tasks::kind(task.number())?;
         let group = tasks::group(task.number())?.unwrap_or(0) as aclrtTaskGrp;
         let mut told = aclmdlRITaskParams { type_: type_of(kind), taskGrp: group, ..Default::default() };
-        // The flags with which an event was created are its own, those of the task are all DEFAULT.
+        // `eventFlag` has the flags with which the event was created. The flags of the task are
+        // always DEFAULT.
         let flags = |event: u64| Event::named(event).map_or(0, Event::flags);
         match kind {
             GraphTaskKind::Other => {}
             GraphTaskKind::Kernel => {
                 return fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "the task is a kernel, of which the graph keeps no parameters that can be told"
+                    "the task is a kernel, whose parameters cannot be queried"
                 );
             }
             GraphTaskKind::EventRecord(event) => {
@@ -109,7 +110,7 @@ entries! {
         if is != given {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "params: type is {}, and the task has type {}; a task stays of its type",
+                "params: type is {}, but the task has type {}; the type of a task cannot change",
                 given.0,
                 is.0
             );
@@ -117,7 +118,8 @@ entries! {
         let stream = tasks::stream(task.number())?;
         let new = match kind {
             GraphTaskKind::ValueWrite(_) => {
-                // SAFETY: the type says which member it is, and any bits will do.
+                // SAFETY: the type determines the member of the union, and any bits are valid for
+                // it.
                 let wanted = unsafe { params.anon_1.valueWriteTaskParams };
                 let (word, place) = word(wanted.devAddr)?;
                 may_reach(stream, place)?;
@@ -134,7 +136,7 @@ entries! {
             _ => {
                 return fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "the task has type {}; parameters of writes of a value (5) and of waits for one (6) can be set",
+                    "the task has type {}; only the parameters of value writes (5) and value waits (6) can be set",
                     is.0
                 );
             }
@@ -162,8 +164,8 @@ fn type_of(kind: GraphTaskKind) -> TaskType {
     }
 }
 
-/// Writes handles into a list that has as much room as its length says, and how many there are in
-/// the place of that. Without a list, only how many there are.
+/// Writes handles into a list, and their number into `length`. On entry `length` is the room of the
+/// list. Without a list, writes only the number.
 fn list<T>(
     to: *mut *mut T,
     length: InOut<u32>,
@@ -176,7 +178,7 @@ fn list<T>(
     if !to.is_null() && count > room as usize {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{argument} is {room}; there are {count}, which a call without a list tells"
+            "{argument} is {room}, but there are {count}; a call without a list returns this number"
         );
     }
     length.write(count as u32);
@@ -184,7 +186,8 @@ fn list<T>(
         return Ok(());
     }
     let handles: Vec<*mut T> = handles.iter().map(|handle| *handle as *mut T).collect();
-    // SAFETY: not NULL, so by the C contract it has as many places as the length says.
+    // SAFETY: the list is not NULL, so by the C contract it has room for as many elements as the
+    // length says.
     let places: OutSlice<*mut T> = unsafe { OutSlice::of(to, room as usize) };
     places.required(argument)?.write(&handles);
     Ok(())

@@ -96,12 +96,12 @@ entries! {
                 kind.0
             );
         }
-        // Which link the data takes changes nothing here.
+        // The emulator has only one kind of link, so the setting has no effect.
         exports::permit(number, &[])
     }
 }
 
-/// Room for a key and the NUL behind it.
+/// Checks that there is room for a key and its NUL.
 pub(super) fn has_room(len: usize) -> Result<(), Failure> {
     if len <= KEY {
         return fail!(
@@ -113,7 +113,7 @@ pub(super) fn has_room(len: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the one flag that there is has been given.
+/// Returns whether the only known flag is set. Returns an error for other flags.
 pub(super) fn one_flag(flags: u64, known: u64) -> Result<bool, Failure> {
     if flags & !known != 0 {
         return fail!(
@@ -128,8 +128,8 @@ pub(super) fn own_home() -> Result<crate::processes::peer::Home, Failure> {
     home().map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))
 }
 
-/// The process that has exported something, which must be another one. Waits for its answer, if it
-/// is not known yet.
+/// Returns the process that has exported an object; it must not be this process. Blocks until that
+/// process answers, if it is not connected yet.
 pub(super) fn exporter(key: &ExportKey) -> Result<Arc<Peer>, Failure> {
     if key.home == own_home()? {
         return fail!(
@@ -142,14 +142,14 @@ pub(super) fn exporter(key: &ExportKey) -> Result<Arc<Peer>, Failure> {
     reach(&key.home, ANSWER).map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))
 }
 
-/// The number of an export of memory of this process.
+/// Returns the number of an export of memory by this process.
 fn own_export(key: &CStr) -> Result<u64, Failure> {
     let key = ExportKey::of(key.to_bytes(), ExportKind::Memory)?;
     context::current_device()?;
     if key.home != own_home()? {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "process {} has exported it, and it alone says who may import it",
+            "process {} has exported it; only that process may permit imports",
             key.home.process
         );
     }
@@ -163,12 +163,12 @@ pub(super) fn permit(number: u64, pid: Slice<i32, *mut i32>, num: usize) -> Resu
     }
     let processes = pid.required("pid")?.counted(MOST_ITEMS, "num", ACL_ERROR_RT_PARAM_INVALID)?;
     if let Some(wrong) = processes.iter().find(|process| **process <= 0) {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "pid {wrong} is the number of no process");
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "pid {wrong} is not the number of a process");
     }
     exports::permit(number, &processes)
 }
 
-/// Processes of other servers: there are none.
+/// Returns the error for processes of other servers, which do not exist.
 pub(super) fn other_servers(list: *mut aclrtServerPid, num: usize) -> Result<(), Failure> {
     if list.is_null() || num == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "serverPids is NULL or num is 0");

@@ -1,4 +1,4 @@
-//! Kernels: binaries, and the functions in them.
+//! Kernels: binaries and their functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{ByteSlice, CText, CountedArgument, Handle, In, Out, OutText};
@@ -35,7 +35,7 @@ entries! {
         bin_handle: Out<aclrtBinHandle>,
     ) {
         let path = path.required("binPath")?;
-        // The contents of the file decide its kind.
+        // The option is only checked, because the contents of the file determine its kind.
         cpu_kernel_mode(&options)?;
         let path = Path::new(&path);
         let stem = path.file_stem().and_then(|stem| stem.to_str());
@@ -121,7 +121,7 @@ entries! {
         if let Code::Program(recorded) = &handle.find()?.code {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{} runs on AI cores: aclrtBinaryGetFunction finds it",
+                "{} runs on AI cores: use aclrtBinaryGetFunction",
                 recorded.program.name
             );
         }
@@ -163,7 +163,8 @@ entries! {
         };
         value.write(match attribute {
             aclrtFuncAttribute::ACL_FUNC_ATTR_KERNEL_TYPE => i64::from(kind.0),
-            // Cube cores in the upper half, vector cores in the lower one.
+            // The number of cube cores is in the upper half, that of vector cores in the lower
+            // half.
             aclrtFuncAttribute::ACL_FUNC_ATTR_KERNEL_RATIO => {
                 i64::from(ratio[0]) << 16 | i64::from(ratio[1])
             }
@@ -203,7 +204,7 @@ entries! {
         let Some(own) = sizes.get(index) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "paramIndex is {index}, of {} parameters",
+                "paramIndex is {index}, but there are {} parameters",
                 sizes.len()
             );
         };
@@ -213,13 +214,13 @@ entries! {
     }
 }
 
-/// A function of a binary, where C declares `const void *`.
+/// A handle of a function for which C declares `const void *`.
 type ConstFunction = Handle<KernelFunction, *const c_void>;
 
 unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> aclrtBinary {
     let mut binary = std::ptr::null_mut();
     run::<Acl>("aclrtCreateBinary", || {
-        // SAFETY: null, or valid for as many bytes by the C contract.
+        // SAFETY: null, or valid for `length` bytes by the C contract.
         let data: ByteSlice = unsafe { CountedArgument::of(data, length) };
         let bytes = data.some("data")?.copied(MOST_BINARY, "data")?;
         binary = binary::wrap(bytes.into())? as aclrtBinary;
@@ -228,12 +229,12 @@ unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> ac
     binary
 }
 
-/// The most bytes of a binary.
+/// The largest size of a binary in bytes.
 const MOST_BINARY: usize = 256 << 20;
-/// The most options of a binary.
+/// The largest number of options of a binary.
 const MOST_OPTIONS: usize = 1 << 10;
 
-/// Loads for the calling thread's device.
+/// Loads a binary for the calling thread's device.
 fn load(code: Code, to: Out<aclrtBinHandle>) -> Result<(), Failure> {
     let to = to.required("binHandle")?;
     let (_, device) = context::current_device()?;
@@ -241,11 +242,11 @@ fn load(code: Code, to: Out<aclrtBinHandle>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The `cpuKernelMode` of some options, if they have one.
+/// Returns the `cpuKernelMode` of the options, if it is set.
 fn cpu_kernel_mode<C>(options: &In<aclrtBinaryLoadOptions, C>) -> Result<Option<i32>, Failure> {
     let Some(options) = options.given() else { return Ok(None) };
     if options.options.is_null() || options.numOpt == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "options has none: pass NULL where there are none");
+        return fail!(ACL_ERROR_INVALID_PARAM, "options is empty: pass NULL if there are none");
     }
     if options.numOpt > MOST_OPTIONS {
         return fail!(
@@ -254,16 +255,17 @@ fn cpu_kernel_mode<C>(options: &In<aclrtBinaryLoadOptions, C>) -> Result<Option<
             options.numOpt
         );
     }
-    // SAFETY: not null, and as many as it says by the contract of `In`.
+    // SAFETY: the array is not null, and by the contract of `In` it has `numOpt` elements.
     let options = unsafe { std::slice::from_raw_parts(options.options, options.numOpt) };
     let mut mode = None;
     for option in options {
         match option.type_ {
             aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE => {
-                // SAFETY: the type says which member it is; all are plain numbers.
+                // SAFETY: the type determines the member of the union; all members are plain
+                // numbers.
                 mode = Some(unsafe { option.value.cpuKernelMode });
             }
-            // These are about object files, of which there are none.
+            // These options concern object files, which the emulator does not load.
             aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD
             | aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_MAGIC => {}
             other => {

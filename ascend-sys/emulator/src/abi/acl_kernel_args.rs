@@ -34,7 +34,7 @@ entries! {
             None => {
                 return fail!(
                     ACL_ERROR_INVALID_PARAM,
-                    "userArgsSize is {user_args_size}, more than there is memory"
+                    "userArgsSize is {user_args_size}, which is too large"
                 );
             }
         }
@@ -127,7 +127,8 @@ entries! {
     }
 }
 
-/// The head of a list in the caller's memory. The list itself is ours; its handle lies here.
+/// The head of an argument list in the caller's memory. It holds the handle of the list, which the
+/// emulator owns.
 #[repr(C)]
 struct InUserMemory {
     magic: u64,
@@ -136,8 +137,8 @@ struct InUserMemory {
 
 const IN_USER_MEMORY: u64 = 0xab61_7267_7355_4d45;
 
-/// An argument list of the caller: a handle of ours, or memory of its own, valid for a read of
-/// [`InUserMemory`].
+/// An argument list that the caller passes: a handle of the emulator, or memory of the caller that
+/// is valid for a read of [`InUserMemory`].
 pub(super) struct GivenList(aclrtArgsHandle);
 
 impl FromC for GivenList {
@@ -152,7 +153,7 @@ impl Argument for GivenList {
 }
 
 impl GivenList {
-    /// Uses the list.
+    /// Calls `use_it` with the list.
     pub(super) fn with<R>(
         &self,
         use_it: impl FnOnce(&mut ArgumentList) -> Result<R, Failure>,
@@ -160,11 +161,11 @@ impl GivenList {
         binary::with_list(self.handle(), use_it)
     }
 
-    /// Returns the emulator's handle of the list. If the list lies in memory of the program, reads
-    /// the handle from there.
+    /// Returns the emulator's handle of the list. If the caller has passed memory, the handle is
+    /// read from there.
     fn handle(&self) -> u64 {
         let number = self.0 as u64;
-        // A handle of ours is no address that a program can have.
+        // A handle of the emulator is never an address that a program can have.
         if number == 0 || number >> 56 != 0 {
             return number;
         }
@@ -173,8 +174,9 @@ impl GivenList {
         if program_memory::read(self.0.addr(), &mut bytes).is_some_and(|read| read < LENGTH) {
             return number;
         }
-        // SAFETY: either all bytes were read, of a struct of plain numbers; or the kernel reads for
-        // nobody, and it is memory of the caller by the contract of the type.
+        // SAFETY: the struct has only plain numbers. If `program_memory::read` has read all bytes,
+        // they are readable. If the operating system does not offer this read, the address is
+        // memory of the caller by the contract of the type.
         let InUserMemory { magic, list } =
             unsafe { self.0.cast::<InUserMemory>().read_unaligned() };
         if magic == IN_USER_MEMORY { list } else { number }

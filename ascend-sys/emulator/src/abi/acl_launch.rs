@@ -63,7 +63,7 @@ entries! {
             }
             fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the argument list is of another function than {}",
+                "the argument list belongs to another function than {}",
                 function.name
             )
         })?;
@@ -127,14 +127,15 @@ entries! {
             return Err(Failure::null("args"));
         }
         let limit = limit_of(&cfg)?;
-        // SAFETY: not null, and as many pointers as the kernel has parameters, by the C contract.
+        // SAFETY: the array is not null, and by the C contract it has one pointer for each
+        // parameter of the kernel.
         let pointers = unsafe { std::slice::from_raw_parts(args, count) };
         let mut given = Vec::with_capacity(count);
         for (index, pointer) in pointers.iter().enumerate() {
             if pointer.is_null() {
                 return fail!(ACL_ERROR_INVALID_PARAM, "args[{index}] is NULL");
             }
-            // SAFETY: it points to the argument, which has 8 bytes, by the C contract.
+            // SAFETY: by the C contract the pointer points to the argument, which has 8 bytes.
             given.push(KernelArgument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
         }
         let stream = stream.find()?;
@@ -142,13 +143,14 @@ entries! {
     }
 }
 
-/// The most attributes of a launch.
+/// The largest number of attributes of a launch.
 const MOST_ATTRIBUTES: usize = 1 << 10;
 
 /// The configuration of a launch.
 type Config = In<aclrtLaunchKernelCfg, *mut aclrtLaunchKernelCfg>;
 
-/// The only attribute of a configuration that the emulator uses: how long the kernel may wait.
+/// Returns the time limit for the waits of the kernel. It is the only attribute of a configuration
+/// that the emulator uses.
 fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
     let Some(cfg) = cfg.given() else { return Ok(None) };
     if cfg.numAttrs == 0 {
@@ -168,13 +170,13 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
             cfg.numAttrs
         );
     }
-    // SAFETY: not null, and as many as it says by the contract of `In`.
+    // SAFETY: the array is not null, and by the contract of `In` it has `numAttrs` elements.
     let attributes = unsafe { std::slice::from_raw_parts(cfg.attrs, cfg.numAttrs) };
     let mut limit = None;
     for attribute in attributes {
         match attribute.id {
             aclrtLaunchKernelAttrId::ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT => {
-                // SAFETY: the id says which member it is; all are plain numbers.
+                // SAFETY: the id determines the member of the union; all members are plain numbers.
                 let seconds = unsafe { attribute.value.timeout };
                 limit = (seconds != 0).then(|| Duration::from_secs(seconds.into()));
             }
@@ -184,7 +186,8 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
                 let time = u64::from(time.timeoutHigh) << 32 | u64::from(time.timeoutLow);
                 limit = (time != 0).then(|| Duration::from_micros(time));
             }
-            // How blocks are scheduled, dumped and profiled shows nowhere.
+            // These attributes concern the scheduling, dumping and profiling of blocks, which have
+            // no effect in the emulator.
             id if (1..=9).contains(&id.0) => {}
             id => return fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no attribute {}", id.0),
         }
@@ -192,7 +195,7 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
     Ok(limit)
 }
 
-/// A launch with arguments that lie in memory of the device.
+/// Launches a kernel whose arguments are in memory of the device.
 fn launch_in_memory(
     call: &'static str,
     func_handle: &Handle<KernelFunction>,
@@ -221,7 +224,7 @@ fn launch_in_memory(
         Ok(_) => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "argsData: {address:p} is no memory that the device reaches; aclrtLaunchKernelWithHostArgs takes arguments of the host"
+                "argsData: {address:p} is no memory that the device reaches; use aclrtLaunchKernelWithHostArgs for arguments of the host"
             );
         }
         Err(text) => return fail!(ACL_ERROR_RT_PARAM_INVALID, "argsData: {text}"),

@@ -77,7 +77,7 @@ entries! {
         let value = value.required("value")?;
         let kind = core_kind(kind)?;
         let (_, device) = context::current_device()?;
-        // A stream that was destroyed, or that is one of another device, says nothing here.
+        // A stream that was destroyed, or that belongs to another device, is ignored.
         let used = Stream::named(USED.get()).ok().filter(|used| used.device_id() == device.id);
         value.write(match used {
             Some(stream) => of_stream(stream, kind),
@@ -140,7 +140,7 @@ entries! {
 }
 
 thread_local! {
-    /// The handle of the stream whose limits hold in the thread; 0: none.
+    /// The handle of the stream whose limits apply in the thread; 0 if there is none.
     static USED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -163,7 +163,7 @@ fn size_limit(limit: aclrtDeviceLimit) -> Result<usize, Failure> {
     }
 }
 
-/// All cores of a kind.
+/// Returns the number of all cores of a kind.
 fn all(device: &Device, kind: CoreKind) -> u32 {
     match kind {
         CoreKind::Cube => device.product().cube_cores(),
@@ -175,7 +175,7 @@ fn of_device(device: &Device, kind: CoreKind) -> u32 {
     device.core_limits.get(kind).unwrap_or_else(|| all(device, kind))
 }
 
-/// A stream without a limit has that of its device.
+/// Returns the limit of a stream, or that of its device if the stream has none.
 fn of_stream(stream: &Stream, kind: CoreKind) -> u32 {
     stream.core_limits.get(kind).unwrap_or_else(|| of_device(stream.device(), kind))
 }

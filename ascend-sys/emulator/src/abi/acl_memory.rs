@@ -67,7 +67,7 @@ entries! {
         if flags & ACL_HOST_REG_IOMEMORY != 0 {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "flag is {flag:#x}, which asks for I/O memory; the emulator registers memory of the program"
+                "flag is {flag:#x}, which requests I/O memory; the emulator registers only memory of the program"
             );
         }
         if flags == 0 || known.iter().fold(flags, |rest, known| rest & !known) != 0 {
@@ -91,10 +91,10 @@ entries! {
         if !memory::is_registered(p_host.addr(), 1) {
             return fail!(
                 ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
-                "{p_host:?} lies in no registered memory; aclrtHostRegisterV2 first"
+                "{p_host:?} lies in no registered memory; call aclrtHostRegisterV2 first"
             );
         }
-        // The device reaches it under the same address.
+        // The device uses the same address.
         p_device.write(p_host);
         Ok(())
     }
@@ -120,7 +120,7 @@ entries! {
                 | aclrtMemAttr::ACL_MEM_NORMAL
                 | aclrtMemAttr::ACL_MEM_HUGE
         );
-        // A kind of memory that the product has not is answered with zeros.
+        // For a kind of memory that the product does not have, both sizes are 0.
         let (f, t) = if hbm { device.memory.usage() } else { (0, 0) };
         free.write(f as usize);
         total.write(t as usize);
@@ -159,7 +159,7 @@ entries! {
         Ok(())
     }
 
-    // Virtual devices have no caches, so memory is always as it was written.
+    // Emulated devices have no caches, so these functions have nothing to do.
     each _action in { aclrtMemFlush: (), aclrtMemInvalidate: () }
     fn (dev_ptr: *mut c_void, size: usize) {
         if dev_ptr.is_null() || size == 0 {
@@ -189,7 +189,7 @@ entries! {
     each of_host in { aclrtFreeWithDevSync: false, aclrtFreeHostWithDevSync: true }
     fn (ptr: *mut c_void) {
         may_block()?;
-        // A pointer that cannot be freed waits for nothing.
+        // A pointer that cannot be freed causes no wait.
         if is_allocated(ptr.addr(), of_host) {
             wait_for_device()?;
         }
@@ -231,7 +231,7 @@ fn allocate(
     }
 }
 
-/// A free of device memory. `aclrtFree(NULL)` is an error in CANN too.
+/// Frees device memory. `aclrtFree(NULL)` is an error, as in CANN.
 fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     let address = pointer.addr();
     if address == 0 {
@@ -251,7 +251,7 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("devPtr: {text}")))
 }
 
-/// A free of memory of a device, which no other process has.
+/// Frees memory of a device. Returns an error if another process uses it.
 pub(super) fn free_of(
     device: &machine::Device,
     address: usize,
@@ -264,8 +264,8 @@ pub(super) fn free_of(
     device.free_held(address, by, unfinished_on, &ipc::exports::held_registered())
 }
 
-/// Ends the exports of an allocation of a device that shall be freed. An error when another process
-/// has a part of it.
+/// Ends the exports of an allocation of a device that is about to be freed. Returns an error if
+/// another process uses a part of it.
 pub(super) fn end_exports(device: &machine::Device, address: usize) -> Result<(), String> {
     let pool = &device.memory;
     let allocation =
@@ -278,7 +278,7 @@ pub(super) fn end_exports(device: &machine::Device, address: usize) -> Result<()
         .map_err(|who| format!("{address:#x} cannot be freed: {who}"))
 }
 
-/// Whether an allocation begins at an address: of pinned host memory, or of a device.
+/// Whether an allocation of a device, or of pinned host memory if `of_host`, begins at an address.
 fn is_allocated(address: usize, of_host: bool) -> bool {
     let pool = match memory::place_of(address) {
         Ok(MemoryPlace::Device(id)) if !of_host => &machine::device_slot(id).memory,
@@ -288,7 +288,8 @@ fn is_allocated(address: usize, of_host: bool) -> bool {
     pool.entry_of(address).is_some()
 }
 
-/// Waits for the streams of the current device; their failures stay for the next synchronise.
+/// Blocks until the streams of the current device are idle. Their failures are kept for the next
+/// synchronise.
 fn wait_for_device() -> Result<(), Failure> {
     let (_, device) = context::current_device()?;
     for stream in crate::stream::STREAMS.live().filter(|stream| stream.device_id() == device.id) {
@@ -297,7 +298,7 @@ fn wait_for_device() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes memory of the program known to the devices.
+/// Registers host memory of the program, so that the devices can reach it.
 fn register(ptr: *mut c_void, size: u64) -> Result<(), Failure> {
     context::current_device()?;
     if ptr.is_null() || size == 0 {
@@ -306,7 +307,7 @@ fn register(ptr: *mut c_void, size: u64) -> Result<(), Failure> {
     if usize::try_from(size).is_ok_and(|size| ptr.addr().checked_add(size).is_none()) {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "size is {size}: {ptr:?} with so many bytes reaches beyond all addresses"
+            "size is {size}, which reaches from {ptr:?} beyond the last address"
         );
     }
     if !ptr.addr().is_multiple_of(4096) {
@@ -356,7 +357,7 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("hostPtr: {text}")))
 }
 
-/// A free of pinned host memory, which no other process has.
+/// Frees pinned host memory. Returns an error if another process uses it.
 fn free_pinned(address: usize, by: &'static str) -> Result<(), String> {
     let bytes = memory::host_pool().name_of(address).map_or(0, |(_, size)| size);
     operator::abroad::check_free(address..address + bytes)

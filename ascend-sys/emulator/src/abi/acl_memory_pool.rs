@@ -1,4 +1,4 @@
-//! Memory pools, from which streams allocate in their own order.
+//! Memory pools. Streams allocate and free their memory in stream order.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::may_reach;
@@ -23,7 +23,7 @@ entries! {
         let mem_pool = mem_pool.required("memPool")?;
         let properties = pool_props.required("poolProps")?;
         let device = device_of(properties)?;
-        // No size of its own: the memory of the device is the limit.
+        // The pool has no limit of its own, so the memory of the device is the limit.
         let most = if properties.maxSize == 0 { u64::MAX } else { properties.maxSize as u64 };
         let made = stream_pool::create(device, most);
         mem_pool.write(std::ptr::without_provenance_mut(made as usize));
@@ -55,7 +55,7 @@ entries! {
                 | Attr::ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "attr is {}, which can be asked for and not set",
+                        "attr is {}, which can be queried but not set",
                         attr.0
                     );
                 }
@@ -65,7 +65,7 @@ entries! {
             if bytes != 0 {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "value is {bytes}; the most that there was is set to 0, which begins anew"
+                    "value is {bytes}; a maximum can only be set to 0, which resets it"
                 );
             }
             level.begin_anew();
@@ -133,7 +133,7 @@ entries! {
     }
 }
 
-/// The device for whose memory a pool is.
+/// Returns the device to whose memory a pool belongs. Checks the properties of the pool.
 fn device_of(properties: &aclrtMemPoolProps) -> Result<&'static machine::Device, Failure> {
     let aclrtMemPoolProps { allocType, handleType, location, .. } = *properties;
     if allocType != aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED {
@@ -157,7 +157,7 @@ fn device_of(properties: &aclrtMemPoolProps) -> Result<&'static machine::Device,
     machine::find_device(i32::try_from(location.id).unwrap_or(-1))
 }
 
-/// The place among the flags for reuse that an attribute is.
+/// Returns the index of an attribute among the flags for reuse; `None` if it is not such a flag.
 fn reuse_of(attr: Attr) -> Option<usize> {
     match attr {
         Attr::ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES => Some(0),
@@ -171,7 +171,7 @@ fn no_attribute<T>(attr: Attr) -> Result<T, Failure> {
     fail!(ACL_ERROR_RT_PARAM_INVALID, "attr is {}; 1 to 8 exist", attr.0)
 }
 
-/// The value of an attribute: 4 bytes of a flag, 8 bytes of an amount.
+/// The address of the value of an attribute. A flag has 4 bytes, an amount 8 bytes.
 struct AttributeValue(*const c_void);
 
 impl AttributeValue {
@@ -180,7 +180,8 @@ impl AttributeValue {
     }
 
     fn flag(&self) -> u32 {
-        // SAFETY: not NULL, so by the C contract it has as many bytes as its attribute.
+        // SAFETY: the address is not NULL, so by the C contract it has the number of bytes of its
+        // attribute.
         unsafe { self.0.cast::<u32>().read_unaligned() }
     }
 

@@ -1,13 +1,13 @@
-//! Profiling: starting and stopping it begins and ends a timeline of the blocks whose devices the
-//! configuration names. CANN's `acl_prof.h`.
+//! Profiling, as in CANN's `acl_prof.h`. Starting and stopping it begins and ends a timeline of
+//! each block whose devices the configuration names.
 //!
-//! A block that records for the program already is left as it is, so its recording ends when the
-//! program says so. A recording has a number (`timeline::begin`): a configuration ends those whose
-//! numbers it has, and none that began since.
+//! A block that already records for the program is left alone, so the program ends that recording.
+//! Each recording has a number (`timeline::begin`). A configuration ends only recordings whose
+//! numbers it has, and so none that began later.
 //!
-//! A start holds the lock of its configuration, and begins nothing once the configuration or the
-//! profiling has ended. A call that ends these takes the lock afterwards, so it finds all that was
-//! begun.
+//! A start holds the lock of its configuration, and begins nothing if the configuration or the
+//! profiling has ended. A call that ends one of these takes the lock too, so it finds every
+//! recording that was begun.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Named};
@@ -69,14 +69,14 @@ entries! {
     }
 }
 
-/// Between `aclprofInit` and `aclprofFinalize`.
+/// Whether profiling is initialised: true between `aclprofInit` and `aclprofFinalize`.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
 fn not_initialised<T>() -> Result<T, Failure> {
     fail!(ACL_ERROR_PROF_NOT_RUN, "the profiling is not initialised; call aclprofInit first")
 }
 
-/// A profiling configuration. Its metrics and masks change nothing.
+/// A profiling configuration. Its metrics and masks have no effect.
 struct ProfilingConfig {
     /// The index of its slot.
     index: u32,
@@ -89,13 +89,13 @@ struct ProfiledBlocks {
     handle: u64,
     /// The blocks of the devices in the list.
     named: Vec<u32>,
-    /// The recordings that were begun and not ended: block and number.
+    /// The recordings that were begun and not ended, each as its block and its number.
     begun: Vec<(u32, u64)>,
 }
 
 impl ProfilingConfig {
-    /// Runs something for the blocks of the configuration with this handle. Neither it nor the
-    /// profiling has ended, and both wait with their end for the return.
+    /// Calls `run` with the blocks of the configuration with this handle. Returns an error if the
+    /// configuration or the profiling has ended. Neither of them can end before `run` returns.
     fn while_profiling(
         &self,
         handle: u64,
@@ -122,7 +122,7 @@ impl ProfilingConfig {
 impl ProfiledBlocks {
     fn start(&mut self) {
         for &block in &self.named {
-            // A block that is gone, or records already, is left out.
+            // A block that is gone, or that already records, is left out.
             let Ok(settings) = machine::block(block) else { continue };
             let devices = settings.first..settings.first + settings.count;
             self.begun.extend(timeline::begin(block, devices).map(|number| (block, number)));
@@ -131,7 +131,7 @@ impl ProfiledBlocks {
 
     fn stop(&mut self) {
         for (block, number) in self.begun.drain(..) {
-            // The program may have ended it, or the block.
+            // The program may have ended the recording or the block already.
             let _ = timeline::end(block, Some(number));
         }
     }
@@ -168,8 +168,8 @@ unsafe extern "C" fn aclprofCreateConfig(
         }
         let mut named = Vec::new();
         for at in 0..count as usize {
-            // SAFETY: the list is not NULL, so as long as the caller says. A length that no list
-            // has is refused at the first device.
+            // SAFETY: the list is not NULL, so by the C contract it has `count` elements. An
+            // impossible count causes an error at the first device.
             let id = unsafe { devices.add(at).read_unaligned() };
             let device = machine::find_device(i32::try_from(id).unwrap_or(i32::MAX))?;
             let block = device.block().filter(|block| !named.contains(block));
@@ -201,13 +201,13 @@ mod tests {
         result.map_or_else(|failure| failure.acl_code(), |()| 0)
     }
 
-    /// The order of a race, step by step: a start has found its configuration, and goes on when the
+    /// Plays a race step by step: a start has found its configuration, and continues after the
     /// configuration or the profiling has ended.
     #[test]
     fn a_start_begins_nothing_when_its_configuration_or_the_profiling_has_ended() {
         let new = || {
             let metrics = aclprofAicoreMetrics::ACL_AICORE_NONE;
-            // SAFETY: a list without devices.
+            // SAFETY: the list has no devices.
             let config = unsafe { aclprofCreateConfig(null_mut(), 0, metrics, null_mut(), 0) };
             (config, ProfilingConfig::find(config as u64).ok())
         };
@@ -218,24 +218,25 @@ mod tests {
             (code, starts)
         };
         assert_eq!(start(config), (ACL_ERROR_PROF_NOT_RUN, 0));
-        // SAFETY: a path with its end.
+        // SAFETY: the path is NUL-terminated.
         assert_eq!(unsafe { aclprofInit(c"profile".as_ptr(), 7) }, 0);
         assert_eq!(start(config), (0, 1));
-        // SAFETY: without arguments.
+        // SAFETY: the function has no arguments.
         assert_eq!(unsafe { aclprofFinalize() }, 0);
         assert_eq!(start(config), (ACL_ERROR_PROF_NOT_RUN, 0));
         // SAFETY: as above.
         assert_eq!(unsafe { aclprofInit(c"profile".as_ptr(), 7) }, 0);
         assert_eq!(start(config), (0, 1));
-        // SAFETY: a handle.
+        // SAFETY: the handle is valid.
         assert_eq!(unsafe { aclprofDestroyConfig(config) }, 0);
         assert_eq!(start(config), (ACL_ERROR_RT_INVALID_HANDLE, 0));
-        // Nor for the one that has its slot now.
+        // A start with the old handle also begins nothing for the configuration that uses the slot
+        // now.
         let (next, again) = new();
         assert!(again.is_some_and(|again| std::ptr::eq(again, found)));
         assert_eq!(start(config), (ACL_ERROR_RT_INVALID_HANDLE, 0));
         assert_eq!(start(next), (0, 1));
-        // SAFETY: a handle, and without arguments.
+        // SAFETY: the handle is valid, and the other function has no arguments.
         assert_eq!(unsafe { (aclprofDestroyConfig(next), aclprofFinalize()) }, (0, 0));
     }
 }

@@ -42,7 +42,7 @@ entries! {
         if !bytes.is_multiple_of(size) {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "count is {count}, which are no whole elements of {size} bytes; it counts bytes"
+                "count is {count} bytes; it must be a multiple of the {size} bytes of an element"
             );
         }
         let (to, from) = (resolve(dst, bytes, "dst")?, resolve(src, bytes, "src")?);
@@ -63,14 +63,15 @@ entries! {
         if is_foreign(dst.addr()) {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "dst is memory of another process, into which the emulator reduces over channels only"
+                "dst is memory of another process; the emulator reduces into such memory only over channels"
             );
         }
         submit::submit(stream, ENTRY, Reduce::local(to.data, from.data, bytes, way)).map(drop)
     }
 }
 
-/// The elements and the operator, if the product reduces them while it moves data.
+/// Returns the element type and the operator. Returns an error if the product does not reduce them
+/// while it moves data.
 fn way_of(
     kind: aclrtReduceKind,
     type_: aclDataType,
@@ -89,7 +90,7 @@ fn way_of(
         _ => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "kind is {}, which no aclrtReduceKind has",
+                "kind is {}, which is not an aclrtReduceKind",
                 kind.0
             );
         }
@@ -101,7 +102,7 @@ fn way_of(
         aclDataType::ACL_INT8 => DataType::Int8,
         aclDataType::ACL_INT16 => DataType::Int16,
         aclDataType::ACL_INT32 => DataType::Int32,
-        // A sum that wraps has the same bits, signed or not.
+        // A wrapping sum has the same bits for signed and unsigned numbers.
         aclDataType::ACL_UINT32 if product == Product::Ascend950 && op == ReduceOp::Sum => {
             DataType::Int32
         }
@@ -114,7 +115,7 @@ fn way_of(
         _ => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "type is {}, which is not reduced in a copy on {product}; FLOAT, FLOAT16, BF16, INT8, INT16 and INT32 are, \
+                "type is {}, which cannot be reduced in a copy on {product}; FLOAT, FLOAT16, BF16, INT8, INT16 and INT32 can, \
                  and UINT32 on the 950",
                 type_.0
             );

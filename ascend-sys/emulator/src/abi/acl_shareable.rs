@@ -122,7 +122,7 @@ entries! {
         if key.home != own_home()? {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "process {} has exported it, and it alone says who may import it",
+                "process {} has exported it; only that process may permit imports",
                 key.home.process
             );
         }
@@ -130,10 +130,10 @@ entries! {
     }
 }
 
-/// Bytes of a handle that says itself how its process is reached.
+/// The size in bytes of a handle that contains the address of its process.
 const FABRIC: usize = size_of::<aclrtMemFabricHandle>();
 
-/// Whether a handle of this type is a number, as those of the functions without V2 are.
+/// Returns whether a handle of this type is a number, as in the functions without V2.
 fn is_number(kind: aclrtMemSharedHandleType) -> Result<bool, Failure> {
     match kind {
         aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT => Ok(true),
@@ -152,7 +152,7 @@ fn given(handle: *mut c_void) -> Result<(), Failure> {
 
 /// # Safety
 ///
-/// There is a number.
+/// `handle` is valid for a read of a `u64`.
 unsafe fn number_at(handle: *const c_void) -> u64 {
     // SAFETY: the promise of the caller.
     unsafe { handle.cast::<u64>().read_unaligned() }
@@ -160,7 +160,7 @@ unsafe fn number_at(handle: *const c_void) -> u64 {
 
 /// # Safety
 ///
-/// There are as many bytes.
+/// `handle` is valid for a read of an `aclrtMemFabricHandle`.
 unsafe fn fabric_at(handle: *const c_void) -> aclrtMemFabricHandle {
     // SAFETY: the promise of the caller.
     unsafe { handle.cast::<aclrtMemFabricHandle>().read_unaligned() }
@@ -172,7 +172,7 @@ fn export(handle: u64, flags: u64) -> Result<ExportKey, Failure> {
     shared::export(handle, own_home()?, !is_open)
 }
 
-/// Exports, so that other processes find this one by the number.
+/// Exports memory and announces its number, by which other processes find this process.
 fn export_by_number(handle: u64, flags: u64) -> Result<u64, Failure> {
     let number = export(handle, flags)?.number;
     shared::keep_announced(handle, || {
@@ -192,7 +192,8 @@ fn import(
     Ok(())
 }
 
-/// The export that has a number, of whatever process of the user. Waits for an answer of that.
+/// Returns the export with this number, from any process of the same user. Blocks until a process
+/// answers.
 fn found(number: u64) -> Result<ExportKey, Failure> {
     may_block()?;
     let failed = |text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text);
@@ -200,12 +201,12 @@ fn found(number: u64) -> Result<ExportKey, Failure> {
         Some(home) => Ok(ExportKey { kind: ExportKind::Physical, home, number }),
         None => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "shareableHandle is {number:#x}, and no process of this user has exported memory under it"
+            "shareableHandle is {number:#x}, but no process of this user has exported memory under this number"
         ),
     }
 }
 
-/// The export that a handle of the type FABRIC says.
+/// Returns the export that a handle of the type FABRIC contains.
 fn key_of(fabric: aclrtMemFabricHandle) -> Result<ExportKey, Failure> {
     let (key, rest) = fabric.data.split_at(KEY);
     if rest.iter().any(|byte| *byte != 0) {

@@ -1,5 +1,4 @@
-//! Entries for the properties and the state of a device, and callbacks for state changes of devices
-//! and streams.
+//! Properties and states of a device, and callbacks for state changes of devices and streams.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Out};
@@ -67,7 +66,7 @@ entries! {
     fn aclrtDeviceGetUuid(device_id: i32, uuid: Out<aclrtUuid>) {
         let uuid = uuid.required("uuid")?;
         let device = machine::find_device(device_id)?;
-        // Other for each device of the machine, and the same in every process.
+        // The id differs between the devices of the machine, and is the same in every process.
         let mut bytes = *b"ascend-emulatorX";
         bytes[12..].copy_from_slice(&device.id.to_be_bytes());
         uuid.write(aclrtUuid { bytes: bytes.map(|byte| byte as c_char) });
@@ -78,7 +77,7 @@ entries! {
         let least = least.required("leastPriority")?;
         let greatest = greatest.required("greatestPriority")?;
         context::current_device()?;
-        // No stream comes before another.
+        // Streams have no order of priority.
         least.write(0);
         greatest.write(0);
         Ok(())

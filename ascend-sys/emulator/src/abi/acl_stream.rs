@@ -143,7 +143,7 @@ entries! {
     ) {
         let value = value.required("value")?;
         let stream = stream.find()?;
-        // SAFETY: every member is a plain number, so any bits will do.
+        // SAFETY: every member is a plain number, so any bits are valid.
         let (mode, number) = unsafe { (value.failureMode, value.userCustomTag) };
         match attribute {
             aclrtStreamAttr::ACL_STREAM_ATTR_FAILURE_MODE => set_failure_mode(stream, mode),
@@ -175,7 +175,7 @@ entries! {
             other => return no_attribute(other),
         };
         let mut answer = aclrtStreamAttrValue { reserve: [0; 4] };
-        // The members for numbers of four bytes are the low half of this one.
+        // The members of four bytes are the low half of this one.
         answer.failureMode = number.load(Ordering::Relaxed).into();
         value.write(answer);
         Ok(())
@@ -248,7 +248,7 @@ fn set_failure_mode(stream: &Stream, mode: u64) -> Result<(), Failure> {
     if mode != u64::from(ACL_STOP_ON_FAILURE) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "mode is {mode}; ACL_STOP_ON_FAILURE (1) can be set, and not be taken back"
+            "mode is {mode}; only ACL_STOP_ON_FAILURE (1) can be set, and it cannot be reset"
         );
     }
     if stream.failure_mode.swap(ACL_STOP_ON_FAILURE, Ordering::Relaxed) == ACL_STOP_ON_FAILURE {
@@ -257,7 +257,7 @@ fn set_failure_mode(stream: &Stream, mode: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The only position of the switch for overflows of floats: off.
+/// The only state of the switch for overflows of floats: off.
 const NOT_RECORDED: u32 = 0;
 
 fn overflow_switch(flag: u32) -> Result<(), Failure> {
@@ -275,20 +275,21 @@ fn no_attribute(attribute: aclrtStreamAttr) -> Result<(), Failure> {
     match attribute {
         aclrtStreamAttr::ACL_STREAM_ATTR_CACHE_OP_INFO => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "stmAttrType is {}; the emulator does not keep what a program says about its tasks (4)",
+            "stmAttrType is {}; the emulator does not store information about the tasks of a program (4)",
             attribute.0
         ),
         other => fail!(ACL_ERROR_RT_PARAM_INVALID, "stmAttrType is {}; 1 to 5 exist", other.0),
     }
 }
 
-/// A stream to destroy: not the default one, which belongs to the context.
+/// Returns a stream to destroy. Returns an error for the default stream, which belongs to its
+/// context.
 fn for_destroying(stream: Handle<Stream>) -> Result<&'static Stream, Failure> {
     may_block()?;
     let found = stream.find()?;
     capture::is_not_captured(found)?;
     if context::default_stream(context::current()?)? == found.handle() {
-        return fail!(ACL_ERROR_RT_STREAM_CONTEXT, "the default stream goes with its context");
+        return fail!(ACL_ERROR_RT_STREAM_CONTEXT, "the default stream ends with its context");
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Words of memory that order streams.
+//! Words of memory by which streams synchronise.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::may_reach;
@@ -38,7 +38,7 @@ entries! {
     }
 }
 
-/// How a wait with this flag compares.
+/// Returns the condition of a wait with this flag.
 pub(super) fn condition(flag: u32) -> Result<ValueCondition, Failure> {
     match flag {
         ACL_STREAM_WAIT_VALUE_GEQ => Ok(ValueCondition::Reached),
@@ -52,7 +52,7 @@ pub(super) fn condition(flag: u32) -> Result<ValueCondition, Failure> {
     }
 }
 
-/// The word at an address that a device reaches, and whose it is.
+/// Returns the word at an address that a device reaches, and its place.
 pub(super) fn word(address: *mut c_void) -> Result<(Word, MemoryPlace), Failure> {
     if address.is_null() {
         return Err(Failure::null("devAddr"));
@@ -67,10 +67,10 @@ pub(super) fn word(address: *mut c_void) -> Result<(Word, MemoryPlace), Failure>
     if found.place == MemoryPlace::Pageable {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "devAddr: {address:p} is no memory that the device reaches; aclrtMalloc gives such memory"
+            "devAddr: {address:p} is no memory that the device reaches; use memory of aclrtMalloc"
         );
     }
-    // SAFETY: aligned, since data lies as many pages from its address as any other; and resolved,
-    // so it stays mapped.
+    // SAFETY: the word is aligned, since the distance of data from its address is a whole number of
+    // pages. It was resolved, so it stays mapped.
     Ok((unsafe { Word::new(found.data) }, found.place))
 }

@@ -1,4 +1,4 @@
-//! Addresses and memory apart: reserving, allocating, mapping.
+//! Virtual memory: reserving addresses, allocating physical memory, and mapping it.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, MOST_ITEMS, Out, Slice};
@@ -158,7 +158,7 @@ entries! {
 
     each _kind in {
         aclrtReserveMemAddress: (),
-        // The emulator's memory is all of one kind.
+        // The emulator has only one kind of memory.
         aclrtReserveMemAddressNoUCMemory: (),
     }
     fn (
@@ -197,19 +197,20 @@ pub(super) fn is_zero(argument: &str, value: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The device that is to reach memory.
+/// Returns the device at a location, for its access rights to memory.
 fn reaching(location: &aclrtMemLocation) -> Result<&'static machine::Device, Failure> {
     if location.type_ != aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "a location has type {}; devices (1) reach mapped memory, and the host does not",
+            "a location has type {}; only devices (1) can reach mapped memory, the host cannot",
             location.type_.0
         );
     }
     machine::find_device(i32::try_from(location.id).unwrap_or(-1))
 }
 
-/// The device whose memory such properties ask for: pinned, in pages of 2 MiB.
+/// Returns the device whose memory the properties request. The memory must be pinned, in pages of 2
+/// MiB.
 fn device_of(properties: &aclrtPhysicalMemProp) -> Result<&'static machine::Device, Failure> {
     let aclrtPhysicalMemProp { handleType, allocationType, memAttr, location, .. } = *properties;
     let is_known = matches!(

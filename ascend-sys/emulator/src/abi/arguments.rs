@@ -1,8 +1,8 @@
-//! Arguments of entries: the C contract, stated once.
+//! The arguments of entries. The types state the C contract in one place.
 //!
-//! An entry's body gets typed arguments instead of C's. The place where an argument is made
-//! promises what the C contract says of a pointer: it is NULL, or valid for the length of the call.
-//! The body checks for NULL where it says so, because the order of checks is part of the ABI.
+//! An entry's body receives typed arguments instead of C's. The code that makes an argument
+//! promises what the C contract promises of a pointer: it is NULL, or valid for the duration of the
+//! call. The body itself checks for NULL, because the order of checks is part of the ABI.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -19,28 +19,29 @@ pub(super) trait FromC {
     type C;
 }
 
-/// An argument of an entry, made of the C type. Plain values and raw pointers are themselves.
+/// An argument of an entry, made from the C type. Plain values and raw pointers are arguments
+/// unchanged.
 pub(super) trait Argument: FromC {
     /// Makes the argument from a C value.
     ///
     /// # Safety
     ///
-    /// If `c` is a pointer, it keeps the contract of the resulting type until the entry returns.
+    /// If `c` is a pointer, it fulfils the contract of the resulting type until the entry returns.
     unsafe fn of(c: Self::C) -> Self;
 }
 
-/// An argument whose length is another one: `ranks: Slice<u32>[count]`.
+/// An argument whose length is another argument: `ranks: Slice<u32>[count]`.
 pub(super) trait CountedArgument: FromC {
     /// Makes the argument from a C value and its length.
     ///
     /// # Safety
     ///
-    /// If `c` is a pointer, it keeps the contract of the resulting type, for `length` elements,
+    /// If `c` is a pointer, it fulfils the contract of the resulting type for `length` elements
     /// until the entry returns.
     unsafe fn of(c: Self::C, length: usize) -> Self;
 }
 
-/// A length of the C function. A number that is no length, such as -1, counts as 0.
+/// Converts a length of the C function. A number that is not a length, such as -1, becomes 0.
 #[inline]
 pub(super) fn length(c: impl TryInto<usize>) -> usize {
     c.try_into().unwrap_or(0)
@@ -57,7 +58,7 @@ impl<T: Copy> Argument for T {
     }
 }
 
-/// A limit of time in milliseconds, where -1 is none.
+/// A time limit in milliseconds; -1 means no limit.
 pub(super) struct Milliseconds(i32);
 
 impl FromC for Milliseconds {
@@ -72,7 +73,7 @@ impl Argument for Milliseconds {
 }
 
 impl Milliseconds {
-    /// The limit, which must not be below -1. `None` is for ever.
+    /// Returns the limit; `None` means no limit. Returns an error for a value below -1.
     pub(super) fn limit(&self) -> Result<Option<Duration>, Failure> {
         match self.0 {
             -1 => Ok(None),
@@ -105,14 +106,14 @@ impl<T> Pointer for *mut T {
     }
 }
 
-/// A type of handle, and the object that such a handle names.
+/// A type of handle, and the type of the object that a handle of this type names.
 pub(super) trait Named {
     type Found;
     fn find(handle: u64) -> Result<Self::Found, Failure>;
 }
 
-/// A handle of the kind `K`: any number, which may name nothing. `C` is the pointer that C
-/// declares.
+/// A handle of the kind `K`. It may be any number, even one that names no object. `C` is the
+/// pointer type that C declares.
 pub(super) struct Handle<K, C = *mut c_void>(*mut c_void, PhantomData<(K, C)>);
 
 impl<K, C: Pointer> FromC for Handle<K, C> {
@@ -127,8 +128,9 @@ impl<K, C: Pointer> Argument for Handle<K, C> {
 }
 
 impl<K, C> Handle<K, C> {
-    /// Refuses NULL as an argument that is missing, where CANN does; else it is a handle that names
-    /// nothing, for [`find`](Self::find) to refuse.
+    /// Returns the error for a missing argument if the handle is NULL. Only for functions in which
+    /// CANN does so; in all others NULL is a handle that names no object, and [`find`](Self::find)
+    /// returns the error.
     #[inline]
     pub(super) fn required(&self, argument: &str) -> Result<&Self, Failure> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(self) }
@@ -139,7 +141,7 @@ impl<K, C> Handle<K, C> {
         self.0.is_null()
     }
 
-    /// The number that the handle is.
+    /// Returns the handle as a number.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         self.0 as u64
@@ -154,7 +156,8 @@ impl<K: Named, C> Handle<K, C> {
     }
 }
 
-/// Values of the caller: NULL, or as many as the length says. `C` is the pointer that C declares.
+/// An array of the caller: NULL, or valid for reads of as many values as the length says. `C` is
+/// the pointer type that C declares.
 pub(super) struct Slice<T, C = *const T>(*const T, usize, PhantomData<C>);
 
 impl<T, C: Pointer> FromC for Slice<T, C> {
@@ -174,19 +177,19 @@ impl<T, C> Slice<T, C> {
         self.0.is_null()
     }
 
-    /// The values. NULL is refused, also where there would be none.
+    /// Returns the values. Returns an error for NULL, even if the length is 0.
     #[inline]
     pub(super) fn required(self, argument: &str) -> Result<Values<T>, Failure> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(Values(self.0, self.1)) }
     }
 }
 
-/// Values of the caller that are there. Nothing is touched before they are looked at, so that the
-/// length can be checked first.
+/// An array of the caller that is not NULL. The memory is not read before the values are used, so
+/// the length can be checked first.
 pub(super) struct Values<T>(*const T, usize);
 
 impl<T> Values<T> {
-    /// How many there are, as the caller says.
+    /// Returns the number of values, as the caller has passed it.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.1
@@ -198,19 +201,20 @@ impl<T> Deref for Values<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // No array is longer, even if the caller says so.
+        // No array can be longer, even if the caller passes a larger length.
         let length = self.1.min(isize::MAX as usize / size_of::<T>());
-        // SAFETY: not null, so as long as it says by the contract of `Slice`.
+        // SAFETY: not null, so valid for `length` elements by the contract of `Slice`.
         unsafe { std::slice::from_raw_parts(self.0, length) }
     }
 }
 
-/// The most items of a list for which CANN names no limit. No program has that many.
+/// The largest number of items of a list for which CANN documents no limit. Programs do not need
+/// more.
 pub(super) const MOST_ITEMS: usize = 1 << 20;
 
 impl<T> Values<T> {
-    /// Refuses an empty list, and one of more than `most` items, before an item is looked at.
-    /// `argument` is the name of their number.
+    /// Returns an error if the list is empty or has more than `most` items. No item is read.
+    /// `argument` is the name of the argument with the number of items.
     pub(super) fn counted(
         self,
         most: usize,
@@ -230,7 +234,7 @@ impl<T> Values<T> {
 pub(super) type ByteSlice<C = *const c_void> = Slice<u8, C>;
 
 impl<C> ByteSlice<C> {
-    /// The bytes, of which there must be some.
+    /// Returns the bytes. Returns an error for NULL or if there are none.
     pub(super) fn some(self, argument: &str) -> Result<Values<u8>, Failure> {
         if self.0.is_null() || self.1 == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL or has no bytes");
@@ -240,7 +244,8 @@ impl<C> ByteSlice<C> {
 }
 
 impl Values<u8> {
-    /// A copy of the bytes, at least one and at most `most`. Bytes that are not there are an error.
+    /// Returns a copy of the bytes: at least one and at most `most`. Returns an error if some of
+    /// them are not readable memory.
     pub(super) fn copied(self, most: usize, argument: &str) -> Result<Vec<u8>, Failure> {
         let code = ACL_ERROR_INVALID_PARAM;
         let Values(start, length) =
@@ -256,17 +261,17 @@ impl Values<u8> {
                     "only {read} of the {length} bytes of {argument} are memory of the program"
                 );
             }
-            // SAFETY: `length` bytes were read, into the capacity that was reserved.
+            // SAFETY: `length` bytes were read into the reserved capacity.
             Some(_) => unsafe { bytes.set_len(length) },
-            // SAFETY: not null, so as long as it says by the contract of `Slice`.
+            // SAFETY: not null, so valid for `length` elements by the contract of `Slice`.
             None => bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start, length) }),
         }
         Ok(bytes)
     }
 }
 
-/// A place for a result: NULL, or valid for a write. `C` is the pointer that C declares, such as
-/// `*mut c_void`.
+/// A place for a result: NULL, or valid for a write. `C` is the pointer type that C declares, such
+/// as `*mut c_void`.
 pub(super) struct Out<T, C = *mut T>(*mut T, PhantomData<C>);
 
 impl<T, C: Pointer> FromC for Out<T, C> {
@@ -286,13 +291,13 @@ impl<T, C> Out<T, C> {
         self.0.is_null()
     }
 
-    /// The place, which must not be NULL.
+    /// Returns the place. Returns an error for NULL.
     #[inline]
     pub(super) fn required(self, argument: &str) -> Result<Place<T>, Failure> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(Place(self.0)) }
     }
 
-    /// Writes a value if the caller asks for it, by not passing NULL.
+    /// Writes a value if the caller has passed a place for it, that is, not NULL.
     #[inline]
     pub(super) fn write_if_asked(self, value: T) {
         if !self.0.is_null() {
@@ -306,7 +311,7 @@ impl<T, C> Out<T, C> {
 pub(super) struct Place<T>(*mut T);
 
 impl<T> Place<T> {
-    /// The same place for a value of another type, which the C contract names.
+    /// Returns the same place for a value of another type. The C contract must name that type.
     #[inline]
     pub(super) fn cast<U>(self) -> Place<U> {
         Place(self.0.cast())
@@ -314,12 +319,13 @@ impl<T> Place<T> {
 
     #[inline]
     pub(super) fn write(&self, value: T) {
-        // SAFETY: not null, so valid for a write by the contract of `Out`.
+        // SAFETY: the pointer is not null, so it is valid for a write by the contract of `Out`.
         unsafe { self.0.write_unaligned(value) };
     }
 }
 
-/// Places for results: NULL, or as many as the length says. `C` is the pointer that C declares.
+/// An array of places for results: NULL, or valid for writes of as many values as the length says.
+/// `C` is the pointer type that C declares.
 pub(super) struct OutSlice<T, C = *mut T>(*mut T, usize, PhantomData<C>);
 
 impl<T, C: Pointer> FromC for OutSlice<T, C> {
@@ -334,27 +340,27 @@ impl<T, C: Pointer> CountedArgument for OutSlice<T, C> {
 }
 
 impl<T: Copy, C> OutSlice<T, C> {
-    /// The places, which must not be NULL, also where there are none.
+    /// Returns the places. Returns an error for NULL, even if the length is 0.
     #[inline]
     pub(super) fn required(self, argument: &str) -> Result<Places<T>, Failure> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(Places(self.0, self.1)) }
     }
 }
 
-/// Places for results that are not NULL.
+/// An array of places for results that is not NULL.
 pub(super) struct Places<T>(*mut T, usize);
 
 impl<T: Copy> Places<T> {
-    /// Writes the values from the first place on; values without a place are left out.
+    /// Writes the values from the first place on. Values for which there is no place are left out.
     pub(super) fn write(&self, values: &[T]) {
         let length = values.len().min(self.1);
-        // SAFETY: not null, so valid for `self.1` writes by the contract of `OutSlice`. The values
-        // are ours, and not the caller's.
+        // SAFETY: the pointer is not null, so it is valid for `self.1` writes by the contract of
+        // `OutSlice`. The values are memory of the emulator, so they do not overlap the places.
         unsafe { self.0.copy_from_nonoverlapping(values.as_ptr(), length) };
     }
 }
 
-/// Room for a text: NULL, or as many bytes as the length says.
+/// Room for a text: NULL, or valid for writes of as many bytes as the length says.
 pub(super) struct OutText(*mut c_char, usize);
 
 impl FromC for OutText {
@@ -374,14 +380,14 @@ impl OutText {
         self.0.is_null()
     }
 
-    /// Writes words with a NUL behind them, cut to the room that there is.
+    /// Writes a text and a NUL after it. The text is cut to the available room.
     pub(super) fn write(&self, words: &str) {
         if self.0.is_null() || self.1 == 0 {
             return;
         }
         let words = &words.as_bytes()[..words.len().min(self.1 - 1)];
-        // SAFETY: not null, so as long as it says by the contract of the type; the words and their
-        // NUL are no more than that.
+        // SAFETY: the pointer is not null, so it is valid for `self.1` bytes by the contract of the
+        // type. The text and its NUL have at most that many bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(words.as_ptr(), self.0.cast(), words.len());
             *self.0.add(words.len()) = 0;
@@ -404,19 +410,19 @@ impl<T> Argument for InOut<T> {
 }
 
 impl<T: Copy> InOut<T> {
-    /// The value, and the place for the other one, which must not be NULL.
+    /// Returns the value, and the place for the new value. Returns an error for NULL.
     #[inline]
     pub(super) fn required(self, argument: &str) -> Result<(T, Place<T>), Failure> {
         if self.0.is_null() {
             return Err(Failure::null(argument));
         }
-        // SAFETY: not null, so valid for a read by the contract of the type.
+        // SAFETY: the pointer is not null, so it is valid for a read by the contract of the type.
         Ok((unsafe { self.0.read_unaligned() }, Place(self.0)))
     }
 }
 
-/// A value of the caller: NULL, or valid for reads, with the lists that it points to. `C` is the
-/// pointer that C declares.
+/// A value of the caller: NULL, or valid for reads together with the lists that it points to. `C`
+/// is the pointer type that C declares.
 pub(super) struct In<T, C = *const T>(*const T, PhantomData<C>);
 
 impl<T, C: Pointer> FromC for In<T, C> {
@@ -431,21 +437,21 @@ impl<T, C: Pointer> Argument for In<T, C> {
 }
 
 impl<T, C> In<T, C> {
-    /// The value, which must not be NULL.
+    /// Returns the value. Returns an error for NULL.
     #[inline]
     pub(super) fn required(&self, argument: &str) -> Result<&T, Failure> {
         self.given().ok_or_else(|| Failure::null(argument))
     }
 
-    /// The value, if there is one.
+    /// Returns the value; `None` for NULL.
     #[inline]
     pub(super) fn given(&self) -> Option<&T> {
-        // SAFETY: null or valid for reads by the contract of the type.
+        // SAFETY: the pointer is null or valid for reads by the contract of the type.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// A text of the caller: NULL, or NUL-terminated. `C` is the pointer that C declares.
+/// A text of the caller: NULL, or NUL-terminated. `C` is the pointer type that C declares.
 pub(super) struct CText<C = *const c_char>(*const c_char, PhantomData<C>);
 
 impl<C: Pointer> FromC for CText<C> {
@@ -460,19 +466,20 @@ impl<C: Pointer> Argument for CText<C> {
 }
 
 impl<C> CText<C> {
-    /// The text, which must not be NULL. Bytes that are not UTF-8 are replaced.
+    /// Returns the text. Returns an error for NULL. Bytes that are not UTF-8 are replaced.
     pub(super) fn required(&self, argument: &str) -> Result<String, Failure> {
         Ok(self.as_it_is(argument)?.to_string_lossy().into_owned())
     }
 
-    /// The text, which must not be NULL, including bytes that are not UTF-8.
+    /// Returns the text, including bytes that are not UTF-8. Returns an error for NULL.
     pub(super) fn as_it_is(&self, argument: &str) -> Result<&CStr, Failure> {
         self.given().ok_or_else(|| Failure::null(argument))
     }
 
-    /// The text, if there is one.
+    /// Returns the text; `None` for NULL.
     pub(super) fn given(&self) -> Option<&CStr> {
-        // SAFETY: not null, so NUL-terminated by the contract of the type.
+        // SAFETY: the pointer is not null, so the text is NUL-terminated by the contract of the
+        // type.
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 }

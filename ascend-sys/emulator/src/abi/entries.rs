@@ -1,5 +1,5 @@
-//! Entries of the ABI: [`entries!`] makes a C function of each line, with CANN's types, and lists
-//! them in a table.
+//! Entries of the ABI. [`entries!`] makes a C function with CANN's types from each line, and puts
+//! it into the function table.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,20 +9,20 @@ use crate::check::OneHost;
 use crate::fork;
 use crate::message::{Failure, PANICKED, add_text, report};
 
-/// A family of C functions: which codes they return, and how they tell a failure.
+/// A family of C functions: the type of their codes, and the way in which they report a failure.
 pub(super) trait Family {
     type Code;
     const SUCCESS: Self::Code;
-    /// Notes the text of a failure for `aclGetRecentErrMsg`, and returns its code.
+    /// Stores the text of a failure for `aclGetRecentErrMsg`, and returns its code.
     fn tell(name: &str, failure: &Failure) -> Self::Code;
     fn panicked() -> Failure;
 }
 
 /// The functions of the runtime.
 pub(super) enum Acl {}
-/// Those of HCCL.
+/// The functions of HCCL.
 pub(super) enum Hccl {}
-/// Those of HCCL whose codes are plain numbers.
+/// The functions of HCCL whose codes are plain numbers.
 pub(super) enum Hcomm {}
 
 impl Family for Acl {
@@ -52,7 +52,7 @@ impl Family for Hccl {
         if text.is_empty() {
             return code;
         }
-        // A text without a number of its own is about an argument of the function.
+        // A text that does not begin with a number is about an argument of the function.
         let numbered = text.starts_with("EI");
         add_text(if numbered { text.to_string() } else { format!("EI0003: {name}: {text}") });
         code
@@ -79,8 +79,8 @@ impl Family for Hcomm {
     }
 }
 
-/// Runs the body of an entry: refuses in a forked child, catches panics, and makes a code of a
-/// failure.
+/// Runs the body of an entry. Returns an error in a forked child, catches panics, and converts a
+/// failure to a code.
 #[inline]
 pub(super) fn run<F: Family>(
     name: &'static str,
@@ -97,7 +97,8 @@ pub(super) fn run<F: Family>(
     }
 }
 
-/// Runs the body of an entry that returns no code: a failure is told, and `otherwise` is returned.
+/// Runs the body of an entry that returns no code. On a failure, reports it and returns
+/// `otherwise`.
 #[inline]
 pub(super) fn answer<F: Family, T>(
     name: &'static str,
@@ -112,7 +113,8 @@ pub(super) fn answer<F: Family, T>(
     answer
 }
 
-/// C functions of one family, and `fill`, which puts them into a table:
+/// Defines C functions of one family, and the function `fill`, which puts them into a function
+/// table:
 ///
 /// ```text
 /// entries! { Acl;
@@ -124,10 +126,10 @@ pub(super) fn answer<F: Family, T>(
 /// }
 /// ```
 ///
-/// A body returns `Result<(), Failure>`; `ENTRY` is the name of its function. A length in brackets
-/// is another argument of the function. Entries that differ in a word are lines of a table; those
-/// come last. Functions that return no code of the family are written out, and listed first:
-/// `also { aclrtGetSocName }`.
+/// A body returns `Result<(), Failure>`. `ENTRY` is the name of its function. A length in brackets
+/// is another argument of the function. Entries that differ only in one word are the lines of an
+/// `each` table; these tables come last. Functions that do not return a code of the family are
+/// written separately and listed first: `also { aclrtGetSocName }`.
 macro_rules! entries {
     (
         $family:ty;
@@ -141,7 +143,7 @@ macro_rules! entries {
             fn $shared:tt $way:block
         )*
     ) => {
-        /// Puts the functions of this file into a table.
+        /// Puts the functions of this file into the function table.
         pub(super) fn fill(table: &mut ascend_sys::Functions) {
             $($(table.$also = Some($also);)*)?
             $(table.$name = Some($name);)*
@@ -158,7 +160,7 @@ macro_rules! entries {
 }
 pub(super) use entries;
 
-/// The lines of a table: one entry for each.
+/// Defines one entry for each line of a table.
 macro_rules! lines {
     ($family:ty; $word:ident [] $shared:tt $way:block) => {};
     (
@@ -174,7 +176,7 @@ macro_rules! lines {
 }
 pub(super) use lines;
 
-/// One C function.
+/// Defines one C function.
 macro_rules! entry {
     (
         $family:ty;
@@ -191,7 +193,7 @@ macro_rules! entry {
             const ENTRY: &str = stringify!($name);
             $(
                 #[allow(unused_variables, reason = "a length may stand in brackets alone")]
-                // SAFETY: the C contract is that of the argument's type.
+                // SAFETY: the C contract of the function is the contract of the argument's type.
                 let $argument = unsafe {
                     $crate::abi::entries::argument!($type, $argument $(, $length)?)
                 };
@@ -208,7 +210,7 @@ macro_rules! entry {
 }
 pub(super) use entry;
 
-/// An argument, with its length if it has one.
+/// Makes an argument from its C value, with its length if it has one.
 macro_rules! argument {
     ($type:ty, $argument:ident) => {
         <$type as $crate::abi::arguments::Argument>::of($argument)

@@ -1,5 +1,6 @@
-//! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity,
-//! blocks of devices. The part that belongs to HCCL is in the files of its subjects.
+//! The emulator's own extension of the ABI: progress counters, failures by ticket, waits for any
+//! activity, and blocks of devices. The extension functions for HCCL are in the files about their
+//! subjects.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
 use super::arguments::{Handle, In, InOut, Out, OutSlice, OutText};
@@ -31,7 +32,8 @@ entries! {
     fn ascendExtStreamProgress(stream: Handle<Stream>, progress: Out<*const AscendExtProgress>) {
         let progress = progress.required("progress")?;
         let stream = stream.find()?;
-        // The race checker must see what the program learns, so it forbids the counters.
+        // In checked mode there are no counters, because the checker must see everything from which
+        // the program learns of progress.
         let told = check::engine(stream.device_id()).is_none();
         let line = (&raw const stream.queue.progress).cast();
         progress.write(if told { line } else { std::ptr::null() });
@@ -239,8 +241,8 @@ entries! {
     }
 }
 
-/// Parses the setting of a block that makes participants of its kernels late. `None` if it is
-/// empty.
+/// Parses the setting of a block that makes a line or the server of its kernels late. Returns
+/// `None` if it is empty.
 fn late(text: &[c_char]) -> Result<Option<Late>, Failure> {
     let text = text.iter().take_while(|letter| **letter != 0);
     let text: Vec<u8> = text.flat_map(|letter| letter.to_ne_bytes()).collect();

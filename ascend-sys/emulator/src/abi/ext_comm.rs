@@ -1,5 +1,5 @@
-//! Entries of the emulator's own about communicators: their names, how they end, and where their
-//! ranks are.
+//! The emulator's own entries for communicators: their titles, their ends and failures, and the
+//! states of their ranks.
 #![allow(non_snake_case, reason = "names in CANN's style")]
 
 use ascend_sys::{AscendExtCommCause, AscendExtPresence, AscendExtRank};
@@ -91,7 +91,7 @@ entries! {
         let Some(told) = told else {
             return refuse!(
                 HCCL_E_NOT_FOUND,
-                "no communicator has failed that has a rank {rank}: give a number"
+                "no failed communicator has a rank {rank}; pass a number other than 0"
             );
         };
         state.write(in_c(&told));
@@ -100,8 +100,8 @@ entries! {
     }
 }
 
-/// The reason why a communicator has failed; with NULL, the reason of the calling thread's last
-/// attempt.
+/// Returns the reason why a communicator has failed. For NULL, returns the reason of the calling
+/// thread's last attempt to make one.
 fn failure_of(comm: &Handle<Member>) -> Result<Option<Arc<CommError>>, Failure> {
     if comm.is_null() { Ok(attempt::last()) } else { Ok(comm.find()?.comm.meeting.error()) }
 }
@@ -124,7 +124,7 @@ fn in_c(told: &RankState) -> AscendExtRank {
     };
     let Some(request) = told.request else { return state };
     let name = request.operation.function().bytes().map(|byte| byte as c_char);
-    // The last byte stays 0.
+    // The last byte stays 0 as the terminator.
     let room = state.function.len() - 1;
     state.function[..room].iter_mut().zip(name).for_each(|(to, byte)| *to = byte);
     if request.has_arguments() {

@@ -1,11 +1,11 @@
-//! Files whose names a program passes.
+//! Reading of files whose paths a program passes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The bytes of a file; `None` if there are more than `most`. A pipe or a device, which may never
-/// end, is an error.
+/// Reads a file. Returns `None` if it has more than `most` bytes. Returns an error for a pipe or a
+/// device, because reading it may never end.
 pub(super) fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no regular file"));

@@ -1,4 +1,4 @@
-//! The objects that the ABI's handles name: one line for each kind that several entries look up.
+//! The lookup of objects by the handles of the ABI, for each kind that several entries use.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::message::Failure;
 use crate::notify::Notify;
 use crate::stream::Stream;
 
-/// A rank of a communicator, which NULL never names.
+/// Looks up a rank of a communicator. NULL names none.
 impl Named for Member {
     type Found = Arc<Member>;
 
@@ -21,7 +21,7 @@ impl Named for Member {
     }
 }
 
-/// A stream of the calling thread's context; NULL names its default stream.
+/// Looks up a stream of the calling thread's context. NULL names the default stream.
 impl Named for Stream {
     type Found = &'static Stream;
 
@@ -58,7 +58,7 @@ impl Named for CountNotify {
     }
 }
 
-/// A binary that was loaded.
+/// Looks up a loaded binary.
 impl Named for Binary {
     type Found = Arc<Binary>;
 
@@ -68,7 +68,7 @@ impl Named for Binary {
     }
 }
 
-/// A function of a binary.
+/// Looks up a function of a binary.
 impl Named for KernelFunction {
     type Found = Arc<KernelFunction>;
 

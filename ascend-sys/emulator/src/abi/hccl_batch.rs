@@ -1,7 +1,7 @@
-//! `HcclBatchSendRecv`: from the caller's list of items to a task.
+//! `HcclBatchSendRecv`: makes a task from the caller's list of items.
 //!
-//! Messages of one (source, destination) pair go in the order of the list, on Ascend 950 the larger
-//! first. The order of different pairs means nothing.
+//! Messages of one (source, destination) pair are matched in the order of the list; on Ascend 950
+//! the larger ones come first. The order between different pairs has no effect.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, MOST_ITEMS, Slice};
@@ -28,7 +28,7 @@ entries! {
         comm: Handle<Member>,
         stream: aclrtStream,
     ) {
-        // 950 looks at the number before the pointers, A2 and A3 after them.
+        // Ascend 950 checks the number before the pointers, A2 and A3 after them.
         if count == 0 && product_of(&comm) == Product::Ascend950 {
             return Ok(());
         }
@@ -66,8 +66,8 @@ fn issue(
     post(issue_state, stream, list, "HcclBatchSendRecv")
 }
 
-/// Checks and resolves a list, and pairs the messages of the rank to itself. These come first, then
-/// the receives, then the sends.
+/// Checks and resolves a list, and pairs the messages of the rank to itself. In the result, these
+/// come first, then the receives, then the sends.
 fn read(
     member: &Member,
     items: &[HcclSendRecvItem],
@@ -83,14 +83,14 @@ fn read(
     pair(member.rank, list)
 }
 
-/// One item; `None` for one that means nothing.
+/// Checks and resolves one item. Returns `None` for an item without an effect.
 fn check(
     member: &Member,
     index: u32,
     item: &HcclSendRecvItem,
 ) -> Result<Option<BatchItem>, Failure> {
     let product = member.comm.product;
-    // A2 and A3 look at the buffer first, and keep a message without elements.
+    // A2 and A3 check the buffer first, and keep a message without elements.
     if item.count == 0 && product == Product::Ascend950 {
         return Ok(None);
     }
@@ -119,8 +119,8 @@ fn check(
     }))
 }
 
-/// Pairs the messages of a rank to itself: the k-th send with the k-th receive. They are at the
-/// front of the list, the receives first.
+/// Pairs the messages of a rank to itself: the k-th send with the k-th receive. These items are at
+/// the front of the list, receives before sends.
 fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
     let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());
@@ -137,7 +137,7 @@ fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
         if sent != receive.content {
             return refuse!(
                 HCCL_E_PARA,
-                "send {k} of rank {rank} to itself is {sent}, the receive that goes with it {}",
+                "send {k} of rank {rank} to itself is {sent}, but the matching receive is {}",
                 receive.content
             );
         }

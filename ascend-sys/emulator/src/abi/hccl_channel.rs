@@ -1,4 +1,5 @@
-//! Channels, and the memory that goes over them. CANN's `hccl_channel.h` and parts of `hccl_res.h`.
+//! Channels and the memory that ranks exchange over them, as in CANN's `hccl_channel.h` and parts
+//! of `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, In, Out, OutSlice, Place, Slice, Values};
@@ -108,7 +109,7 @@ entries! {
         let channels = channels.required("channels")?;
         only_950(&member, ENTRY)?;
         let channels = channels.counted(MOST_CHANNELS, "channelNum", HcclResult::HCCL_E_PARA)?;
-        // All are tried; the first error is told.
+        // All channels are tried, and the first error is returned.
         let mut result = Ok(());
         for channel in channels.iter() {
             let own = destroy(&member, *channel);
@@ -130,7 +131,7 @@ entries! {
         if tag.is_empty() || tag.len() > MOST_TAG || tag.starts_with(BUFFER_TAG) {
             return refuse!(
                 HCCL_E_PARA,
-                "memTag is \"{tag}\"; 1 to {MOST_TAG} characters are expected, which do not begin with {BUFFER_TAG}"
+                "memTag is \"{tag}\"; 1 to {MOST_TAG} characters are expected, and they must not begin with {BUFFER_TAG}"
             );
         }
         let CommMem { type_, addr, size } = *memory;
@@ -158,14 +159,14 @@ entries! {
 
 /// The magic word that `HcclChannelDescInit` writes.
 const MAGIC: u32 = 0x0f0f_0f0f;
-/// The most channels in one call.
+/// The largest number of channels in one call.
 const MOST_CHANNELS: usize = 1 << 20;
-/// The most registered memories of one channel.
+/// The largest number of registered memories of one channel.
 const MOST_MEMORIES: u32 = 256;
-/// The longest tag of registered memory.
+/// The largest length of a tag of registered memory.
 const MOST_TAG: usize = 255;
 
-/// Reads descriptions, in the order in which CANN looks at them.
+/// Reads and checks descriptions, in CANN's order.
 fn wanted(
     member: &Member,
     engine: CommEngine,
@@ -186,7 +187,7 @@ fn wanted(
         if product != Product::Ascend950 && all.iter().any(same) {
             return refuse!(
                 HCCL_E_PARA,
-                "channelDescs[{at}] asks for a channel to rank {} over the same protocol as one before; {product} has one for each",
+                "channelDescs[{at}] asks for a channel to rank {} over the same protocol as an earlier one; {product} has one for each",
                 one.remote
             );
         }
@@ -215,7 +216,7 @@ fn read_desc(
             desc.notifyNum
         );
     }
-    // On the other engines they are ignored, as in CANN, which logs a warning.
+    // Other engines ignore the memory handles, as in CANN, which logs a warning.
     let mut memories = Vec::new();
     if engine == OperatorEngine::Aiv && desc.memHandleNum != 0 {
         if desc.memHandleNum > MOST_MEMORIES || desc.memHandles.is_null() {
@@ -227,7 +228,8 @@ fn read_desc(
             );
         }
         let count = desc.memHandleNum as usize;
-        // SAFETY: not null, so an array of as many by the C contract of a description.
+        // SAFETY: the pointer is not null, so by the C contract of a description it is an array of
+        // `count` handles.
         let handles = unsafe { std::slice::from_raw_parts(desc.memHandles, count) };
         memories.extend(handles.iter().map(|handle| *handle as u64));
     }
@@ -245,7 +247,8 @@ fn read_desc(
     })
 }
 
-/// The fields of a description that its version has; its size tells which. The others stay unset.
+/// Returns the fields that the version of a description has, which its size determines. All other
+/// fields are unset.
 fn as_said(desc: &HcclChannelDesc) -> Result<HcclChannelDesc, Failure> {
     const HEADER: usize = size_of::<CommAbiHeader>();
     let CommAbiHeader { magicWord, size, .. } = desc.header;
@@ -260,7 +263,7 @@ fn as_said(desc: &HcclChannelDesc) -> Result<HcclChannelDesc, Failure> {
         return refuse!(HCCL_E_PARA, "header.size is {size}; the header alone has {HEADER}");
     }
     let mut said = HcclChannelDesc::unset();
-    // SAFETY: both are plain numbers and pointers, and have as many bytes.
+    // SAFETY: both structs consist of plain numbers and pointers, and have at least `bytes` bytes.
     unsafe {
         let to = (&raw mut said).cast::<u8>();
         to.copy_from_nonoverlapping(std::ptr::from_ref(desc).cast(), bytes);
@@ -269,7 +272,7 @@ fn as_said(desc: &HcclChannelDesc) -> Result<HcclChannelDesc, Failure> {
 }
 
 fn bytes_of(endpoint: &EndpointDesc) -> [u8; size_of::<EndpointDesc>()] {
-    // SAFETY: the struct is plain data without padding, seen as its bytes.
+    // SAFETY: the struct is plain data without padding, read as bytes.
     unsafe { std::ptr::from_ref(endpoint).cast::<[u8; size_of::<EndpointDesc>()]>().read() }
 }
 
@@ -292,7 +295,7 @@ pub(super) fn acquire(
     })
 }
 
-/// A channel of this rank.
+/// Returns a channel of this rank.
 fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     let channel = Channel::named(handle)?;
     if channel.is_of(member) {
@@ -301,7 +304,7 @@ fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel
     refuse!(HCCL_E_PARA, "{} is not of this communicator", channel.describe())
 }
 
-/// Where a buffer and its size go.
+/// The places for the address of a buffer and its size.
 type BufferPlace = (Place<*mut c_void>, Place<u64>);
 
 fn buffer_place(buffer: Out<*mut c_void>, size: Out<u64>) -> Result<BufferPlace, Failure> {
@@ -316,7 +319,7 @@ fn write_buffer((start, bytes): (usize, usize), (buffer, size): BufferPlace) {
 fn only_950(member: &Member, function: &str) -> Result<(), Failure> {
     match member.comm.product {
         Product::Ascend950 => Ok(()),
-        product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {function}; Ascend 950 has"),
+        product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {function}; Ascend 950 does"),
     }
 }
 

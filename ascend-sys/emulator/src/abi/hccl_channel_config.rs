@@ -1,7 +1,7 @@
-//! Configurations of channels. CANN's `hccl_channel.h`.
+//! Configurations of channels, as in CANN's `hccl_channel.h`.
 //!
-//! They say whether channels share a queue of the network card, which the emulator has not:
-//! settings are checked, and change nothing.
+//! A configuration sets whether channels share a queue of the network card. The emulator has no
+//! such queues, so settings are checked but have no effect.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, OutSlice, Slice};
@@ -40,7 +40,7 @@ entries! {
             (HcclChannelConfigType::HCCL_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE, _) => {
                 refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; it is 0 or 1")
             }
-            _ => refuse!(HCCL_E_PARA, "{} is no key of a number; IS_SHARED_QUEUE (0) is", key.0),
+            _ => refuse!(HCCL_E_PARA, "{} is no key of a number; use IS_SHARED_QUEUE (0)", key.0),
         }
     }
 
@@ -60,7 +60,7 @@ entries! {
             HcclChannelConfigType::HCCL_CHANNEL_CONFIG_TYPE_SHARED_QUEUE_TAG => {
                 refuse!(HCCL_E_PARA, "the tag has {} bytes, at most {MOST_TAG} fit", value.len())
             }
-            _ => refuse!(HCCL_E_PARA, "{} is no key of a text; SHARED_QUEUE_TAG (1) is", key.0),
+            _ => refuse!(HCCL_E_PARA, "{} is no key of a text; use SHARED_QUEUE_TAG (1)", key.0),
         }
     }
 
@@ -79,15 +79,15 @@ entries! {
     }
 }
 
-/// The longest name of a shared queue.
+/// The largest length of the tag of a shared queue.
 const MOST_TAG: usize = 255;
 
-/// Nothing of it is ever asked.
+/// A configuration. It has no fields, because its settings have no effect.
 struct ChannelConfig;
 
 static CONFIGS: Handles<ChannelConfig> = Handles::new(HandleKind::ChannelConfig);
 
-/// A configuration that was made and not destroyed.
+/// Checks that a configuration was made and not destroyed.
 fn known(config: HcclChannelConfig) -> Result<(), Failure> {
     not_null(config, "config")?;
     CONFIGS.with(config.addr() as u64, |_| Ok(()))

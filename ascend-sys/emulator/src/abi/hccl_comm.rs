@@ -1,4 +1,4 @@
-//! Communicators: making and ending. CANN's `hccl_comm.h`.
+//! Making and ending communicators, as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, In, Named, Out, OutSlice, Place, Slice};
@@ -65,7 +65,7 @@ entries! {
         attempt::begin();
         let (info, comm) = check_join(ranks, &info, rank, comm)?;
         let product = context::current_device()?.1.product();
-        // SAFETY: null, or as large as it says, by the C contract.
+        // SAFETY: by the C contract the configuration is null, or as large as its size field says.
         let config = unsafe { CommConfig::read(config.cast(), product) }?;
         join(ENTRY, (rank, ranks), config, comm, by_root_info(*info))
     }
@@ -113,7 +113,8 @@ entries! {
         let result = init_all(&devices, &mut made);
         if result.is_err() {
             for comm in made.iter_mut().filter(|comm| !comm.is_null()) {
-                // It was made a moment ago: nobody else knows it.
+                // The communicator was made just now and no handle was returned, so nothing else
+                // uses it.
                 let _ = registry::destroy(*comm as u64);
                 *comm = std::ptr::null_mut();
             }
@@ -138,7 +139,7 @@ entries! {
             (null, _) => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "a rank that is in the sub-communicator passes rankIds and an id, one that is not passes NULL and 0xffffffff; \
+                    "a rank in the sub-communicator passes rankIds and an id; any other rank passes NULL and 0xffffffff; \
                      here rankIds is {} and subCommId is {id:#x}",
                     if null { "NULL" } else { "not NULL" }
                 );
@@ -176,7 +177,7 @@ entries! {
 
     fn HcclCommDestroy(comm: Handle<Member>) {
         if comm.is_null() {
-            // Success, as in CANN, which logs a warning.
+            // This is a success, as in CANN, which logs a warning.
             return Ok(());
         }
         if group::is_open() {
@@ -215,8 +216,8 @@ fn check_join(
     Ok((info.required("rootInfo")?, comm))
 }
 
-/// Makes a communicator, or has the open group do so: then `comm` is written at the end of the
-/// group, and stays valid until then by the C contract.
+/// Makes a communicator. In an open group, the group makes it and writes `comm` at its end; by the
+/// C contract `comm` stays valid until then.
 fn join(
     function: &'static str,
     (rank, ranks): (u32, u32),
@@ -245,14 +246,15 @@ fn join(
     };
     if group::is_open() {
         group::join(function, enter, applicant, Box::new(finish))?;
-        // NULL until the group has ended: then `finish` writes the handle, if there is one.
+        // The handle is NULL until the group ends. Then `finish` writes it, if the communicator was
+        // made.
         comm.write(std::ptr::null_mut());
         return Ok(());
     }
     finish(enter(&applicant)?.wait()?)
 }
 
-/// Refuses to initialise HCCL where a variable of the environment has a wrong value.
+/// Returns an error if an environment variable of HCCL has a wrong value.
 fn check_variables(settings: &Settings) -> Result<(), Failure> {
     machine::check_hccl_variables(settings).map_err(|text| {
         let text = format!("EI0001: the environment variable {text}");
@@ -264,7 +266,7 @@ fn by_root_info(info: RootInfo) -> Enter {
     Box::new(move |applicant| root::enter(&info, applicant))
 }
 
-/// A communicator of the ranks in a file.
+/// Makes a communicator of the ranks in a rank table file.
 fn join_cluster(
     function: &'static str,
     table: &CText,
@@ -282,7 +284,7 @@ fn join_cluster(
     join(function, (rank, ranks), config, comm, enter)
 }
 
-/// Gives a rank that has joined a communicator a handle.
+/// Makes a handle for a rank that has joined a communicator.
 fn register(member: Member) -> Result<u64, Failure> {
     check::joins(&member);
     registry::register(member)
@@ -302,13 +304,14 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
     }
 }
 
-/// How long a task may wait; `None` is for ever.
+/// Returns the time limit of a waiting task; `None` means no limit.
 fn exec_timeout(config: &CommConfig, settings: &Settings) -> Option<Duration> {
     let seconds = match (config.exec_timeout, settings.product) {
         (None, _) => return Some(settings.exec_timeout).filter(|limit| !limit.is_zero()),
         (Some(0), Product::A2 | Product::A3) => return None,
         (Some(seconds), Product::A2 | Product::A3) => seconds,
-        // In steps of 68 seconds; out of range is ignored.
+        // The limit is rounded down to steps of 68 seconds, but is at least 68. A value out of
+        // range is ignored.
         (Some(seconds @ 1..=17_340), Product::Ascend950) => (seconds - seconds % 68).max(68),
         (Some(_), Product::Ascend950) => return Some(settings.exec_timeout),
     };
@@ -343,10 +346,11 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The id that a rank passes, with NULL for the ranks, if it is not in the sub-communicator.
+/// The id that a rank passes, together with NULL for the ranks, if it is not in the
+/// sub-communicator.
 const NOT_A_MEMBER: u64 = 0xffff_ffff;
 
-/// One rank's side of a sub-communicator.
+/// Makes one rank's side of a sub-communicator.
 fn new_sub(
     parent: &Member,
     ranks: &[u32],
@@ -382,7 +386,7 @@ fn new_sub(
     if ranks[own] as usize != *rank {
         return refuse!(
             HCCL_E_PARA,
-            "rankIds[{own}] is {}, but subCommRankId {own} says that it is this rank, which is {rank}",
+            "rankIds[{own}] is {}, but it must be this rank, because subCommRankId is {own}; this rank is {rank}",
             ranks[own]
         );
     }
@@ -400,7 +404,7 @@ fn new_sub(
     };
     if registry::find_by_name(&name, *device).is_some() {
         let remedy = match config.name.as_str() {
-            "" => "another id, or a name of its own",
+            "" => "another id, or set a name for it",
             _ => "another name",
         };
         return refuse!(

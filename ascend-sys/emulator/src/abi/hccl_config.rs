@@ -1,5 +1,5 @@
-//! Settings of the process, callbacks around the states of communicators, and spare network cards.
-//! CANN's `hccl_comm.h`.
+//! Settings of the process, callbacks for state changes of communicators, and spare network cards,
+//! as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, Slice};
@@ -28,14 +28,14 @@ entries! {
             2 => {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "the strict order (2) is for A2 only, and this is {}",
+                    "the strict order (2) is only for A2, but this is {}",
                     device.product()
                 );
             }
             _ => return refuse!(HCCL_E_PARA, "HCCL_DETERMINISTIC is {value}; it is 0, 1 or 2"),
         }
-        // The environment counts for more, where it describes the devices. Reductions are in the
-        // order of the ranks in any case.
+        // The environment variable has priority for the devices that the environment describes. In
+        // any case, the emulator reduces in the order of the ranks.
         let is_default = device.block() == Some(0);
         if !is_default || std::env::var_os("HCCL_DETERMINISTIC").is_none() {
             device.deterministic.store(value, Ordering::Relaxed);
@@ -72,7 +72,7 @@ entries! {
         let ranks = ranks.required("ranks")?;
         use_backup.required("useBackup")?;
         let member = comm.find()?;
-        // Elsewhere a success with a warning.
+        // On other products CANN succeeds with a warning.
         if member.comm.product != Product::A3 {
             return Ok(());
         }
@@ -87,13 +87,14 @@ entries! {
             None if ranks.count() > size => {
                 refuse!(HCCL_E_PARA, "nRanks is {count}, but the communicator has {size} ranks")
             }
-            // There are no network cards here that could fail.
+            // The emulator has no network cards that could fail.
             None => Ok(()),
         }
     }
 }
 
-/// The device that a setting of the process is about, where there are such settings.
+/// Returns the device for a setting of the process. Returns an error if the product has no such
+/// setting.
 fn device_with(setting: HcclConfig) -> Result<&'static Device, Failure> {
     let (_, device) = context::current_device()?;
     if device.product() == Product::Ascend950 {

@@ -1,5 +1,5 @@
-//! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's
-//! `hccl_res.h`.
+//! Engine contexts, as in CANN's `hccl_res.h`: memory that a communicator keeps for an operator
+//! under a name.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out};
@@ -41,8 +41,8 @@ entries! {
         let context = context.required("ctx")?;
         let size = size.required("size")?;
         let tag = tag_of(&tag)?;
-        // This is how an operator learns that it is called for the first time: no mistake, and no
-        // text.
+        // An operator uses this result to find out that it is called for the first time. So it is
+        // not an error of the program, and has no text.
         let Some(found) = operator::find(&*comm.find()?, &tag, engine)? else {
             return Err(Failure::silent(HcclResult::HCCL_E_NOT_FOUND));
         };
@@ -73,7 +73,7 @@ entries! {
     }
 }
 
-/// A tag, where NULL is the empty one.
+/// Returns a tag. NULL is the empty tag.
 fn tag_of(tag: &CText) -> Result<String, Failure> {
     let Some(text) = tag.given() else { return Ok(String::new()) };
     let length = text.to_bytes().len();

@@ -8,7 +8,7 @@ use crate::message::Failure;
 use crate::operator::issue;
 use crate::profile::Product;
 
-/// Refuses a null pointer.
+/// Returns an error for a null pointer.
 pub(super) fn not_null<T>(pointer: *const T, argument: &str) -> Result<(), Failure> {
     if pointer.is_null() {
         return Err(Failure::null(argument));
@@ -16,12 +16,13 @@ pub(super) fn not_null<T>(pointer: *const T, argument: &str) -> Result<(), Failu
     Ok(())
 }
 
-/// The product that a thread of an operator is on.
+/// Returns the product of the device of an operator's thread.
 pub(super) fn product_of(thread: ThreadHandle) -> Result<Product, Failure> {
     Ok(issue::thread_of(thread)?.product())
 }
 
-/// The product of the calling thread's device, or of the default block.
+/// Returns the product of the calling thread's device, or of the default block if the thread has no
+/// device.
 pub(super) fn product_of_thread() -> Product {
     match context::current_device() {
         Ok((_, device)) => device.product(),

@@ -1,4 +1,4 @@
-//! Groups. CANN's `hccl_comm.h`.
+//! Groups, as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Out, OutText};
@@ -18,7 +18,7 @@ entries! {
     }
 
     fn HcclGroupEnd() {
-        // A2 and A3 tell nobody; here the texts do.
+        // A2 and A3 do not report these failures. Here they are added to the error texts.
         group::end()?.into_iter().for_each(add_text);
         Ok(())
     }

@@ -36,7 +36,8 @@ entries! {
             return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
         }
         let member = comm.find()?;
-        // SAFETY: not null, and a filled tiling struct of the host by the C contract.
+        // SAFETY: the pointer is not null, and by the C contract it points to a filled tiling
+        // struct of the host.
         let groups = unsafe { groups(tiling) }?;
         if groups.iter().all(|it| it.group != member.comm.name) {
             let named: Vec<_> = groups.iter().map(|it| format!("\"{}\"", it.group)).collect();
@@ -49,7 +50,8 @@ entries! {
         }
         let own = || groups.iter().filter(|it| it.group == member.comm.name);
         own().try_for_each(|it| supports(&member, it.operation))?;
-        // Before the ranks meet, so that each knows the windows of all when this returns.
+        // The context is made before the ranks meet, so that each rank has the windows of all ranks
+        // when this returns.
         let address = kernel::context_of(&member, ENTRY)?;
         own().try_for_each(|it| link(&member, it.operation, &it.algorithm, ENTRY))?;
         kernel::complete_context(&member, address)?;
@@ -124,10 +126,10 @@ entries! {
         if member.comm.product == Product::Ascend950 {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "Ascend 950 has HcclAllocComResourceByTiling for this"
+                "Ascend 950 does not have this; use HcclAllocComResourceByTiling"
             );
         }
-        // Not set, or an engine that can serve a kernel.
+        // The engine may be unset, or one that can serve a kernel.
         if !ENGINES.contains(&object.engine) {
             return refuse!(
                 HCCL_E_PARA,
@@ -136,7 +138,7 @@ entries! {
             );
         }
         supports(&member, operation.into())?;
-        // Before the ranks meet, as above.
+        // The context is made before the ranks meet, as above.
         let address = kernel::context_of(&member, ENTRY)?;
         link(&member, operation.into(), &object.algorithm, ENTRY)?;
         kernel::complete_context(&member, address)?;
@@ -145,22 +147,22 @@ entries! {
     }
 }
 
-/// Communication members that a tiling may name at launch.
+/// The largest number of communication members of a tiling.
 const MOST_MEMBERS: u32 = 3;
-/// Bytes of `Mc2InitTiling`, and those of `Mc2CcTiling` that are used.
+/// The size of `Mc2InitTiling` in bytes.
 const INIT_BYTES: usize = 64;
 const CC_BYTES: usize = 280;
 
-/// Reads from a tiling struct of the host.
+/// Reads `N` bytes at an offset of a tiling struct of the host.
 ///
 /// # Safety
-/// `tiling` is valid for as many bytes.
+/// `tiling` is valid for reads of `offset + N` bytes.
 unsafe fn read<const N: usize>(tiling: *const c_void, offset: usize) -> [u8; N] {
     // SAFETY: the caller's promise.
     unsafe { tiling.cast::<u8>().add(offset).cast::<[u8; N]>().read_unaligned() }
 }
 
-/// The group, the operation and the algorithm that a member of a tiling names.
+/// The group, the operation and the algorithm of a member of a tiling.
 struct TiledGroup {
     group: String,
     operation: u32,
@@ -170,9 +172,9 @@ struct TiledGroup {
 /// Reads all members of a tiling.
 ///
 /// # Safety
-/// `tiling` is a struct as the host fills it: every member that its head names lies in it.
+/// `tiling` is a struct that the host has filled: every member that its head names lies in it.
 unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
-    // SAFETY: it begins with an Mc2InitTiling by the C contract.
+    // SAFETY: by the C contract the tiling begins with an Mc2InitTiling.
     let head: [u8; INIT_BYTES] = unsafe { read(tiling, 0) };
     let word = |bytes: &[u8], at: usize| {
         u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -182,7 +184,7 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
         old @ 0..=2 => {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "the tiling begins with {old}: it was not filled by `Mc2CcTilingConfig`, or is of a deprecated kind; the emulator takes one that begins with a filled Mc2InitTiling (100)"
+                "the tiling begins with {old}: it was not filled by `Mc2CcTilingConfig`, or it is of a deprecated kind; the emulator accepts a tiling that begins with a filled Mc2InitTiling (100)"
             );
         }
         other => {
@@ -202,7 +204,7 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
     let mut groups = Vec::new();
     for index in 0..count as usize {
         let offset = word(&head, 8 + 4 * index) as usize;
-        // SAFETY: the head says where the member lies, by the C contract.
+        // SAFETY: by the C contract the member lies at the offset that the head gives.
         let member: [u8; CC_BYTES] = unsafe { read(tiling, offset) };
         let text = |bytes: &[u8]| {
             let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -214,7 +216,7 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
     Ok(groups)
 }
 
-/// Whether kernels of the product have an operation.
+/// Checks that kernels of the product have an operation.
 fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     let product = member.comm.product;
     match operation {
@@ -230,7 +232,8 @@ fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     }
 }
 
-/// Makes the links for kernels that communicate like this, which waits for all ranks.
+/// Makes the links for kernels with this operation and algorithm. Blocks until all ranks have
+/// called it.
 fn link(
     member: &Member,
     operation: u32,
@@ -244,7 +247,7 @@ fn link(
     member.comm.meet_for_context(member.rank, &config, call)
 }
 
-/// The settings of argument objects, by handle.
+/// The settings of an argument object.
 #[derive(Clone, Default)]
 struct OpArgs {
     engine: u8,
@@ -269,7 +272,7 @@ fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Fai
     }
 }
 
-/// The number of a data type.
+/// Checks that a number is one of a data type.
 fn data_type(number: u8) -> Result<(), Failure> {
     match ascend_reduce::DataType::from_hccl(number.into()) {
         Some(_) => Ok(()),
@@ -277,5 +280,5 @@ fn data_type(number: u8) -> Result<(), Failure> {
     }
 }
 
-/// AICPU, AIV, and nothing said.
+/// The accepted engines: unset (0), AICPU (2) and AIV (4).
 const ENGINES: [u8; 3] = [0, 2, 4];

@@ -1,5 +1,5 @@
-//! `HcclSend` and `HcclRecv`: one message, from one rank to another. Both are complete when it is
-//! copied.
+//! `HcclSend` and `HcclRecv`: one message from one rank to another. Both are complete when the
+//! message is copied.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -35,7 +35,7 @@ entries! {
     }
 }
 
-/// The arguments of either.
+/// The arguments of either function.
 struct MessageArguments {
     send: bool,
     buf: *mut c_void,
@@ -45,7 +45,7 @@ struct MessageArguments {
 }
 
 impl MessageArguments {
-    /// The names of the function and of its arguments.
+    /// Returns the names of the function, of its buffer argument and of its peer argument.
     fn names(&self) -> (&'static str, &'static str, &'static str) {
         if self.send {
             ("HcclSend", "sendBuf", "destRank")
@@ -55,7 +55,7 @@ impl MessageArguments {
     }
 
     fn issue(&self, comm: Handle<Member>, stream: aclrtStream) -> Result<(), Failure> {
-        // There is nothing to wait for, not even for the other side.
+        // A message without elements succeeds at once; it does not even wait for the other side.
         if self.count == 0 {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl MessageArguments {
             issue_state.member.rank,
             issue_state.member.comm.ranks(),
         );
-        // 950 does not ask: there it is the default stream.
+        // On Ascend 950, NULL is the default stream.
         if product != Product::Ascend950 {
             not_null(stream, "stream")?;
         }
@@ -86,12 +86,12 @@ impl MessageArguments {
         if peer == rank {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "{peer_name} is {peer}, this rank itself; HcclBatchSendRecv and aclrtMemcpyAsync copy within a device"
+                "{peer_name} is {peer}, which is this rank; use HcclBatchSendRecv or aclrtMemcpyAsync to copy within a device"
             );
         }
         let stream = begin(issue_state, stream)?;
         let in_group = group::is_open();
-        // A group makes a batch of its messages.
+        // A group combines its messages into a batch.
         let content = MessageShape { dtype, count, alone: !in_group };
         let data = buffer(&issue_state.member, buffer_name, buf, content.bytes())?;
         let from = std::ptr::null_mut();

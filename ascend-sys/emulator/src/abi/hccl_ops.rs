@@ -1,7 +1,7 @@
-//! The collectives whose blocks have one size. CANN's `hccl.h`.
+//! The collectives whose blocks all have the same size, as in CANN's `hccl.h`.
 //!
-//! A count of zero is a success before anything else is looked at: the call takes no number and
-//! meets nobody.
+//! A call with a count of zero succeeds before any other argument is checked. It takes no number,
+//! and the rank does not meet the others.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -65,7 +65,7 @@ entries! {
         comm.required("comm")?;
         not_null(send, "sendBuf")?;
         with_issue_state(comm.number(), |issue_state| {
-            // Nobody else's receive buffer is looked at.
+            // Only the receive buffer of the root is checked.
             if issue_state.member.rank == root as usize {
                 not_null(recv, "recvBuf")?;
             }
@@ -117,7 +117,7 @@ entries! {
             if issue_state.member.rank == root as usize {
                 not_null(send, "sendBuf")?;
             }
-            // 950 does not ask: there it is the default stream.
+            // On Ascend 950, NULL is the default stream.
             if issue_state.member.comm.product != Product::Ascend950 {
                 not_null(stream, "stream")?;
             }
@@ -198,12 +198,14 @@ entries! {
     }
 }
 
-/// The operator of a call that will not look at it.
+/// Returns the operator of a call without elements, which does not use it. An invalid number
+/// becomes SUM.
 pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
     ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
 }
 
-/// Refuses null for a buffer that every rank has to give.
+/// Returns an error if the communicator, a buffer or the stream is null. For operations in which
+/// every rank passes both buffers.
 #[inline]
 fn all_given(
     comm: &Handle<Member>,

@@ -1,4 +1,5 @@
-//! The rank graph: layers, ranks, links and endpoints of the network. CANN's `hccl_rank_graph.h`.
+//! The rank graph: layers, ranks, links and endpoints of the network, as in CANN's
+//! `hccl_rank_graph.h`.
 //!
 //! [`crate::fabric::topology`] describes the network itself.
 #![allow(non_snake_case, reason = "CANN's names")]
@@ -39,7 +40,8 @@ entries! {
     fn HcclRankGraphGetTopoTypeByLayer(comm: Handle<Member>, layer: u32, topo: Out<CommTopo>) {
         value(comm, topo, "topoType", |rank| {
             let shape = operator::layer(&rank, layer)?.topo;
-            // A server of a 950 can be of several instances; the shape is that of each.
+            // A server of Ascend 950 can have several instances, and `shape` is that of one
+            // instance.
             Ok(match (rank.comm.product, layer) {
                 (Product::Ascend950, 0) => CommTopo::COMM_TOPO_CUSTOM,
                 _ => shape,
@@ -100,7 +102,7 @@ entries! {
     }
 
     fn HcclGetHeterogMode(comm: Handle<Member>, mode: Out<HcclHeterogMode>) {
-        // The ranks of a communicator are of one product.
+        // All ranks of a communicator have the same product.
         value(comm, mode, "mode", |_| Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS))
     }
 
@@ -127,12 +129,12 @@ entries! {
         if room as usize != endpoints.len() {
             return refuse!(
                 HCCL_E_PARA,
-                "descNum is {room}; HcclRankGraphGetEndpointNum says {}",
+                "descNum is {room}; it must be the number that HcclRankGraphGetEndpointNum returns, {}",
                 endpoints.len()
             );
         }
         for (at, endpoint) in endpoints.into_iter().enumerate() {
-            // SAFETY: there is room for as many as `descNum` says, by the C contract.
+            // SAFETY: by the C contract there is room for `descNum` descriptions.
             unsafe { descriptions.add(at).write(endpoint) };
         }
         Ok(())
@@ -151,7 +153,7 @@ entries! {
         let info = info.required("info")?.cast::<u32>();
         let rank = comm.find()?;
         rank.tells_instances()?;
-        // Every link is as fast as any other, and a device has one die.
+        // All links have the same speed, and a device has one die.
         let value = match attribute {
             EndpointAttr::ENDPOINT_ATTR_BW_COEFF => 1,
             EndpointAttr::ENDPOINT_ATTR_DIE_ID => 0,
@@ -174,7 +176,7 @@ entries! {
     }
 }
 
-/// Tells a list: where it begins, and how long it is.
+/// Writes the address and the length of the list that `tell` returns.
 fn list<T>(
     comm: Handle<Member>,
     (list, list_name): (Out<*mut T>, &str),
@@ -189,7 +191,7 @@ fn list<T>(
     Ok(())
 }
 
-/// Tells one value.
+/// Writes the value that `tell` returns.
 fn value<T>(
     comm: Handle<Member>,
     to: Out<T>,

@@ -1,5 +1,5 @@
-//! Entries for the names, settings and state of communicators, and for stopping and resuming them.
-//! CANN's `hccl_comm.h`.
+//! Names, settings and states of communicators, and suspending and resuming them, as in CANN's
+//! `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, OutSlice};
@@ -53,7 +53,7 @@ entries! {
         let comm = comm.required("comm")?;
         let product = product_of_thread();
         if product == Product::Ascend950 {
-            return refuse!(HCCL_E_NOT_SUPPORT, "{product} does not look communicators up by name");
+            return refuse!(HCCL_E_NOT_SUPPORT, "{product} cannot find communicators by name");
         }
         let handle = named(&name)?;
         comm.write(handle as HcclComm);
@@ -83,7 +83,7 @@ entries! {
                 info.write(&text);
                 Ok(())
             }
-            _ => refuse!(HCCL_E_PARA, "cfgType {} does not go with infoLen {length}", kind.0),
+            _ => refuse!(HCCL_E_PARA, "cfgType {} does not fit infoLen {length}", kind.0),
         }
     }
 
@@ -94,8 +94,8 @@ entries! {
         if member.comm.product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
         }
-        // It reports the finding of a link's two sides: they differ, or the other one is lost. A
-        // rank that does not come is no such thing, and shows in the stream alone.
+        // The call reports errors between the two sides of a link: they differ, or one side is
+        // lost. A rank that does not arrive is not such an error; only the stream reports it.
         let code = match member.comm.meeting.error().map(|error| error.cause) {
             None | Some(Cause::Timeout | Cause::Deadlock | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
@@ -112,7 +112,8 @@ entries! {
             return refuse!(HCCL_E_NOT_SUPPORT, "only Ascend 950 has HcclCommGetStatus");
         }
         let member = registry::member(named(&name)?)?;
-        // A product that has this query has no HcclCommSuspend, so the state is never "suspended".
+        // The product that has this query has no HcclCommSuspend, so the state is never
+        // "suspended".
         let state = match member.comm.meeting.error() {
             Some(_) => HcclCommStatus::HCCL_COMM_STATUS_INVALID,
             None => HcclCommStatus::HCCL_COMM_STATUS_READY,
@@ -128,8 +129,8 @@ entries! {
             return refuse!(HCCL_E_NOT_SUPPORT, "{product} has no HcclCommSuspend");
         }
         member.suspended.store(true, Ordering::Release);
-        // 1 is the host, 2 the AI CPU; unset is the AI CPU on A3 only. There the device confirms
-        // with this code.
+        // The mode 1 is the host, 2 the AI CPU. Unset means the AI CPU on A3 only. With the AI CPU,
+        // the device confirms with this code.
         match member.config.expansion {
             2 => {}
             0 if product == Product::A3 => {}
@@ -152,10 +153,10 @@ entries! {
     }
 }
 
-/// Bytes of a name with its NUL.
+/// The size in bytes of a name with its NUL.
 const NAME: usize = 128;
 
-/// The communicator of the calling thread's device that has this name.
+/// Returns the communicator with this name on the calling thread's device.
 fn named(name: &str) -> Result<u64, Failure> {
     let (current, _) = context::current_device()?;
     match registry::find_by_name(name, current.device) {
@@ -170,8 +171,8 @@ fn named(name: &str) -> Result<u64, Failure> {
     }
 }
 
-/// `HcclOpExpansionMode` of a communicator, from the number in its configuration or in the
-/// environment. Unset is answered with CCU_SCHED, as CANN does.
+/// Returns the `HcclOpExpansionMode` of a communicator, from the number in its configuration or in
+/// the environment. If the mode is unset, returns CCU_SCHED, as CANN does.
 fn expansion_mode(member: &Member) -> u32 {
     const AI_CPU: u32 = 0;
     const AIV: u32 = 1;

@@ -1,9 +1,9 @@
-//! The collectives whose blocks differ in size: counts and displacements come in arrays on the
-//! host, which are read during the call.
+//! The collectives whose blocks differ in size. Counts and displacements are arrays on the host,
+//! which are read during the call.
 //!
-//! A call in which all counts are zero succeeds and meets nobody, like a count of zero. But in
-//! `HcclAlltoAllV` others may count differently: a rank with nothing to send or to receive comes to
-//! the meeting like any other.
+//! A call in which all counts are zero succeeds, and the rank does not meet the others, as for a
+//! count of zero. But in `HcclAlltoAllV` the counts of other ranks may not be zero, so there a rank
+//! with nothing to send and nothing to receive also arrives at the meeting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -40,7 +40,7 @@ entries! {
         not_null(counts, "recvCounts")?;
         with_issue_state(comm.number(), |issue_state| {
             let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
-            // SAFETY: not null, so one number a rank by the C contract.
+            // SAFETY: not null, so by the C contract it has one number for each rank.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
                 return issue_void_at(issue_state, Operation::AllGatherV, dtype, stream);
@@ -52,7 +52,7 @@ entries! {
             not_null(displacements, "recvDispls")?;
             not_null(stream, "stream")?;
             let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number a rank by the C contract.
+            // SAFETY: not null, so by the C contract it has one number for each rank.
             unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
             validate::count(count)?;
             check_counts(&table, SENDS)?;
@@ -82,7 +82,7 @@ entries! {
         not_null(counts, "sendCounts")?;
         with_issue_state(comm.number(), |issue_state| {
             let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
-            // SAFETY: not null, so one number a rank by the C contract.
+            // SAFETY: not null, so by the C contract it has one number for each rank.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
                 let operation = Operation::ReduceScatterV(some(op));
@@ -95,7 +95,7 @@ entries! {
             }
             not_null(stream, "stream")?;
             let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number a rank by the C contract.
+            // SAFETY: not null, so by the C contract it has one number for each rank.
             unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
             validate::count(count)?;
             check_counts(&table, SENDS)?;
@@ -132,13 +132,13 @@ entries! {
         with_issue_state(comm.number(), |issue_state| {
             let ranks = issue_state.member.comm.ranks();
             let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number a rank by the C contract.
+            // SAFETY: not null, so by the C contract it has one number for each rank.
             unsafe {
                 table.push(numbers(send_counts, ranks), numbers(send_displacements, ranks));
                 table.push(numbers(recv_counts, ranks), numbers(recv_displacements, ranks));
             }
-            // The counts differ from rank to rank: nothing of them goes into the request, but that
-            // there may be some.
+            // The counts differ between ranks, so they are not part of the request. Its count is 1,
+            // because there may be elements.
             let (send, recv) = ((send, send_type), (recv, recv_type));
             all_to_all(issue_state, Operation::AlltoAllV, 1, table, send, recv, stream)
         })
@@ -159,7 +159,8 @@ entries! {
         with_issue_state(comm.number(), |issue_state| {
             let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
             let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number for each pair of ranks by the C contract.
+            // SAFETY: the pointer is not null, so by the C contract the array has one number for
+            // each pair of ranks.
             table.push_matrix(rank, unsafe { numbers(matrix, ranks * ranks) });
             let print = fingerprint(table.common().iter().copied());
             if print == 0 {
@@ -171,22 +172,24 @@ entries! {
     }
 }
 
-/// The numbers of an array of the caller's.
+/// Returns the numbers of an array of the caller.
 ///
 /// # Safety
 ///
-/// `array` is an array of `length` numbers of 64 bits, by the C contract; any alignment will do.
+/// By the C contract, `array` is an array of `length` numbers of 64 bits. It may have any
+/// alignment.
 unsafe fn numbers(array: *const c_void, length: usize) -> impl Iterator<Item = u64> + Clone {
     // SAFETY: the caller's promise.
     (0..length).map(move |at| unsafe { array.cast::<u64>().add(at).read_unaligned() })
 }
 
-/// Counts of a half that are too large.
+/// Checks that no count of a half is too large.
 fn check_counts(table: &Table, half: usize) -> Result<(), Failure> {
     table.counts(half).iter().try_for_each(|count| validate::count(*count))
 }
 
-/// Looks at the buffers of a table that is complete, and puts the operation into the stream.
+/// Checks the buffers of an operation with a complete table, and puts the operation into the
+/// stream.
 fn submit(
     issue_state: &mut IssueState,
     request: CollectiveRequest,
@@ -206,18 +209,18 @@ fn submit(
     )
 }
 
-/// Checks that the count a rank passes for its own block is the one in its counts.
+/// Checks that the count that a rank passes for its own block is that in its counts.
 fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<(), Failure> {
     match counts.get(rank) {
         Some(listed) if *listed != count => refuse!(
             HCCL_E_PARA,
-            "{argument} is {count}, but the counts have {listed} for rank {rank}, which is this one"
+            "{argument} is {count}, but the counts have {listed} for this rank, which is rank {rank}"
         ),
         _ => Ok(()),
     }
 }
 
-/// A null buffer is one in which no rank has anything.
+/// Checks that a buffer is not null, unless all of its counts are zero.
 fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result<(), Failure> {
     if table.counts(half).iter().all(|count| *count == 0) {
         return Ok(());
@@ -225,8 +228,7 @@ fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result
     not_null(buffer, if half == SENDS { "sendBuf" } else { "recvBuf" })
 }
 
-/// The part that both kinds of all-to-all share: their checks after the arrays are read, and the
-/// submission.
+/// Checks and submits an all-to-all of either kind, after its arrays were read.
 fn all_to_all(
     issue_state: &mut IssueState,
     operation: Operation,
@@ -247,14 +249,15 @@ fn all_to_all(
     validate::apart(send, recv)?;
     table.extents = [table.extent(SENDS, dtype)?, table.extent(RECEIVES, dtype)?];
     table.run = table.extents[RECEIVES].bytes;
-    // With a matrix all ranks pass the same, or their fingerprints differ.
+    // With a matrix no sums are needed: if the ranks pass different matrices, their fingerprints
+    // differ.
     if operation == Operation::AlltoAllV {
         table.sum_up(issue_state.member.rank);
     }
     submit(issue_state, CollectiveRequest { operation, dtype, count }, table, send, recv, stream)
 }
 
-// It takes memory of devices, which Miri does not map.
+// The test uses device memory, which Miri cannot map.
 #[cfg(all(test, not(loom), not(miri), debug_assertions))]
 mod tests {
     use std::ptr::null_mut;
@@ -286,8 +289,8 @@ mod tests {
         }};
     }
 
-    /// A table that no call accepts: where sums are checked, the thread that works on its chunk
-    /// panics.
+    /// Uses a table that no call would accept. With overflow checks, the thread that works on its
+    /// chunk panics.
     #[test]
     fn a_chunk_that_panics_fails_the_operation_on_every_rank() {
         let table = crate::table();
@@ -327,14 +330,14 @@ mod tests {
                     CollectiveRequest { operation: Operation::AlltoAllV, dtype, count: 1 };
                 submit(issue_state, request, table, send, recv, stream)
             });
-            // The rank that comes last hits the error inside this call, but the call still
+            // The rank that arrives last runs into the error inside this call, but the call still
             // succeeds.
             assert_eq!(issued, Ok(()));
             let synchronize = table.aclrtSynchronizeStream.unwrap();
             // SAFETY: a stream of this device.
             let code = unsafe { synchronize(stream) };
             assert_eq!(code, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
-            // The stream goes on.
+            // The stream continues to run tasks.
             let kind = ascend_sys::aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
             ok!(table.aclrtMemcpyAsync(recv, 512, send, 512, kind, stream));
             ok!(table.aclrtSynchronizeStream(stream));

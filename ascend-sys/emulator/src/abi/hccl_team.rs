@@ -1,4 +1,4 @@
-//! Teams of ranks, their windows and channels. CANN's `hccl_team.h`.
+//! Teams of ranks, their windows and channels, as in CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, Out};
@@ -65,7 +65,8 @@ entries! {
         not_null(world, "worldTeam")?;
         let memory = memory.required("localMem")?;
         let window = window.required("window")?;
-        // The windows of a communicator take 1 alone; nothing is said of 0 here.
+        // For windows of a communicator only 1 is allowed. CANN does not document 0 for teams, so
+        // both are accepted.
         if flag > 1 {
             return refuse!(HCCL_E_PARA, "flag is {flag}; 0 and 1 are possible");
         }
@@ -114,12 +115,12 @@ entries! {
     }
 }
 
-/// A number of a description that may be "not set", which is all ones.
+/// Returns a number of a description; `None` if it is all ones, which means "not set".
 fn set(number: u32) -> Option<u32> {
     Some(number).filter(|number| *number != u32::MAX)
 }
 
-/// The request in a description. As in CANN, its header is ignored.
+/// Returns the request in a description. As in CANN, the header of the description is ignored.
 fn wish(description: &HcclTeamCreateDesc, member: &Member) -> Result<TeamRequest, Failure> {
     let (count, most) = (description.rankNum as usize, member.comm.ranks());
     if count > most {
@@ -132,7 +133,8 @@ fn wish(description: &HcclTeamCreateDesc, member: &Member) -> Result<TeamRequest
         None
     } else {
         not_null(description.rankIds, "desc->rankIds")?;
-        // SAFETY: not null, so an array of as many by the C contract of a description.
+        // SAFETY: the pointer is not null, so by the C contract of a description it is an array of
+        // `count` ranks.
         Some(unsafe { std::slice::from_raw_parts(description.rankIds, count) }.to_vec())
     };
     let protocol = description.protocol;
@@ -144,5 +146,5 @@ fn wish(description: &HcclTeamCreateDesc, member: &Member) -> Result<TeamRequest
     })
 }
 
-/// The most channels to each of the other ranks.
+/// The largest number of channels to each of the other ranks.
 const MOST_CHANNELS: u32 = 1 << 10;

@@ -1,4 +1,4 @@
-//! Threads of operators of one's own. CANN's `hccl_res.h`.
+//! Threads of custom operators, as in CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out, OutSlice, Place, Slice};
@@ -53,7 +53,7 @@ entries! {
             other => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "the engine {} has no threads with configurations; COMM_ENGINE_CPU and COMM_ENGINE_AICPU have",
+                    "the engine {} has no threads with configurations; use COMM_ENGINE_CPU or COMM_ENGINE_AICPU",
                     other.0
                 );
             }
@@ -92,7 +92,7 @@ entries! {
             _ => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "the engine {} has no threads on streams of the program; COMM_ENGINE_CPU, COMM_ENGINE_CPU_TS and COMM_ENGINE_CCU have",
+                    "the engine {} has no threads on streams of the program; use COMM_ENGINE_CPU, COMM_ENGINE_CPU_TS or COMM_ENGINE_CCU",
                     engine.0
                 );
             }
@@ -133,13 +133,13 @@ fn check_notifies(notifies: u32) -> Result<(), Failure> {
     if notifies >= NOTIFIES_OF_THREAD {
         return refuse!(
             HCCL_E_PARA,
-            "{notifies} notifies in one thread; it has fewer than {NOTIFIES_OF_THREAD}"
+            "{notifies} notifies in one thread; it must be fewer than {NOTIFIES_OF_THREAD}"
         );
     }
     Ok(())
 }
 
-/// More than there can be is refused before anybody makes room for them.
+/// Checks the number of threads, before memory for their handles is allocated.
 fn check_count(count: u32) -> Result<(), Failure> {
     if count == 0 {
         return refuse!(HCCL_E_PARA, "threadNum is 0");
@@ -157,7 +157,7 @@ fn check_count(count: u32) -> Result<(), Failure> {
 /// The magic word that `ThreadConfigInit` writes.
 const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
 
-/// Writes the stream behind a thread to `info`.
+/// Writes the stream of a thread to `info`.
 pub(super) fn resource_of(
     found: Option<&'static Thread>,
     thread: ThreadHandle,
@@ -168,7 +168,7 @@ pub(super) fn resource_of(
     if kind != ThreadResType::THREAD_RES_TYPE_STREAM {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "resType is {}; a thread has a stream (THREAD_RES_TYPE_STREAM, 0)",
+            "resType is {}; a thread has only a stream (THREAD_RES_TYPE_STREAM, 0)",
             kind.0
         );
     }

@@ -1,4 +1,4 @@
-//! Threads for purposes of the library, and threads of one engine in the hands of another. CANN's
+//! Dedicated threads of the library, and the export of threads to other engines, as in CANN's
 //! `hccl_res.h` and `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
@@ -27,7 +27,7 @@ entries! {
         if notifies >= NOTIFIES_OF_THREAD {
             return refuse!(
                 HCCL_E_PARA,
-                "{notifies} notifies in one thread; it has fewer than {NOTIFIES_OF_THREAD}"
+                "{notifies} notifies in one thread; it must be fewer than {NOTIFIES_OF_THREAD}"
             );
         }
         let handle = dedicated::acquire(&member, purpose, notifies)?;
@@ -35,8 +35,8 @@ entries! {
         Ok(())
     }
 
-    /// A thread has one handle, which all engines take. So the export is the handle itself, and the
-    /// call only checks whether CANN would give one.
+    /// Exports threads to another engine. All engines accept the same handle of a thread, so the
+    /// export is the handle itself. The call only checks that CANN would export the thread.
     fn HcclThreadExportToCommEngine(
         comm: Handle<Member>,
         count: u32,
@@ -55,12 +55,12 @@ entries! {
             _ => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "threads are not exported to the engine {}; CPU (0, 1) and AICPU (2, 3) take them",
+                    "threads cannot be exported to the engine {}; only to CPU (0, 1) and AICPU (2, 3)",
                     engine.0
                 );
             }
         };
-        // A copy: the two arrays may be one.
+        // The handles are copied, because the two arrays may be the same.
         let threads = threads.to_vec();
         for (at, handle) in threads.iter().enumerate() {
             let thread = Thread::named(*handle)?;
@@ -83,7 +83,7 @@ entries! {
             if to == OperatorEngine::Cpu && owner.engine != OperatorEngine::Aicpu {
                 return refuse!(
                     HCCL_E_PARA,
-                    "threads[{at}] is {}; only threads of the engine AICPU are exported to the host",
+                    "threads[{at}] is {}; only threads of the engine AICPU can be exported to the host",
                     thread.describe()
                 );
             }
@@ -93,5 +93,5 @@ entries! {
     }
 }
 
-/// The most threads in one call.
+/// The largest number of threads in one call.
 const MOST: u32 = 40;

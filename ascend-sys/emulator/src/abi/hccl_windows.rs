@@ -112,7 +112,7 @@ entries! {
     }
 }
 
-/// Whether an argument is 0, the only value that CANN describes.
+/// Checks that an argument is 0, the only value that CANN documents.
 fn is_zero(value: u64, argument: &str) -> Result<(), Failure> {
     if value == 0 {
         return Ok(());

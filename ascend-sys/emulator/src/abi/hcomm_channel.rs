@@ -1,7 +1,7 @@
-//! Channels between endpoints, without a communicator. CANN's `hcomm_channel.h`.
+//! Channels between endpoints, without a communicator, as in CANN's `hcomm_channel.h`.
 //!
-//! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult`
-//! of connecting.
+//! CANN does not document the values that `HcommChannelGetStatus` writes. Here it writes the
+//! `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
@@ -55,7 +55,7 @@ entries! {
     fn HcommChannelDestroy(channels: Slice<ChannelHandle>[count], count: u32) {
         let channels = channels.required("channels")?;
         let channels = channels.counted(MOST_CHANNELS, "channelNum", HcclResult::HCCL_E_PARA)?;
-        // All are tried; the first error is told.
+        // All channels are tried, and the first error is returned.
         let mut result = Ok(());
         for channel in channels.iter() {
             let own = endpoint_channel::destroy(*channel);
@@ -78,7 +78,7 @@ entries! {
                 Ok(()) => HcclResult::HCCL_SUCCESS,
                 Err(failure) => {
                     let (code, text) = failure.in_hccl();
-                    // To wait is no mistake.
+                    // A channel that still waits is not an error, so it gets no text.
                     texts.extend(Some(text).filter(|_| code != HcclResult::HCCL_E_AGAIN));
                     code
                 }
@@ -111,7 +111,7 @@ entries! {
         not_null(config, "config")?;
         CONFIGS.with(config as u64, |shared| {
             if key != HcommChannelConfigType::HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE {
-                return refuse!(HCCL_E_PARA, "{} is no key of a number (IS_SHARED_QUEUE 0)", key.0);
+                return refuse!(HCCL_E_PARA, "{} is no key of a number; use IS_SHARED_QUEUE", key.0);
             }
             if value > 1 {
                 return refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; 0 and 1 are possible");
@@ -122,23 +122,24 @@ entries! {
     }
 }
 
-/// The most channels in one call.
+/// The largest number of channels in one call.
 const MOST_CHANNELS: usize = MOST_ITEMS;
-/// The most registered memories of one channel.
+/// The largest number of registered memories of one channel.
 const MOST_MEMORIES: u32 = 1 << 10;
-/// Bytes of the head, which all versions have.
+/// The size in bytes of the header, which all versions have.
 const HEAD: u32 = 16;
-/// The first version in which the last member has a meaning.
+/// The first version in which the last member, the name, has a meaning.
 const NAMED: u32 = 4;
 
-/// A description in the layout of this version; fields that an older one lacks are zero.
+/// Reads a description into the layout of this version. Fields that an older version lacks are
+/// zero.
 ///
 /// # Safety
 ///
-/// `from` is valid for as many bytes as its header says.
+/// `from` is valid for as many bytes as its header gives as its size.
 unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failure> {
     const BYTES: usize = size_of::<HcommChannelDesc>();
-    // SAFETY: a header lies there by the caller's promise.
+    // SAFETY: by the caller's promise the description begins with a header.
     let header = unsafe { (&raw const (*from).header).read_unaligned() };
     if header.size < HEAD {
         return refuse!(HCCL_E_PARA, "header.size is {}; the header alone has {HEAD}", header.size);
@@ -152,15 +153,15 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
     }
     let mut bytes = [0u8; BYTES];
     let length = BYTES.min(header.size as usize);
-    // SAFETY: as long as it says.
+    // SAFETY: by the caller's promise the description has `header.size` bytes.
     unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(from.cast(), length) };
-    // Any byte but 0 is true.
+    // Any byte other than 0 counts as true.
     let flag = &mut bytes[offset_of!(HcommChannelDesc, exchangeAllMems)];
     *flag = u8::from(*flag != 0);
-    // SAFETY: plain numbers and pointers, and a truth value that was made one.
+    // SAFETY: the struct has plain numbers and pointers, and a `bool` that was set to 0 or 1 above.
     let mut desc: HcommChannelDesc =
         unsafe { bytes.as_ptr().cast::<HcommChannelDesc>().read_unaligned() };
-    // A pointer of which only a part is there names nothing.
+    // If the description ends within the pointer, or its version has none, there is no name.
     if header.version < NAMED || length < BYTES || desc.channelName.addr() == usize::MAX {
         desc.channelName = std::ptr::null();
     }
@@ -171,8 +172,8 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
 ///
 /// # Safety
 ///
-/// As for [`read`]; `memHandles` is null or an array of `memHandleNum`, `channelName` null or
-/// NUL-terminated.
+/// As for [`read`]. Also, `memHandles` is null or an array of `memHandleNum` handles, and
+/// `channelName` is null or NUL-terminated.
 unsafe fn wanted(
     from: *const HcommChannelDesc,
     engine: OperatorEngine,
@@ -220,7 +221,11 @@ unsafe fn wanted(
     } else if desc.memHandleNum == 0 {
         Some(Vec::new())
     } else if desc.memHandles.is_null() {
-        return refuse!(HCCL_E_PARA, "memHandles is NULL, but memHandleNum {}", desc.memHandleNum);
+        return refuse!(
+            HCCL_E_PARA,
+            "memHandles is NULL but memHandleNum is {}",
+            desc.memHandleNum
+        );
     } else if desc.memHandleNum > MOST_MEMORIES {
         return refuse!(
             HCCL_E_PARA,
@@ -239,7 +244,7 @@ unsafe fn wanted(
 
 /// # Safety
 ///
-/// `descs` is null or an array of `count`, as [`wanted`] needs them.
+/// `descs` is null, or an array of `count` descriptions that fulfil the contract of [`wanted`].
 unsafe fn create(
     endpoint: EndpointHandle,
     engine: CommEngine,
@@ -268,5 +273,6 @@ unsafe fn create(
     Ok(())
 }
 
-/// Options of channels: whether they share a queue, which changes nothing here.
+/// The configurations of channels. Each holds whether the channels share a queue, which has no
+/// effect here.
 static CONFIGS: Handles<u32> = Handles::new(HandleKind::EndpointChannelConfig);

@@ -1,8 +1,8 @@
-//! Endpoints outside of communicators, and the memory that is registered on them. CANN's
+//! Endpoints outside of communicators, and the memory that is registered on them, as in CANN's
 //! `hcomm_res.h`.
 //!
-//! Published documents give the purpose of these functions, but hardly how they refuse; the codes
-//! are those that the functions of communicators have for the same mistakes.
+//! CANN documents the purpose of these functions, but hardly their errors. The codes are those that
+//! the functions of communicators return for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_memory::free_of;
@@ -60,20 +60,21 @@ entries! {
         if room as usize != endpoints.len() {
             return refuse!(
                 HCCL_E_PARA,
-                "descNum is {room}; HcommEndpointGetDescNum says {}",
+                "descNum is {room}; it must be the number that HcommEndpointGetDescNum returns, {}",
                 endpoints.len()
             );
         }
         let described = open::describe_for_all(endpoints)?;
         for (at, description) in described.into_iter().enumerate() {
-            // SAFETY: there is room for as many as `descNum` says, by the C contract.
+            // SAFETY: by the C contract there is room for `descNum` descriptions.
             unsafe { descriptions.add(at).write(description) };
         }
         Ok(())
     }
 
     fn HcommEndpointGetListenPort(handle: EndpointHandle, port: Out<u32>) {
-        /// No process listens there. It only matters that the endpoints of a server differ.
+        /// The port of the first endpoint. No process listens on the ports; they only differ
+        /// between the endpoints of a server.
         const FIRST: u32 = 16_666;
         not_null(handle, "endpointHandle")?;
         let port = port.required("port")?;
@@ -205,7 +206,7 @@ entries! {
     }
 }
 
-/// The endpoint that a description is of.
+/// Returns the endpoint of a description.
 fn described(description: &In<EndpointDesc>, name: &str) -> Result<Endpoint, Failure> {
     match Endpoint::read(description.required(name)?) {
         Ok(endpoint) => Ok(endpoint),
@@ -231,7 +232,7 @@ pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory
     Ok(ReachableMemory { on_host, start: mem.addr.addr(), bytes: mem.size })
 }
 
-/// The key of an export.
+/// Returns the key in the description of an export.
 fn exported(description: ByteSlice) -> Result<ExportKey, Failure> {
     let bytes = description.required("memDesc")?;
     let Some(text) = bytes.first_chunk::<KEY>().filter(|_| bytes.count() == KEY) else {

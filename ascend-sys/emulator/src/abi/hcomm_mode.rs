@@ -1,4 +1,4 @@
-//! Entries around primitives: the batch mode, fences, time limits. CANN's `hcomm_primitives.h`.
+//! The batch mode, fences and time limits of primitives, as in CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::CText;
@@ -29,40 +29,41 @@ entries! {
         batch_mode::end(given(&tag).as_deref())
     }
 
-    /// On the host a communicator needs no lock: each call has its own state.
+    /// Only checks the name: on the host a communicator needs no lock, because each call has its
+    /// own state.
     fn HcommAcquireComm(name: CText) {
         is_there(&name)
     }
 
-    /// The same.
+    /// Only checks the name, as `HcommAcquireComm` does.
     fn HcommReleaseComm(name: CText) {
         is_there(&name)
     }
 
-    /// The tasks of a thread run in order anyway.
+    /// Only checks the arguments, because the tasks of a thread run in order anyway.
     fn HcommFenceOnThread(thread: ThreadHandle) {
         let thread = thread_of(thread)?;
         match (thread.product(), thread.owner().map(|owner| owner.engine)) {
             (Product::Ascend950, Some(OperatorEngine::Cpu)) => Ok(()),
             (product, _) => refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "{} on {product}: fences are for threads of the host on Ascend 950",
+                "{} on {product}: only threads of the host on Ascend 950 have fences",
                 thread.describe()
             ),
         }
     }
 
-    /// The same.
+    /// Only checks the arguments, because the tasks of a thread run in order anyway.
     fn HcommChannelFenceOnThread(thread: ThreadHandle, channel: ChannelHandle) {
         let product = product_of(thread)?;
         issue::channel_of(thread_of(thread)?, channel)?;
         match product {
             Product::Ascend950 => Ok(()),
-            _ => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no fences of channels; Ascend 950 has"),
+            _ => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no channel fences; Ascend 950 does"),
         }
     }
 
-    /// Waits until all that was submitted to the thread is complete.
+    /// Blocks until everything that was submitted to the thread is complete.
     fn HcommChannelDrainOnThread(thread: ThreadHandle, channel: ChannelHandle) {
         primitive_may_block()?;
         let thread = thread_of(thread)?;
@@ -72,7 +73,7 @@ entries! {
             (product, _) => {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "{} on {product}: channels over ROCE of Atlas A2 and A3 are drained",
+                    "{} on {product}: only channels over ROCE of Atlas A2 and A3 can be drained",
                     channel.describe()
                 );
             }
@@ -80,7 +81,7 @@ entries! {
         if batch_mode::is_open() {
             return refuse!(
                 HCCL_E_UNAVAIL,
-                "nothing runs before HcommBatchModeEnd, so there is nothing to wait for"
+                "no primitive runs before HcommBatchModeEnd; call this after it"
             );
         }
         executor::wait_idle(thread.stream()?);
@@ -92,18 +93,18 @@ entries! {
         Ok(())
     }
 
-    /// Threads are there at once: there is nothing to wait for.
+    /// Only checks the argument, because acquiring a thread never waits.
     fn HcommThreadResAcquireTimeOut(timeout: f32) {
         seconds(timeout).map(drop)
     }
 }
 
-/// A text that may be NULL.
+/// Returns a text that may be NULL.
 fn given(text: &CText) -> Option<String> {
     text.given().map(|text| text.to_string_lossy().into_owned())
 }
 
-/// Refuses if the calling thread's device has no communicator with this name.
+/// Checks that the calling thread's device has a communicator with this name.
 fn is_there(name: &CText) -> Result<(), Failure> {
     let Some(name) = given(name) else {
         return refuse!(HCCL_E_PTR, "commId is NULL");
@@ -119,13 +120,13 @@ fn is_there(name: &CText) -> Result<(), Failure> {
     }
 }
 
-/// Seconds of a C caller.
+/// Converts a number of seconds of a C caller.
 fn seconds(seconds: f32) -> Result<Duration, Failure> {
     match Duration::try_from_secs_f32(seconds) {
         Ok(limit) => Ok(limit),
         Err(_) => refuse!(
             HCCL_E_PARA,
-            "timeOut is {seconds}; a number of seconds is expected, 0 is for ever"
+            "timeOut is {seconds}; a number of seconds is expected; 0 means no limit"
         ),
     }
 }

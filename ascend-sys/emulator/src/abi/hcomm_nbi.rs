@@ -1,9 +1,9 @@
-//! Primitives that do not block, lists of transfers, and those that the host does itself. CANN's
-//! `hcomm_primitives.h`.
+//! Primitives that do not block, lists of transfers, and primitives that the host does itself, as
+//! in CANN's `hcomm_primitives.h`.
 //!
-//! The forms named `Nbi`, and those without a thread, are for channels of Ascend 950 over RoCE that
-//! belong to the host's own engine. Those without a thread are done by the calling thread, before
-//! they return.
+//! The functions named `Nbi`, and those without a thread, are for channels of Ascend 950 over RoCE
+//! that belong to the engine of the host. The calling thread itself does the functions without a
+//! thread; they are complete when they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Slice};
@@ -64,7 +64,7 @@ entries! {
         now::wait(ENTRY, of_host(channel)?, notify, Limit::Seconds(timeout))
     }
 
-    /// Every earlier primitive is complete already, so there is nothing to order.
+    /// Only checks the channel: every earlier primitive is complete, so there is nothing to order.
     fn HcommChannelFence(channel: ChannelHandle) {
         of_host(channel).map(drop)
     }
@@ -95,10 +95,10 @@ entries! {
             if product != Product::Ascend950 && !(over_roce && plain) {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "{product} has lists of plain writes and reads over ROCE only"
+                    "{product} supports only lists of plain writes and reads over ROCE"
                 );
             }
-            // SAFETY: the member that is read is the one that the kind of the item names.
+            // SAFETY: the kind of an item determines the member of the union that is read.
             unsafe { crossing(desc) }
         });
         cross_all(ENTRY, thread, channel, "transferDescs", crossings)
@@ -126,7 +126,7 @@ entries! {
     }
 }
 
-/// A channel that the host's own engine drives: only Ascend 950 has them, over RoCE.
+/// Returns a channel of the engine of the host. Only Ascend 950 has such channels, over RoCE.
 fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     if handle == 0 {
         return refuse!(HCCL_E_PTR, "the channel is 0");
@@ -145,7 +145,7 @@ fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     }
 }
 
-/// The same for a primitive that goes into a thread: one of the host.
+/// Checks that a thread and a channel belong to the engine of the host.
 fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     of_host(channel)?;
@@ -153,17 +153,17 @@ fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Fa
         Some(owner) if owner.engine == OperatorEngine::Cpu => Ok(()),
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{} is no thread of the host; the forms that do not block are for the engine CPU",
+            "{} is no thread of the host; functions that do not block are only for the engine CPU",
             thread.describe()
         ),
     }
 }
 
-/// One item of a list.
+/// Returns the operation of one item of a list.
 ///
 /// # Safety
 ///
-/// The member of the union that its kind names is set.
+/// The member of the union that the kind of the item determines is set.
 unsafe fn crossing(desc: &HcommBatchTransferDesc) -> Result<Crossing, Failure> {
     use HcommTransferType as T;
     let info = &desc.transferInfo;
@@ -202,7 +202,7 @@ unsafe fn crossing(desc: &HcommBatchTransferDesc) -> Result<Crossing, Failure> {
             other => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "transType is {}, which is no kind of transfer",
+                    "transType is {}, which is not a kind of transfer",
                     other.0
                 );
             }

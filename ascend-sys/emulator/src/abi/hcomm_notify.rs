@@ -1,4 +1,4 @@
-//! Primitives that synchronise. CANN's `hcomm_primitives.h`.
+//! Primitives that synchronise, as in CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::entries::{Hcomm, entries};
@@ -46,7 +46,7 @@ entries! {
         if waits.owner().is_some_and(|owner| owner.engine == OperatorEngine::Cpu) {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "{} is a thread of the host, which has no default limit for notifies of channels; say one: HcommChannelNotifyWaitOnThread",
+                "{} is a thread of the host, which has no default limit for notifies of channels; pass a limit to HcommChannelNotifyWaitOnThread",
                 waits.describe()
             );
         }

@@ -1,4 +1,4 @@
-//! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
+//! Recorded tasks of Ascend 950, as in CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, MOST_ITEMS, Out, Slice};
@@ -52,18 +52,18 @@ entries! {
     }
 }
 
-/// The calling thread's device, and a tag.
+/// Returns the calling thread's device, which must be an Ascend 950, and the tag.
 fn on_950(tag: &CText) -> Result<(u32, String), Failure> {
     let (_, device) = context::current_device()?;
     match device.product() {
         Product::Ascend950 => Ok((device.id, tag.required("tag")?)),
         product => {
-            refuse!(HCCL_E_NOT_SUPPORT, "{product} keeps no recorded tasks; Ascend 950 does")
+            refuse!(HCCL_E_NOT_SUPPORT, "{product} has no recorded tasks; Ascend 950 does")
         }
     }
 }
 
-/// Addresses with their sizes.
+/// Returns the addresses with their sizes in bytes.
 fn ranges(
     addresses: Slice<*mut c_void, *mut *mut c_void>,
     sizes: Slice<u64, *mut u64>,

@@ -1,4 +1,4 @@
-//! Threads outside of communicators. CANN's `hcomm_res.h`.
+//! Threads outside of communicators, as in CANN's `hcomm_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
@@ -13,7 +13,8 @@ use crate::operator::engine::OperatorEngine;
 use crate::operator::resources;
 use crate::operator::thread::Thread;
 
-/// The most threads in one call, and the most notifies of each.
+/// The largest number of threads in one call. `MOST_NOTIFIES` is the largest number of notifies of
+/// each.
 const MOST_THREADS: u32 = 1000;
 const MOST_NOTIFIES: u32 = 64;
 

@@ -1,6 +1,6 @@
-//! Primitives that move data. CANN's `hcomm_primitives.h`.
+//! Primitives that move data, as in CANN's `hcomm_primitives.h`.
 //!
-//! On hardware they are called by a kernel on the device; here the host calls them, with the
+//! On hardware a kernel on the device calls these functions. Here the host calls them, with the
 //! handles of the same threads.
 #![allow(non_snake_case, reason = "CANN's names")]
 
@@ -99,15 +99,15 @@ entries! {
     }
 }
 
-/// How a primitive combines elements.
+/// Returns the element type and the operator of a reduction.
 pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduction, Failure> {
     reduce_kind(dtype.0, op.0).map(Some)
 }
 
-/// Refuses `what` on products other than Ascend 950.
+/// Returns an error that `what` is not available, unless the product is Ascend 950.
 pub(super) fn only_950(thread: ThreadHandle, what: &str) -> Result<(), Failure> {
     match product_of(thread)? {
         Product::Ascend950 => Ok(()),
-        product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {what}; Ascend 950 has"),
+        product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {what}; Ascend 950 does"),
     }
 }

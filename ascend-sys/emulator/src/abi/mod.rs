@@ -1,50 +1,50 @@
 //! The entries of the ABI: C functions with CANN's names. An entry checks its arguments, catches
-//! panics and calls inward; nothing else.
+//! panics and calls an inner function; it does nothing else.
 //!
-//! None of them is an exported symbol: the table holds their addresses.
+//! Entries are not exported symbols; the function table holds their addresses.
 //!
 //! # To add a function of the ABI
 //!
-//! 1. Declare it below `ascend-sys/include` (of the runtime, types go into `acl/acl_base_rt.h` and
-//!    functions into `acl/acl_rt.h`) in the section of its area (`/* Device */`), with a line in
-//!    `symbols.csv`: name, library, first version; the libraries are those of `Symbol` in
-//!    `ascend-sys/src/symbol.rs`. Run `cargo run --manifest-path ascend-sys/generate/Cargo.toml`,
-//!    which needs libclang. A test compares the table with `tests/data/cann-abi.json`; functions
-//!    that are not there are listed in `MORE_FUNCTIONS` of `tests/tests/all/abi.rs`.
-//! 2. Write it in [`entries!`](entries) of its file: typed [arguments] (`rank: Out<u32>`, an array
-//!    with the argument that is its length as `ranks: Slice<u32>[count]`), checks in CANN's order,
-//!    one call. A function that differs from another in a word is a line of an `each` table at the
-//!    end.
+//! 1. Declare it in a header below `ascend-sys/include`, in the section of its area (`/* Device
+//!    */`). Types of the runtime belong to `acl/acl_base_rt.h`, its functions to `acl/acl_rt.h`.
+//!    Add a line to `symbols.csv`: name, library, first version. The libraries are those of
+//!    `Symbol` in `ascend-sys/src/symbol.rs`. Run `cargo run --manifest-path
+//!    ascend-sys/generate/Cargo.toml`, which needs libclang. A test compares the table with
+//!    `tests/data/cann-abi.json`; functions that this file lacks are listed in `MORE_FUNCTIONS` of
+//!    `tests/tests/all/abi.rs`.
+//! 2. Write it in [`entries!`](entries) of its file: typed [arguments], checks in CANN's order, and
+//!    one call. An argument is written `rank: Out<u32>`, an array with the argument that is its
+//!    length `ranks: Slice<u32>[count]`. A function that differs from another one only in a word is
+//!    a line of an `each` table at the end.
 //! 3. A new file is a `mod` here and a line in [`fill`].
-//! 4. A new kind of handle is a line of `handle_kinds!` in `slots.rs`, and an object in a file of
-//!    its own: in slots where a wrong handle has a code of the runtime (`notify.rs` is the model:
-//!    create, `named`, `destroy` retires and then recycles), in `operator::handles::Handles` where
-//!    the code is `HCCL_E_PARA`. An object of a device ends in `ending.rs`. An argument is a
-//!    `Handle<Object>`; to call `find` on it, say how in [`handles`].
+//! 4. A new kind of handle needs a line in `handle_kinds!` in `slots.rs`, and a file for its
+//!    object. If a wrong handle has a code of the runtime, the object is in slots; `notify.rs` is
+//!    the model (`create`, `named`, and `destroy`, which retires and then recycles). If the code is
+//!    `HCCL_E_PARA`, it is in `operator::handles::Handles`. An object of a device ends in
+//!    `ending.rs`. The argument type is `Handle<Object>`; for its method `find`, implement `Named`
+//!    in [`handles`].
 //! 5. Test it through the table, in `ascend-sys/emulator/tests`.
 //!
-//! # What is not there
+//! # Differences from CANN
 //!
-//! A function of CANN that the emulator does not do is a line of the list in `unsupported_list.rs`:
-//! its entry answers "not supported". To do it, take it off the list and write it as above. A test
-//! checks that only functions that no library of CANN exports are `None` in the table. After a
-//! change of the list `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all abi::page::` writes
-//! the page of the book anew.
+//! A function of CANN that the emulator does not implement is in the list in `unsupported_list.rs`,
+//! and its entry returns "not supported". To implement it, remove it from the list and write it as
+//! above. A test checks that a function is `None` in the table only if no library of CANN exports
+//! it. After a change of the list, `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all
+//! abi::page::` rewrites the page of the book.
 //!
-//! Some of the functions do less than CANN's:
-//! - Primitives of operators (`Hcomm...OnThread`) are called by the host, with the handles of any
-//!   thread: there are no AICPU processors to call them. `HcclAllocNotify` and
-//!   `HcclGetNotifyNumInThread` are in no header that the table is made from.
-//! - `aclInit` follows `err_msg_mode` and `defaultDevice` of its configuration file, and ignores
-//!   the rest of it.
-//! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are kept and returned, and
-//!   change nothing: such a stream takes tasks, and is waited for, like any other.
-//! - Of a captured stream's flags, PERSISTENT, CPU_SCHEDULE and DEVICE_USE_ONLY are those that
-//!   Begin refuses.
-//! - Memory and notifies can be exported to processes of this machine only: the calls that permit
-//!   processes of other servers are answered with "not supported" (207000).
-//! - Events share one limit, that of the process. No device runs out of them by itself (207007),
-//!   and recording never waits for one to become free.
+//! Some functions do less than those of CANN:
+//! - The host calls the primitives of operators (`Hcomm...OnThread`) with the handles of any
+//!   thread, because there are no AICPU processors to call them. `HcclAllocNotify` and
+//!   `HcclGetNotifyNumInThread` are in none of the headers from which the table is made.
+//! - `aclInit` uses only `err_msg_mode` and `defaultDevice` of its configuration file.
+//! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are stored and returned, but
+//!   have no effect: such a stream accepts tasks and can be waited for like any other.
+//! - A capture cannot begin on a stream with the flag PERSISTENT, CPU_SCHEDULE or DEVICE_USE_ONLY.
+//! - Memory and notifies can be exported only to processes of this machine. The calls that permit
+//!   processes of other servers return "not supported" (207000).
+//! - All events share one limit, that of the process. No device runs out of events by itself
+//!   (207007), and recording an event never waits until one becomes free.
 
 mod acl;
 mod acl_config;
@@ -112,7 +112,7 @@ mod unsupported_list;
 
 use ascend_sys::Functions;
 
-/// Puts all functions into a table.
+/// Puts all functions into the function table.
 pub(crate) fn fill(table: &mut Functions) {
     acl::fill(table);
     acl_copy::fill(table);

@@ -1,12 +1,12 @@
-//! The functions of CANN that the emulator does not do. They are in the table, so that a program
-//! that names them starts.
+//! The functions of CANN that the emulator does not implement. They are in the function table, so
+//! that a program that refers to them can start.
 //!
-//! A call answers with the code for unsupported functions (207000, or `HCCL_E_NOT_SUPPORT`); the
-//! text of the error has the name of the function and the reason. A function that returns no code
-//! returns NULL or zero. No argument is looked at.
+//! A call returns the code for unsupported functions (207000, or `HCCL_E_NOT_SUPPORT`). The error
+//! text has the name of the function and the reason. A function that returns no code returns NULL
+//! or zero. No argument is checked.
 //!
-//! The [list](UNSUPPORTED) is the only place that says which functions these are: the entries are
-//! made from it, and so are the page of the book and the tests.
+//! The [list](UNSUPPORTED) is the only place that names these functions. The entries, the page of
+//! the book and the tests are made from it.
 
 use super::entries::{Acl, Hccl, answer, run};
 use crate::message::{Failure, fail, refuse};
@@ -16,12 +16,12 @@ use std::ptr::{null, null_mut};
 pub use super::unsupported_list::UNSUPPORTED;
 pub(super) use super::unsupported_list::fill;
 
-/// A function of CANN that answers "not supported".
+/// A function of CANN that returns "not supported".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsupported {
     /// The name of the function.
     pub name: &'static str,
-    /// Why the emulator does not do it, as the text of the error says it.
+    /// The reason why the emulator does not implement it, as it appears in the error text.
     pub reason: &'static str,
 }
 
@@ -35,15 +35,15 @@ impl Unsupported {
     }
 }
 
-/// `fill`, which puts entries of these names into a table, and the list of the names. The type of
-/// an entry is that of its field in the table.
+/// Defines the list of the functions, and the function `fill`, which puts their entries into the
+/// function table. The type of an entry is that of its field in the table.
 macro_rules! unsupported {
     ($($reason:literal: $($name:ident),+ $(,)?;)*) => {
-        /// The functions that answer "not supported", by reason.
+        /// The functions that return "not supported", by reason.
         pub static UNSUPPORTED: &[Unsupported] =
             &[$($(Unsupported { name: stringify!($name), reason: $reason }),+),*];
 
-        /// Puts all of them into a table.
+        /// Puts all of these functions into the function table.
         pub(in crate::abi) fn fill(table: &mut ascend_sys::Functions) {
             $($({
                 enum This {}
@@ -58,18 +58,18 @@ macro_rules! unsupported {
 }
 pub(super) use unsupported;
 
-/// A function of the list, as a type.
+/// A type that stands for a function of the list.
 pub(super) trait UnsupportedName {
     const FUNCTION: Unsupported;
 }
 
-/// A type of C functions that can answer "not supported".
+/// A C function type with an entry that returns "not supported".
 pub(super) trait Refusing {
-    /// The C function of this type that answers so for `F`.
+    /// Returns the C function of this type that returns "not supported" for `F`.
     fn of<F: UnsupportedName>() -> Self;
 }
 
-/// Makes C functions with this many arguments, and with fewer.
+/// Implements [`Refusing`] for C functions with this number of arguments, and with fewer.
 macro_rules! refusing {
     ($first:ident $($rest:ident)*) => {
         refusing! { = $first $($rest)* }
@@ -94,9 +94,9 @@ macro_rules! refusing {
 
 refusing! { A B C D E G H I J K }
 
-/// A result of such a function.
+/// The result type of an unsupported function.
 pub(super) trait Answer: Sized {
-    /// Tells that the function is not supported.
+    /// Reports that the function is not supported, and returns the result for this.
     fn refusal(function: &Unsupported) -> Self;
 }
 
@@ -114,7 +114,7 @@ impl Answer for HcclResult {
     }
 }
 
-/// Results that are no codes, and their value that says nothing.
+/// Implements [`Answer`] for result types that are not codes. Each has a neutral value.
 macro_rules! nothing {
     ($([$($generic:ident)?] $result:ty: $nothing:expr;)*) => {
         $(impl $(<$generic>)? Answer for $result {

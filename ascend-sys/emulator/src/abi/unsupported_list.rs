@@ -1,10 +1,10 @@
-//! The list of the functions that answer "not supported", each with the reason.
+//! The list of the functions that return "not supported", each with the reason.
 
 use super::unsupported::{Refusing, Unsupported, UnsupportedName, unsupported};
 
 unsupported! {
     // The process and its settings.
-    "it does not know which products run code for one another":
+    "it has no information on which products can run each other's code":
         aclrtCheckArchCompatibility;
     "it has no settings of the process, a context or a device that kernels depend on":
         aclrtGetSysParamOpt, aclrtSetSysParamOpt, aclrtCtxGetSysParamOpt, aclrtCtxSetSysParamOpt;
@@ -14,7 +14,7 @@ unsupported! {
     // Errors.
     "virtual devices have no errors of hardware":
         aclrtGetErrorVerbose, aclrtRepairError, aclrtGetMemUceInfo, aclrtMemUceRepair;
-    "an exception says which task failed, and not which kernel; aclGetRecentErrMsg has the text of the failure":
+    "an exception names the failed task but not its kernel; aclGetRecentErrMsg has the text of the failure":
         aclrtBinarySetExceptionCallback, aclrtGetArgsFromExceptionInfo,
         aclrtGetFuncHandleFromExceptionInfo;
 
@@ -23,7 +23,7 @@ unsupported! {
         aclrtGetDeviceCapability, aclrtGetDeviceUtilizationRate, aclrtDeviceGetPCIBusId, aclrtDeviceGetByPCIBusId,
         aclrtDeviceGetHostAtomicCapabilities, aclrtDeviceGetP2PAtomicCapabilities,
         aclrtGetHardwareSyncAddr, aclrtSetTsDevice;
-    "the cores of a device are not shared out":
+    "the cores of a device cannot be divided into groups":
         aclrtSetGroup, aclrtGetGroupCount, aclrtCreateGroupInfo, aclrtDestroyGroupInfo,
         aclrtGetAllGroupInfo, aclrtGetGroupInfoDetail;
     "virtual devices have no caches":
@@ -32,7 +32,7 @@ unsupported! {
         aclrtCmoWaitBarrier;
 
     // Streams and events.
-    "an overflow of floats is not recorded":
+    "overflows of floats are not recorded":
         aclrtCtxGetFloatOverflowAddr, aclrtGetOverflowStatus, aclrtResetOverflowStatus,
         aclrtGetFloatOverflowStatus, aclrtResetFloatOverflowStatus, aclrtNpuGetFloatOverFlowStatus,
         aclrtNpuClearFloatOverFlowStatus;
@@ -56,23 +56,23 @@ unsupported! {
         aclprofRangePushEx, aclprofRangePop;
 
     // Memory.
-    "memory is that of a device or of the host, and does not move between them":
+    "memory belongs to a device or to the host, and does not move between them":
         aclrtMemAllocManaged, aclrtMemManagedAdvise, aclrtMemManagedGetAttr,
         aclrtMemManagedGetAttrs, aclrtMemManagedPrefetchAsync, aclrtMemManagedPrefetchBatchAsync;
-    "it does not allocate for itself from the application":
+    "it does not use allocators of the application":
         aclrtAllocatorCreateDesc, aclrtAllocatorDestroyDesc, aclrtAllocatorSetObjToDesc,
         aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorSetFreeFuncToDesc,
         aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
         aclrtAllocatorRegister, aclrtAllocatorUnregister, aclrtAllocatorGetByStream;
-    "nothing is known of the engines that reach memory of the host":
+    "it has no information on the engines that reach host memory":
         aclrtHostMemMapCapabilities;
-    "nothing more is told of memory than aclrtGetMemInfo and aclrtPointerGetAttributes do":
+    "it has no more information on memory than aclrtGetMemInfo and aclrtPointerGetAttributes return":
         aclrtCheckMemType, aclrtGetMemUsageInfo;
     "it has no queues of buffers":
         aclrtAllocBuf, aclrtFreeBuf, aclrtGetBufData, aclrtSetBufDataLen, aclrtGetBufDataLen,
         aclrtSetBufUserData, aclrtGetBufUserData, aclrtCopyBufRef, aclrtAppendBufChain,
         aclrtGetBufChainNum, aclrtGetBufFromChain;
-    "memory is mapped on its own device, which may read and write it, over one link":
+    "memory is always mapped on its own device with rights to read and write, over one link":
         aclrtMemMapNoAccess, aclrtMemMapSelectedLink, aclrtMemMapSetLink, aclrtMemP2PMap;
 
     // Kernels.
@@ -83,7 +83,7 @@ unsupported! {
         aclrtMemcpyToSymbol, aclrtMemcpyToSymbolAsync;
     "it runs recorded kernels of cube and vector cores only":
         aclrtLaunchSIMTKernelWithArgsArray, aclrtLaunchSIMTKernelWithHostArgs;
-    "what a program says about its tasks is not kept":
+    "it does not store information about the tasks of a program":
         aclrtCacheLastTaskOpInfo, aclrtCacheLastTaskExtendInfo;
 
     // Graphs and processes.
@@ -99,6 +99,6 @@ unsupported! {
     "it merges messages into kernels of the device's CPU in a way that is not published; \
      aclrtLaunchKernelWithConfig launches a kernel":
         HcclAicpuKernelLaunch;
-    "code of the device asks for a peer's address; CANN's host library has no more than the name":
+    "only device code requests a peer's address; CANN's host library has just the name of this function":
         HcclSymWinGetPeerPointer;
 }

@@ -1,30 +1,31 @@
 //! The messages from one rank to another.
 //!
-//! Messages are numbered. Each has a place, which it shares with later messages. Each side writes
-//! its contribution into a cache line of its own, the number last. A side that finds both numbers
-//! takes chunks to copy: the receiver from the front, the sender from the back. So for messages of
-//! the same size each side finds its data of the last message in its caches.
+//! Messages are numbered. Each message uses a place, which later messages use again. Each side
+//! writes its contribution into its own cache line of the place, the number last. A side that finds
+//! both numbers takes chunks to copy: the receiver from the front, the sender from the back. So for
+//! messages of the same size, each side finds its data of the last message in its caches.
 //!
-//! The state of a message is one word, its [`MessageProgress`], and every step is one exchange of
-//! that word: a chunk is taken, a chunk is done, or the message is taken back before any chunk was
-//! taken. When the message is done for one side it is done for both, and the place is free. So no
-//! side reads what the other is about to write again: a side that has taken a chunk keeps the
-//! message from being done, and a side that has read something and then fails to take a chunk does
-//! not use it.
+//! The state of a message is one word, its [`MessageProgress`]. Every step is one atomic change of
+//! that word: a chunk is taken, a chunk is done, or the message is withdrawn before any chunk was
+//! taken. When the message is done for one side, it is done for both, and the place is free. So no
+//! side uses data that the other side is overwriting. A side that has taken a chunk prevents the
+//! message from being done. A side that reads a contribution and then fails to take a chunk does
+//! not use what it has read.
 
 use super::item::MessageShape;
 use super::progress::MessageProgress;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
 use crate::processes::region::SharedWords;
 
-/// The number of messages that can be on their way before the other side comes. In the models the
-/// second message already waits for its place.
+/// The number of messages that one side can post before the other side posts its own. In the models
+/// there is one place, so the second message already waits.
 const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
 
-/// Most and least bytes of a chunk.
+/// The smallest and the largest usual size of a chunk in bytes.
 const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 
-/// The most chunks of a message; the chunks of larger messages are larger.
+/// The largest number of chunks of a message. Very large messages have larger chunks instead of
+/// more.
 const MOST: usize = 1 << 15;
 
 #[repr(C)]
@@ -32,14 +33,14 @@ pub(crate) struct MessageChannel {
     places: [MessagePlace; PLACES as usize],
 }
 
-// SAFETY: atomic words: zeros are valid. The address of a buffer is an address in the process of
-// its side, and only a number to others.
+// SAFETY: atomic words: zeros are valid. The address of a buffer belongs to the process of its
+// side; other processes use it only as a number.
 unsafe impl SharedWords for MessageChannel {}
 
 #[repr(C, align(64))]
 struct MessagePlace {
     sender: MessageSide,
-    /// Padding, so that the receiver has the second line.
+    /// Padding, so that the receiver has the second cache line.
     apart: [u64; 4],
     receiver: MessageSide,
     progress: AtomicU64,
@@ -52,34 +53,36 @@ const _: () =
 /// The contribution of one side.
 #[repr(C)]
 struct MessageSide {
-    /// The number of the side's newest message in this place; 0 for none.
+    /// The number of the side's latest message in this place; 0 if there is none.
     number: AtomicU64,
     data: AtomicPtr<u8>,
     count: AtomicU64,
     kind: AtomicU64,
 }
 
-/// The result of a side's look at a message that it has posted.
+/// The result of [`MessageChannel::look`] for a message that a side has posted.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The other side is not there, or copies the rest.
+    /// There is nothing to do: the other side has not posted the message, or copies the rest.
     Nothing,
     /// The message is copied.
     Done,
-    /// A chunk, which is this side's to copy, and to report with [`MessageChannel::finish`].
-    Chunk(MessageChunk),
-    /// The other side has brought something else.
-    Differs(MessageShape),
-    /// The other side has brought memory that its device does not have. It is to be reported with
+    /// A chunk that this side has taken. It must copy the chunk and then call
     /// [`MessageChannel::finish`].
+    Chunk(MessageChunk),
+    /// The other side has posted a message with a different content.
+    Differs(MessageShape),
+    /// The other side has posted memory that its device does not have. A chunk was taken, so this
+    /// side must call [`MessageChannel::finish`].
     Astray,
 }
 
-/// The result of a look before the side has taken anything.
+/// The state of a message before a side takes a chunk.
 enum MessageView {
     Nothing,
     Done,
-    /// Both sides are there: the progress, and the progress with one more chunk taken.
+    /// Both sides have posted the message. The progress, and the progress with one more chunk
+    /// taken.
     Open(MessageProgress, MessageProgress),
 }
 
@@ -92,7 +95,7 @@ pub(crate) struct MessageChunk {
 }
 
 impl MessageShape {
-    /// The content as two words.
+    /// Returns the content as two words.
     fn words(self) -> (u64, u64) {
         (self.count, self.dtype as u64 | u64::from(self.alone) << 32)
     }
@@ -102,16 +105,17 @@ impl MessageShape {
         Some(Self { dtype, count, alone: kind >> 32 != 0 })
     }
 
-    /// Returns the bytes of a chunk. A message outside of a batch is cut so that both of its sides
-    /// can copy. In a batch each side mostly has enough messages, and sharing one costs more than
-    /// it brings.
+    /// Returns the size of a chunk in bytes. A message outside of a batch is divided so that both
+    /// of its sides can copy. In a batch each side usually has enough messages, and sharing one
+    /// message costs more than it saves.
     fn chunk(self) -> usize {
         let bytes = if self.alone { self.bytes() / 2 } else { usize::MAX / 2 };
         let usual = bytes.clamp(*CHUNKS.start(), *CHUNKS.end());
         usual.max(self.bytes() / MOST).next_multiple_of(64)
     }
 
-    /// At least one chunk, so that an empty message is done by some side too.
+    /// Returns the number of chunks. It is at least one, so that an empty message is also done by
+    /// some side.
     fn chunks(self) -> u16 {
         self.bytes().div_ceil(self.chunk()).max(1) as u16
     }
@@ -124,7 +128,7 @@ impl MessageSide {
 }
 
 impl MessagePlace {
-    /// The caller's side and the other one.
+    /// Returns the caller's side and the other side.
     fn sides(&self, send: bool) -> (&MessageSide, &MessageSide) {
         if send { (&self.sender, &self.receiver) } else { (&self.receiver, &self.sender) }
     }
@@ -133,7 +137,8 @@ impl MessagePlace {
         MessageProgress::of(self.progress.load(Ordering::Acquire))
     }
 
-    /// Returns true if no other thread has changed it meanwhile.
+    /// Changes the progress from `now` to `new`. Returns false if another thread has changed it in
+    /// the meantime.
     fn exchange(&self, now: MessageProgress, new: MessageProgress) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         self.progress.compare_exchange(now.word(), new.word(), success, failure).is_ok()
@@ -166,21 +171,22 @@ impl MessageChannel {
         &self.places[((number - 1) % PLACES) as usize]
     }
 
-    /// The number of a side's next message, if a place is free for it.
+    /// Returns the number of a side's next message, if a place is free for it.
     pub(crate) fn next(&self, send: bool) -> Option<u64> {
         let own = |place: &MessagePlace| place.sides(send).0.number.load(Ordering::Relaxed);
         let number = self.places.iter().map(own).max().unwrap_or(0) + 1;
         self.place(number).progress().is_fresh(sequence(number)).then_some(number)
     }
 
-    /// Posts the next message of a side, if a place is free for it; returns its number. One thread
-    /// at a time does this for a side, and the buffer stays until the message is done or withdrawn.
+    /// Posts the next message of a side, if a place is free for it. Returns the number of the
+    /// message. Only one thread at a time may do this for a side. The buffer must stay until the
+    /// message is done or withdrawn.
     pub(crate) fn post(&self, send: bool, data: *mut u8, content: MessageShape) -> Option<u64> {
         let number = self.next(send)?;
         let (count, kind) = content.words();
         let (side, _) = self.place(number).sides(send);
-        // A side that reads one of these too early, when the message before has just ended, sees
-        // that it has: see `look`.
+        // If the other side reads one of these too early, just after the previous message has
+        // ended, it notices that end: see `look`.
         side.data.store(data, Ordering::Release);
         side.count.store(count, Ordering::Release);
         side.kind.store(kind, Ordering::Release);
@@ -188,14 +194,15 @@ impl MessageChannel {
         Some(number)
     }
 
-    /// Whether the other side of a message is there, or was.
+    /// Whether the other side has posted the message.
     pub(crate) fn is_matched(&self, number: u64, send: bool) -> bool {
         let (_, other) = self.place(number).sides(send);
         other.number.load(Ordering::SeqCst) >= number
     }
 
-    /// Returns the work of the caller's side for a message. `find` takes an address in the
-    /// process of the other side and a number of bytes, and returns where these bytes are.
+    /// Returns the next work of the caller's side for a message. `find` takes an address in the
+    /// process of the other side and a number of bytes, and returns the address of these bytes in
+    /// this process.
     #[inline]
     pub(crate) fn look(
         &self,
@@ -214,8 +221,8 @@ impl MessageChannel {
             };
             let (theirs, data) = (other.content(), other.data.load(Ordering::Acquire));
             if theirs != content.words() {
-                // No side takes a chunk of a message whose sides differ. If the progress says that
-                // one was taken, the other side is at its next message already.
+                // No side takes a chunk of a message whose sides differ. If the progress shows that
+                // a chunk was taken, the other side is already at its next message.
                 match (
                     place.progress().is_fresh(sequence(number)),
                     MessageShape::from_words(theirs),
@@ -240,7 +247,7 @@ impl MessageChannel {
         }
     }
 
-    /// Whether a [`look`](Self::look) would find nothing.
+    /// Whether [`look`](Self::look) would return [`Found::Nothing`].
     pub(crate) fn is_quiet(&self, number: u64, send: bool, content: MessageShape) -> bool {
         matches!(self.see(number, send, content), MessageView::Nothing)
     }
@@ -261,15 +268,16 @@ impl MessageChannel {
         }
     }
 
-    /// Notes that a chunk is copied. True for the last one.
+    /// Notes that a chunk is copied. Returns true for the last chunk.
     pub(crate) fn finish(&self, number: u64) -> bool {
         let before = self.place(number).progress.fetch_sub(1, Ordering::SeqCst);
         fence_for_loom();
         MessageProgress::of(before).left == 1
     }
 
-    /// Takes a message back, unless its other side is there with the same content: then the message
-    /// is copied to its end. If this returns true, nobody touches its memory after this.
+    /// Withdraws a message, unless the other side has posted it with the same content; then the
+    /// message is copied completely. If this returns true, no thread touches the memory of the
+    /// message afterwards.
     pub(crate) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
         let (place, sequence) = (self.place(number), sequence(number));
         loop {
@@ -327,7 +335,7 @@ mod models {
     use crate::collective::sync::{AtomicU32, Mutex, UnsafeCell};
     use ascend_reduce::DataType;
 
-    /// The addresses of the buffers are invented: only addresses go through the channel.
+    /// The invented address of the buffers. The channel only passes addresses.
     const BASE: usize = 1 << 20;
 
     /// Returns the shape of a message of `chunks` chunks.
@@ -359,7 +367,7 @@ mod models {
         /// Copies a chunk.
         fn copy(&self, chunk: &MessageChunk) {
             let index = (chunk.to as usize - BASE) / CHUNKS.end();
-            // SAFETY: taken by this thread alone, which loom checks.
+            // SAFETY: only this thread has taken the chunk, which loom checks.
             self.memory[index].with_mut(|cell| unsafe { *cell += 1 });
         }
 
@@ -370,8 +378,8 @@ mod models {
             number
         }
 
-        /// Does one side of a message. Returns false if it was broken off before anybody touched
-        /// it.
+        /// Does one side of a message. Returns false if the message was withdrawn before any thread
+        /// touched its memory.
         fn go(&self, number: u64, send: bool, content: MessageShape) -> bool {
             let bell = Bell::new();
             loop {
@@ -407,7 +415,7 @@ mod models {
         }
     }
 
-    /// Both sides run `side`, which gets true for the sender.
+    /// Runs `side` on two threads, with true for the sender.
     fn both(model: &Arc<ChannelModel>, side: impl Fn(&ChannelModel, bool) + Copy + Send + 'static) {
         let other = Arc::clone(model);
         let thread = thread::spawn(move || side(&other, true));
@@ -427,7 +435,7 @@ mod models {
             both(&ChannelModel::new(3), |model, send| {
                 let number = model.post(send, content(3));
                 assert!(model.go(number, send, content(3)));
-                // SAFETY: done: nobody writes any more, which loom checks.
+                // SAFETY: the message is done, so no thread writes any more, which loom checks.
                 let read = |cell: &UnsafeCell<u32>| cell.with(|cell| unsafe { *cell });
                 assert_eq!(model.memory.iter().map(read).sum::<u32>(), 3);
             })
@@ -437,8 +445,8 @@ mod models {
     #[test]
     fn loom_a_place_serves_one_message_after_the_other() {
         check(|| {
-            // The contents differ: a side that took one for the other would report a difference, or
-            // copy too much.
+            // The contents of the two messages differ. A side that confused them would report a
+            // difference, or copy too much.
             both(&ChannelModel::new(2), |model, send| {
                 for chunks in [2, 1] {
                     let number = model.post(send, content(chunks));
@@ -454,7 +462,7 @@ mod models {
             both(&ChannelModel::new(1), |model, send| {
                 let first = model.post(send, content(1));
                 if send {
-                    // The other side copies it, and the place is free.
+                    // The other side copies the message; then the place is free.
                     while model.channel.next(send).is_none() {
                         thread::yield_now();
                     }
@@ -486,7 +494,8 @@ mod models {
                     (0..2).for_each(|side| model.party(side).wake());
                 }
                 if !model.go(number, send, content(1)) {
-                    // SAFETY: withdrawn: nobody else comes near it, which loom checks.
+                    // SAFETY: the message is withdrawn, so no other thread accesses the memory,
+                    // which loom checks.
                     model.memory[0].with(|cell| assert_eq!(unsafe { *cell }, 0));
                 }
             });

@@ -1,5 +1,5 @@
-//! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and the
-//! state of each rank.
+//! The messages of a communicator: a [`MessageChannel`] for each pair (source, destination), and
+//! the state of each rank.
 
 use std::sync::OnceLock;
 use std::sync::atomic::fence;
@@ -15,47 +15,51 @@ use crate::collective::validate::name_of;
 use crate::processes::region::{Ground, Placed, SharedWords};
 use ascend_sync::SpinLock;
 
-/// The most lists that are kept for the next batches: more than a program has in flight at a time.
+/// The largest number of lists that are kept for later batches. It is larger than the number of
+/// batches that a program has in flight.
 const KEPT: usize = 4096;
 
 /// The messages of a communicator.
 pub(crate) struct Exchange {
-    /// Written by the rank at every batch.
+    /// The counters of each rank, which the rank writes for every batch.
     counts: Placed<BatchCounts>,
-    /// Others read it whenever they have done something for a rank.
+    /// Whether each rank sleeps. Other ranks read this after every step that they do for a rank.
     armed: Placed<Armed>,
     ranks: Box<[Rank]>,
     channels: PairChannels,
-    /// Set when a rank has left.
+    /// Set if any rank has left.
     departures: Placed<Departures>,
 }
 
-/// The channels from one rank to another, at `destination * ranks + source`.
+/// The channels between ranks. The index of a channel is `destination * ranks + source`.
 enum PairChannels {
-    /// Made when they are needed: a program mostly uses few of the possible pairs.
+    /// Channels on the heap. Each is made when it is needed, because a program usually uses few of
+    /// the possible pairs.
     Heap(Box<[OnceLock<ChannelRow>]>),
-    /// Shared memory that was never touched takes no room.
+    /// Channels in shared memory. They all exist, because shared memory that was never touched
+    /// takes no room.
     Shared(Placed<MessageChannel>),
 }
 
-/// The channels of the messages that others send to a rank.
+/// The channels of the messages that other ranks send to one rank.
 type ChannelRow = Box<[OnceLock<Box<MessageChannel>>]>;
 
-/// The state of a rank that only its process needs.
+/// The state of a rank that only its own process needs.
 #[repr(align(128))]
 struct Rank {
     waker: Mutex<Option<Sleeper>>,
-    /// Spare lists for the next batches.
+    /// Spare lists for later batches.
     lists: SpinLock<Vec<Vec<BatchItem>>>,
 }
 
 /// The counters of a rank's batches.
 #[repr(C, align(128))]
 struct BatchCounts {
-    /// The number of batches.
+    /// The number of batches that were issued. `posted` is the number of those that have posted all
+    /// their messages.
     issued: AtomicU64,
     posted: AtomicU64,
-    /// Not 0: the rank has left.
+    /// Not 0 if the rank has left.
     left: AtomicU32,
 }
 
@@ -97,7 +101,7 @@ impl Exchange {
         Party { armed: &self.armed[rank].0, waker: &self.ranks[rank].waker }
     }
 
-    /// The messages from one rank to another.
+    /// Returns the channel from one rank to another.
     fn channel(&self, source: usize, destination: usize) -> &MessageChannel {
         let ranks = self.ranks.len();
         match &self.channels {
@@ -110,13 +114,14 @@ impl Exchange {
         }
     }
 
-    /// The messages that go the way of an item of `rank`.
+    /// Returns the channel of an item of `rank`.
     pub(crate) fn channel_of(&self, rank: usize, item: &BatchItem) -> &MessageChannel {
         let (source, destination) = item.way(rank);
         self.channel(source, destination)
     }
 
-    /// Whether the other side of an item of `rank` is there; a message to itself has none.
+    /// Whether the other side has posted its side of an item of `rank`. A message of a rank to
+    /// itself has no other side, and counts as matched.
     pub(crate) fn is_matched(&self, rank: usize, item: &BatchItem) -> bool {
         match item.state {
             ItemState::New => item.peer == rank,
@@ -130,7 +135,7 @@ impl Exchange {
         self.ranks[rank].lists.lock().pop().unwrap_or_default()
     }
 
-    /// Takes back the list of a batch that is done with it.
+    /// Takes back the list of a batch for reuse.
     pub(crate) fn put_back(&self, rank: usize, mut used: Vec<BatchItem>) {
         used.clear();
         let mut lists = self.ranks[rank].lists.lock();
@@ -139,7 +144,8 @@ impl Exchange {
         }
     }
 
-    /// Numbers the next batch of a rank. One thread at a time issues for a rank.
+    /// Returns the number of the next batch of a rank. Only one thread at a time may issue for a
+    /// rank.
     pub(crate) fn issue(&self, rank: usize) -> u64 {
         let issued = &self.counts[rank].issued;
         let number = issued.load(Ordering::Relaxed) + 1;
@@ -147,21 +153,21 @@ impl Exchange {
         number
     }
 
-    /// Takes back the last number: its batch was not enqueued after all.
+    /// Takes back the last number, because its batch was not enqueued.
     pub(crate) fn take_back(&self, rank: usize) {
         let issued = &self.counts[rank].issued;
         issued.store(issued.load(Ordering::Relaxed) - 1, Ordering::Release);
     }
 
-    /// Messages of a batch of the rank were posted, to or from these peers. `all`: they are the
-    /// last ones.
+    /// Notes that messages of a batch of the rank, to or from these peers, were posted, and wakes
+    /// the peers. `all` is set if these are the last messages of the batch.
     pub(crate) fn posted(&self, rank: usize, peers: impl Iterator<Item = usize>, all: bool) {
         let own = &self.counts[rank];
         if all {
             own.posted.store(own.posted.load(Ordering::Relaxed) + 1, Ordering::Release);
         }
-        // Orders the post before the look for sleepers, and before the check whether the rank has
-        // left.
+        // Orders the post before the checks for sleepers and for a departure. Pairs with the
+        // sequentially consistent operations in `Party::arm` and `leave`.
         fence(Ordering::SeqCst);
         peers.for_each(|peer| self.party(peer).wake());
         if all && own.left.load(Ordering::SeqCst) != 0 {
@@ -169,7 +175,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a rank will post nothing more. Everything that it has posted can be seen by now.
+    /// Whether a rank will post no more messages. If so, everything that it has posted is visible.
     #[inline]
     pub(crate) fn is_gone(&self, rank: usize) -> bool {
         let own = &self.counts[rank];
@@ -178,21 +184,22 @@ impl Exchange {
             && own.posted.load(Ordering::SeqCst) == own.issued.load(Ordering::SeqCst)
     }
 
-    /// A rank issues nothing any more.
+    /// Notes that a rank issues no more batches, and wakes all ranks.
     pub(crate) fn leave(&self, rank: usize) {
         self.counts[rank].left.store(1, Ordering::SeqCst);
         self.departures[0].0.store(1, Ordering::SeqCst);
         self.wake_all();
     }
 
-    /// Wakes every batch that sleeps: something has changed before this call.
+    /// Wakes every sleeping batch after a change. The fence orders the change before the checks for
+    /// sleepers.
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         (0..self.ranks.len()).for_each(|rank| self.party(rank).wake());
     }
 }
 
-/// The two sides of a message, one below the other.
+/// Returns a description of two sides of a message that differ.
 #[cold]
 pub(crate) fn mismatch(
     number: u64,

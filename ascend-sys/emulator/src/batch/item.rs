@@ -1,5 +1,4 @@
-//! The messages of a call: their contents, and the order in which a rank posts and looks after
-//! them.
+//! The messages of a call: their contents, and the order in which a rank posts and copies them.
 
 use std::cmp::Reverse;
 
@@ -12,8 +11,8 @@ pub(crate) struct MessageShape {
     pub(crate) dtype: DataType,
     /// The number of elements.
     pub(crate) count: u64,
-    /// Whether it is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. Both sides
-    /// of a message must be of the same kind.
+    /// Whether the message is a separate call (`HcclSend`, `HcclRecv`) and not an item of a batch.
+    /// Both sides of a message must be of the same kind.
     pub(crate) alone: bool,
 }
 
@@ -32,13 +31,14 @@ impl std::fmt::Display for MessageShape {
 /// An item of a call, checked and resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchItem {
-    /// Whether the rank sends; otherwise it receives.
+    /// Whether the rank sends the message; otherwise it receives it.
     pub(crate) send: bool,
     pub(crate) peer: usize,
     pub(crate) content: MessageShape,
     /// The buffer of the rank.
     pub(crate) data: *mut u8,
-    /// The source, if the peer is the rank itself; an item to itself counts as a receive.
+    /// The source buffer, if the peer is the rank itself; else null. A message of a rank to itself
+    /// is stored as a receive.
     pub(crate) from: *mut u8,
     /// The index in the caller's list.
     pub(crate) index: u32,
@@ -48,29 +48,29 @@ pub(crate) struct BatchItem {
 /// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemState {
-    /// The item waits for a place, or for its copy if it is to the rank itself.
+    /// The item waits for a free place, or, if the peer is the rank itself, for its copy.
     New,
-    /// It is posted as the message of its channel with this number.
+    /// The item is posted. The number of its message in the channel.
     Posted(u64),
-    /// To the rank itself: this many bytes are copied.
+    /// The number of bytes that are copied, for a message of the rank to itself.
     Copied(usize),
-    /// Nothing touches its memory any more.
+    /// The item is done or withdrawn, and no thread touches its memory any more.
     Over,
 }
 
 impl BatchItem {
-    /// Source and destination, for an item of `rank`.
+    /// Returns the source and the destination of an item of `rank`.
     pub(crate) fn way(&self, rank: usize) -> (usize, usize) {
         if self.send { (rank, self.peer) } else { (self.peer, rank) }
     }
 }
 
-/// Puts a rank's items in the order in which they are posted and looked after: messages to itself
-/// first, then receives, then sends. Receives and sends each begin with the next rank, so that not
-/// all ranks begin with the same one. The messages of a pair stay in the order of their indices;
-/// `by_size`: the larger first.
+/// Sorts a rank's items into the order in which they are posted and copied: messages to itself
+/// first, then receives, then sends. Receives and sends each begin with the next higher rank, so
+/// that not all ranks begin with the same peer. The messages of a pair stay in the order of their
+/// indices, or, with `by_size`, the larger ones come first.
 pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [BatchItem]) {
-    // The index keeps the order of the list, as a stable sort would, which allocates.
+    // The index keeps the order of the list. A stable sort would do that too, but it allocates.
     items.sort_unstable_by_key(|BatchItem { send, peer, content, index, .. }| {
         let size = if by_size { (content.count, content.dtype as u32) } else { (0, 0) };
         let distance = (peer + ranks - rank) % ranks;
@@ -78,6 +78,6 @@ pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [Bat
     });
 }
 
-// SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete;
-// they are touched by the copy kernels only.
+// SAFETY: the pointers were resolved at issue, and their pages stay mapped until the batch is
+// complete. Only the copy kernels access them.
 unsafe impl Send for BatchItem {}

@@ -1,20 +1,20 @@
-//! The progress of a message, as the one word on which its two sides agree: see the
-//! [channel](super::channel).
+//! The progress of a message: one word that its two sides share. See the [channel](super::channel).
 
 /// The progress of the message in a place.
 #[derive(Clone, Copy)]
 pub(super) struct MessageProgress {
-    /// The number of the message among those of its place; the first is 1.
+    /// The number of the message among those of its place, from 1.
     pub(super) sequence: u16,
-    /// Chunks that are taken, by the sender and by the receiver.
+    /// The number of chunks that the sender has taken. `front` is the number that the receiver has
+    /// taken.
     pub(super) back: u16,
     pub(super) front: u16,
-    /// Chunks that are not done yet.
+    /// The number of chunks that are not done yet.
     pub(super) left: u16,
 }
 
 impl MessageProgress {
-    /// A value of `left`: the message was taken back, and will never be done.
+    /// The value of `left` for a message that was withdrawn, and so will never be done.
     pub(super) const WITHDRAWN: u16 = u16::MAX;
 
     pub(super) fn of(word: u64) -> Self {
@@ -27,13 +27,13 @@ impl MessageProgress {
         [sequence, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
     }
 
-    /// Whether message `sequence` is untouched, and the one before is done.
+    /// Whether no chunk of message `sequence` was taken, and the previous message is done.
     pub(super) fn is_fresh(self, sequence: u16) -> bool {
         self.left == 0 && self.sequence == sequence.wrapping_sub(1)
     }
 
-    /// Whether message `sequence` is done. The place may have a later message by now: a side may
-    /// post one before it has looked after this one.
+    /// Whether message `sequence` is done. The place may already have a later message, because a
+    /// side may post that before it has checked this one.
     pub(super) fn is_done(self, sequence: u16) -> bool {
         match self.sequence.wrapping_sub(sequence) as i16 {
             0 => self.left == 0,
@@ -41,7 +41,8 @@ impl MessageProgress {
         }
     }
 
-    /// Takes one more of the message's `chunks` chunks; `None` if none is left.
+    /// Returns the progress with one more of the message's `chunks` chunks taken; `None` if none is
+    /// left.
     pub(super) fn take(self, sequence: u16, chunks: u16, send: bool) -> Option<Self> {
         let now = match self {
             fresh if fresh.is_fresh(sequence) => Self { sequence, back: 0, front: 0, left: chunks },

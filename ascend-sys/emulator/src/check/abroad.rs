@@ -1,14 +1,15 @@
-//! Ranks of a communicator in other processes: the news between their checkers and this one's.
+//! The messages between the checkers of processes whose ranks share a communicator.
 //!
-//! A checker tells two things: the knowledge of its rank when the rank comes to a meeting, and the
-//! memory of a rank of another process that the rank touches. It tells them before the operation
-//! itself begins, over the socket between the two processes, so they are heard in that order. The
-//! end of the operation may be seen sooner, in shared memory: the [note](super::note) behind it
-//! waits until all has been heard.
+//! A checker sends two kinds of message: the clock of its rank when the rank arrives at a meeting,
+//! and each access of its rank to memory of a rank of another process. It sends them before the
+//! operation itself begins, over the socket between the two processes, so they arrive in that
+//! order. But the end of the operation may be visible earlier, in shared memory. So the
+//! [note](super::note) after the operation waits until all messages have arrived.
 //!
-//! The process that has the memory compares accesses, and prints what it finds. The knowledge of an
-//! unchecked rank is not told. A process that hears from a rank may know everything that other
-//! processes were told before. So some races are missed, but none is invented.
+//! The process that owns the memory compares the accesses and prints findings. An unchecked rank
+//! does not send its clock. So a process that receives anything from such a rank is assumed to know
+//! everything that was sent to other processes before. Because of this, some races are missed, but
+//! no false one is reported.
 
 use super::blocks::engine;
 use super::clock::ClockPoint;
@@ -23,11 +24,11 @@ use crate::task::Touch;
 use std::ops::Range;
 use std::sync::{Arc, Once};
 
-/// The part of a communicator that hears other checkers.
+/// The part of a communicator that receives the messages of other checkers.
 struct CheckedComm {
     comm: u64,
     engines: Vec<Arc<Checker>>,
-    /// Streams that wait for an arrival.
+    /// The streams that wait for the arrival of a rank of another process.
     waiting: SleepingStreams,
     linked: Once,
 }
@@ -51,8 +52,8 @@ impl CheckedComm {
         })
     }
 
-    /// The same, for a communicator with ranks in other processes. From now on this host speaks to
-    /// their hosts.
+    /// Returns the part for a communicator with ranks in other processes. From now on, this host
+    /// sends its clock to the hosts of these processes.
     fn linked(comm: &Arc<Comm>) -> &CheckedComm {
         let part = CheckedComm::of(comm);
         part.linked.call_once(|| {
@@ -133,18 +134,18 @@ fn touches(told: &ToldOperation) -> Vec<Touch> {
     told.touches.iter().map(touch).collect()
 }
 
-/// Returns the way of messages from one rank to another, as the middle of an [`ArrivalKey`]. The
-/// way of collectives is 0.
+/// Returns the number of the way of messages from one rank to another: the middle part of an
+/// [`ArrivalKey`]. For collectives this part is 0.
 pub(super) fn way(source: usize, destination: usize) -> u64 {
     1 << 63 | (source as u64) << 32 | destination as u64
 }
 
-/// Returns the two ends of a way of messages: sender and receiver.
+/// Returns the sender and the receiver of a way of messages.
 fn ends(way: u64) -> [usize; 2] {
     [(way << 1 >> 33) as usize, way as u32 as usize]
 }
 
-/// Returns the number of a rank as a participant of a meeting, and the number of participants.
+/// Returns the participant number of a rank in a meeting, and the number of participants.
 fn participant(comm: &Comm, way: u64, rank: usize) -> Option<(usize, usize)> {
     if way == 0 {
         return Some((rank, comm.ranks()));
@@ -152,7 +153,7 @@ fn participant(comm: &Comm, way: u64, rank: usize) -> Option<(usize, usize)> {
     ends(way).iter().position(|it| *it == rank).map(|side| (side, 2))
 }
 
-/// Tells each process of a communicator that has a watched rank.
+/// Sends a message to each process of a communicator that has a checked rank.
 pub(super) fn tell_checkers(comm: &Comm, rank: usize, news: impl Fn() -> PartNews) {
     let mut told = Vec::new();
     for to in (0..comm.ranks()).filter(|to| comm.is_checked_abroad(*to)) {
@@ -164,8 +165,8 @@ pub(super) fn tell_checkers(comm: &Comm, rank: usize, news: impl Fn() -> PartNew
     }
 }
 
-/// A rank is about to come to a meeting with ranks of other processes, and knows what is complete
-/// at a point.
+/// Sends the clock of a rank that is about to arrive at a meeting, as of the point `at`, to the
+/// other processes of the meeting.
 pub(super) fn tell_arrival(
     engine: &Checker,
     comm: &Arc<Comm>,
@@ -190,19 +191,19 @@ pub(super) fn tell_arrival(
     engine.tells(at);
 }
 
-/// The arrivals of ranks of other processes for which the end of an operation waits.
+/// The arrivals of ranks of other processes that must be reported before the end of an operation.
 #[derive(Clone)]
 pub(super) struct Arrivals {
     comm: Arc<Comm>,
-    /// The participants that tell of their arrival, with their ranks.
+    /// The participants that report their arrival, with their ranks.
     told: Vec<(usize, usize)>,
-    /// There are participants that do not tell of their arrival.
+    /// Whether there are participants that do not report their arrival.
     some_tell_nothing: bool,
 }
 
 impl Arrivals {
-    /// Returns the arrivals of these participants, each given with its rank. `None` when all are in
-    /// this process.
+    /// Returns the arrivals of these participants, each given with its rank; `None` if all of them
+    /// are in this process.
     pub(super) fn of(
         comm: &Arc<Comm>,
         participants: impl Iterator<Item = (usize, usize)>,
@@ -221,8 +222,8 @@ impl Arrivals {
         })
     }
 
-    /// Whether the wait is over: all arrivals have been heard, or some will not be. Otherwise the
-    /// stream is woken when that may have changed.
+    /// Returns whether the wait is over: all arrivals were reported, or some never will be.
+    /// Otherwise the stream is woken when this may have changed.
     pub(super) fn are_over(
         &self,
         engine: &Checker,
@@ -246,13 +247,14 @@ impl Arrivals {
         self.told.iter().all(|(participant, _)| engine.has_arrived(key, *participant))
     }
 
-    /// Whether the rank may know something that no checker has told.
+    /// Whether the rank may have learned something that no checker has reported.
     pub(super) fn leave_something_out(&self, engine: &Checker, key: ArrivalKey) -> bool {
         self.some_tell_nothing || !self.are_heard(engine, key)
     }
 }
 
-/// A rank reaches memory of another process from now on. `data` is the start of the memory there.
+/// Notes that a rank can reach memory of another process from now on. `data` is the start of the
+/// memory in that process.
 pub(crate) fn reaches(member: &Member, remote: usize, addresses: &Range<usize>, data: usize) {
     if engine(member.device).is_none() || !member.comm.is_checked_abroad(remote) {
         return;
@@ -267,25 +269,26 @@ pub(crate) fn reaches(member: &Member, remote: usize, addresses: &Range<usize>, 
     reached::add(addresses, data, (member.comm.id, rank, remote), Arc::new(tell));
 }
 
-/// A rank has joined a communicator. If it is watched, it hears the others from now on.
+/// Notes that a rank has joined a communicator. If the rank is checked, its checker receives the
+/// messages of other checkers from now on.
 pub(crate) fn joins(member: &Member) {
     if member.comm.is_joint() && engine(member.device).is_some() {
         CheckedComm::linked(&member.comm);
     }
 }
 
-/// Ranks of other processes may write these parts of memory from now on. They report it where they
-/// are checked.
+/// Notes that ranks of other processes may write these parts of memory from now on. Checked ranks
+/// report their writes.
 pub(crate) fn lent(member: &Member, memory: &[Range<usize>]) {
     if let Some(engine) = engine(member.device) {
-        // The other process hears of each access from the first one on.
+        // The checkers must be linked before the first access, so that every access is reported.
         CheckedComm::linked(&member.comm);
         memory.iter().for_each(|one| engine.lent(one.start));
     }
 }
 
-/// The news for another process when a rank records a notify of a rank there. `stream` is at the
-/// record; without one the host records.
+/// Makes the message for another process when a rank records a notify of a rank there. The record
+/// is the current task of `stream`, or a call of the host if there is none.
 pub(crate) fn records_abroad(
     device: u32,
     stream: Option<&Stream>,
@@ -308,7 +311,7 @@ pub(crate) fn records_abroad(
     Some(Box::new(engine.tell(at, &operation, Vec::new())))
 }
 
-/// A rank of another process records a notify of this one.
+/// Notes that a rank of another process has recorded a notify of this process.
 pub(crate) fn recorded_abroad(
     device: u32,
     signal: u64,

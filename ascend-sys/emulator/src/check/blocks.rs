@@ -1,5 +1,5 @@
-//! The blocks that are checked, and the hooks through which their checkers hear of memory and of
-//! the host.
+//! The checked blocks, and the hooks that report allocations and actions of the host to their
+//! checkers.
 
 use super::engine::Checker;
 use super::finding::HOST_NAME;
@@ -21,17 +21,17 @@ struct Checked {
 }
 
 static CHECKED: Mutex<Vec<Checked>> = Mutex::new(Vec::new());
-/// The number of checked blocks: usually none.
+/// The number of checked blocks, which is usually 0.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Begins to watch the devices of a block.
+/// Begins to check the devices of a block.
 pub(crate) fn open(block: u32, devices: Range<u32>) {
     let mut checked = lock(&CHECKED);
     checked.push(Checked { block, devices, engine: Arc::default() });
     COUNT.store(checked.len(), Ordering::Release);
 }
 
-/// The block is gone, and with it its findings.
+/// Ends the checks of a block that is removed. Its findings are dropped.
 pub(crate) fn close(block: u32) {
     let mut checked = lock(&CHECKED);
     checked.retain(|one| one.block != block);
@@ -44,13 +44,13 @@ pub(crate) fn is_on() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
-/// The engine of a device, if its block is checked.
+/// Returns the checker of a device, if its block is checked.
 #[inline]
 pub(crate) fn engine(device: u32) -> Option<Arc<Checker>> {
     if is_on() { find(|one| one.devices.contains(&device)) } else { None }
 }
 
-/// The engine of a block, if it is checked.
+/// Returns the checker of a block, if the block is checked.
 pub(crate) fn engine_of_block(block: u32) -> Option<Arc<Checker>> {
     find(|one| one.block == block)
 }
@@ -60,19 +60,19 @@ fn find(mut wanted: impl FnMut(&Checked) -> bool) -> Option<Arc<Checker>> {
     lock(&CHECKED).iter().find(|one| wanted(one)).map(|one| one.engine.clone())
 }
 
-/// A finding as text or as a picture.
+/// Returns a finding as text or as a picture (SVG).
 pub(crate) fn tell(engine: &Checker, index: u32, picture: bool) -> Option<String> {
     let finding = engine.finding(index)?;
     Some(if picture { svg::draw(&finding) } else { finding.to_string() })
 }
 
-/// An operation of the host itself: `what` describes it, and `call` is the function.
+/// Makes an operation of the host itself. `what` describes it, and `call` is the function.
 pub(super) fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<CheckedOperation> {
     let (place, issued) = (HOST_NAME.into(), issued(call));
     Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
 }
 
-/// "aclrtMemcpyAsync on thread "main"".
+/// Returns a description of the call: `aclrtMemcpyAsync on thread "main"`.
 pub(super) fn issued(call: &str) -> String {
     let thread = std::thread::current();
     match thread.name() {
@@ -81,8 +81,8 @@ pub(super) fn issued(call: &str) -> String {
     }
 }
 
-/// Tells the checkers that memory of a device was allocated, or with `pinned` of the host, for this
-/// device.
+/// Reports an allocation to the checkers: memory of a device, or, with `pinned`, host memory for
+/// this device.
 #[inline]
 pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bool) {
     if is_on()
@@ -93,21 +93,22 @@ pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bo
     }
 }
 
-/// Tells the checker of a device that the device has a new window for kernels.
+/// Reports a new window for kernels to the checker of a device.
 pub(crate) fn window_opened(device: u32, place: Range<usize>, name: impl FnOnce() -> String) {
     if let Some(engine) = engine(device) {
         engine.window_opened(place, &name());
     }
 }
 
-/// Tells all checkers that other processes may write the memory at an address from now on, unseen.
+/// Reports to all checkers that other processes may write the memory at an address from now on,
+/// without a report.
 pub(crate) fn written_by_others(address: usize) {
     if is_on() {
         every_engine(None).iter().for_each(|engine| engine.lent(address));
     }
 }
 
-/// Tells all checkers that host memory was registered.
+/// Reports to all checkers that host memory was registered.
 #[inline]
 pub(crate) fn registered(start: usize, size: usize) {
     if is_on() {
@@ -116,16 +117,16 @@ pub(crate) fn registered(start: usize, size: usize) {
     }
 }
 
-/// Tells the checkers of new memory. All checkers hear of host memory, also when it is freed and
-/// when the host touches it.
+/// Reports new memory to the checkers. Actions on host memory are reported to all checkers:
+/// allocations, frees and accesses by the host.
 #[cold]
 fn tell_allocated(device: Option<u32>, place: Range<usize>, name: &str) {
     let pinned = device.is_none();
     every_engine(device).iter().for_each(|engine| engine.allocated(place.clone(), name, pinned));
 }
 
-/// Tells the checkers that memory is about to be freed, by the function `call`. Several blocks may
-/// know pinned memory.
+/// Reports to the checkers that the function `call` is about to free memory. Pinned memory may be
+/// reported to several checkers.
 #[inline]
 pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
     if is_on() {
@@ -133,8 +134,8 @@ pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
     }
 }
 
-/// Registered memory goes back to the program, by the function `call`, which has waited for all
-/// work on it.
+/// Reports that the function `call` unregisters host memory. It has waited for all work on the
+/// memory.
 #[inline]
 pub(crate) fn unregistered(start: usize, call: &'static str) {
     if is_on() {
@@ -148,7 +149,7 @@ fn tell_freed(device: Option<u32>, start: usize, call: &'static str, has_waited:
     every_engine(device).iter().for_each(|engine| engine.freed(start, &operation, has_waited));
 }
 
-/// Returns the checkers that may know memory of a device, or of the host.
+/// Returns the checker of a device, or all checkers for memory of the host.
 fn every_engine(device: Option<u32>) -> Vec<Arc<Checker>> {
     lock(&CHECKED)
         .iter()
@@ -157,7 +158,7 @@ fn every_engine(device: Option<u32>) -> Vec<Arc<Checker>> {
         .collect()
 }
 
-/// The host has touched pinned memory in no call.
+/// Reports that the host has accessed pinned memory outside of any call.
 #[inline]
 pub(crate) fn host_accessed(start: usize, bytes: usize, write: bool) {
     if is_on() {
@@ -170,14 +171,15 @@ pub(crate) fn host_accessed(start: usize, bytes: usize, write: bool) {
     }
 }
 
-/// All memory of a device is gone.
+/// Reports that all memory of a device is gone.
 pub(crate) fn forget(device: u32, addresses: impl FnOnce() -> Range<usize>) {
     if let Some(engine) = engine(device) {
         engine.forget(addresses());
     }
 }
 
-/// The host touches memory in the function `call`. `what` describes the access.
+/// Reports that the host touches memory in the function `call`. `describe` returns the description
+/// and the accesses.
 #[inline]
 pub(crate) fn host_touches(
     device: u32,
@@ -193,7 +195,7 @@ pub(crate) fn host_touches(
     }
 }
 
-/// The host sets a signal in the function `call`.
+/// Reports that the host sets a signal in the function `call`.
 #[inline]
 pub(crate) fn host_sets(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
@@ -204,7 +206,7 @@ pub(crate) fn host_sets(device: u32, signal: u64, name: impl FnOnce() -> String,
     }
 }
 
-/// The host has waited for a signal in the function `call`, and taken it.
+/// Reports that the host has waited for a signal in the function `call`, and has taken it.
 #[inline]
 pub(crate) fn host_takes(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
@@ -213,14 +215,15 @@ pub(crate) fn host_takes(device: u32, signal: u64, name: impl FnOnce() -> String
     }
 }
 
-/// The host was told something by a process, in no call about a device.
+/// Reports that the host has received something from another process, in a call that belongs to no
+/// device.
 pub(crate) fn host_is_told_by_others() {
     if is_on() {
         every_engine(None).iter().for_each(|engine| engine.host_is_told());
     }
 }
 
-/// The host was told something by a process that says nothing to checkers.
+/// Reports that the host has received something from a process that sends nothing to checkers.
 #[cold]
 pub(crate) fn host_is_told(device: u32) {
     if let Some(engine) = engine(device) {

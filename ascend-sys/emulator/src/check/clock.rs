@@ -1,8 +1,8 @@
-//! Vector clocks: the steps that are known to be complete, component by component.
+//! Vector clocks: for each component, the steps that are known to be complete.
 //!
-//! A *component* is a sequence whose steps follow one another: a stream, or the host. The steps of
-//! a component are numbered, and a [`ClockPoint`] is the end of one. A [`Clock`] holds, for each
-//! component, the last step that is certainly complete. Most components know of few others, so a
+//! A *component* is a sequence of ordered steps: a stream, or the host. The steps of a component
+//! are numbered, and a [`ClockPoint`] is the end of a step. A [`Clock`] holds, for each component,
+//! the last step that is certainly complete. Most clocks have entries for few components, so a
 //! clock is a short sorted list.
 
 /// A sequence of steps: a stream, or the host.
@@ -16,20 +16,20 @@ pub(crate) struct ClockPoint {
     pub(crate) time: u64,
 }
 
-/// For each component, the step up to which it is known to be complete. Nothing is known of a
-/// component that is not in the list.
+/// For each component, the last step that is known to be complete. For a component that is not in
+/// the list, no step is known to be complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     times: Vec<(ClockComponent, u64)>,
 }
 
 impl Clock {
-    /// Returns the step up to which a component is complete.
+    /// Returns the last step of a component that is known to be complete; 0 if there is none.
     pub(crate) fn get(&self, component: ClockComponent) -> u64 {
         self.times.binary_search_by_key(&component, |(l, _)| *l).map_or(0, |at| self.times[at].1)
     }
 
-    /// Its components, each with its last complete step.
+    /// Returns the components, each with its last complete step.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ClockComponent, u64)> {
         self.times.iter().copied()
     }
@@ -47,12 +47,12 @@ impl Clock {
         }
     }
 
-    /// Whether this clock knows everything that `other` knows.
+    /// Whether this clock contains everything that `other` contains.
     pub(crate) fn knows(&self, other: &Clock) -> bool {
         other.times.iter().all(|&(component, time)| self.get(component) >= time)
     }
 
-    /// Adds everything that `other` knows.
+    /// Adds everything that `other` contains.
     pub(crate) fn join(&mut self, other: &Clock) {
         let mine = std::mem::take(&mut self.times);
         self.times.reserve(mine.len().max(other.times.len()));

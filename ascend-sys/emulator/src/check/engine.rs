@@ -1,15 +1,15 @@
-//! Happens-before, over components and points: the work that each component knows to be complete,
-//! and the accesses that nothing orders.
+//! The happens-before relation between components. It tracks the work that each component knows to
+//! be complete, and finds accesses that nothing orders.
 //!
-//! The checker knows neither streams nor devices. It is told what happens, in the order in which it
-//! happens: an operation [begins](Checker::begin) on a component, a component
-//! [learns](Checker::learn) that another has passed a point, participants [arrive](Checker::arrive)
-//! at a meeting and [leave](Checker::leave) it, a signal is [set](Checker::set) and
-//! [taken](Checker::take). All later steps of a component know what it learned at a step, and so
-//! does any component that learns of one of those steps.
+//! The checker is independent of streams and devices. Hooks report events to it, in the order in
+//! which they happen: an operation [begins](Checker::begin) on a component; a component
+//! [learns](Checker::learn) that another one has passed a point; participants
+//! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it; a signal is
+//! [set](Checker::set) and [taken](Checker::take). If a component learns something at a step, all
+//! its later steps know it too, and so does every component that learns of one of these steps.
 //!
-//! The host is a component too, one for all threads: a fact that a call has told to one thread
-//! counts as known to every later call. Threads can tell each other things in ways that the checker
+//! All threads of the host are one component: a fact that a call has reported to one thread counts
+//! as known to every later call of any thread. Threads can communicate in ways that the checker
 //! cannot see, so it assumes that they do.
 
 use super::clock::{Clock, ClockComponent, ClockPoint};
@@ -32,18 +32,18 @@ mod signal;
 mod told;
 mod touch;
 
-/// The component of all threads of the host.
+/// The component of the host, which stands for all of its threads.
 pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
-/// The number of steps of a component whose knowledge is remembered. A request for an older step
-/// gets the knowledge of a slightly later one. So races may be missed, but none is invented.
+/// The number of changes of a component's knowledge that are remembered. For an older step, the
+/// knowledge of a slightly later one is used. So races may be missed, but no false one is reported.
 const REMEMBERED: usize = 4096;
-/// Findings that are kept.
+/// The largest number of findings that are kept.
 const KEPT: usize = 1000;
 
 /// The key of a meeting: a communicator, the kind of meeting, and its number.
 pub(crate) type ArrivalKey = (u64, u64, u64);
 
-/// The participants whose arrival a participant has seen when it leaves a meeting.
+/// The participants whose arrival is known to a participant when it leaves a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sees {
     Nobody,
@@ -52,7 +52,7 @@ pub(crate) enum Sees {
 }
 
 pub(crate) struct Checker {
-    /// The name by which other processes know it.
+    /// The random name of this checker, which other processes use.
     name: u64,
     state: Mutex<CheckerState>,
     count: AtomicU32,
@@ -67,51 +67,52 @@ impl Default for Checker {
 #[derive(Default)]
 struct CheckerState {
     components: HashMap<ClockComponent, KnownSteps>,
-    /// Accesses of the host so far.
+    /// The number of steps of the host so far.
     host_time: u64,
     memory: ShadowMemory,
-    /// Things besides memory that have one user at a time.
+    /// Things other than memory that may have only one user at a time.
     owned: HashMap<u64, Shadow>,
     meetings: HashMap<ArrivalKey, CheckedMeeting>,
     signals: HashMap<u64, CheckedSignal>,
     foreign: ForeignComponents,
-    /// All that other processes were told.
+    /// Everything that was reported to other processes.
     told: Clock,
-    /// How many numbers of each kind were given out.
+    /// The last number that was given out, for each name.
     numbers: HashMap<ArrivalKey, u64>,
-    /// CPU kernels write memory, unseen.
+    /// Whether CPU kernels may have written memory, which the checker does not see.
     kernels_write: bool,
     findings: Vec<Arc<Finding>>,
     seen: HashSet<(Discriminant<FindingKind>, String, String, String)>,
-    /// Findings of the call that is under way, not yet told.
+    /// The findings of the current call, which are not printed yet.
     fresh: Vec<Arc<Finding>>,
 }
 
-/// The knowledge of a component about the others.
+/// The knowledge of a component about other components.
 #[derive(Default)]
 struct KnownSteps {
     now: Arc<Clock>,
-    /// The changes: each with its step and the new clock.
+    /// The changes of the knowledge, each with its step and the new clock.
     changes: VecDeque<(u64, Arc<Clock>)>,
 }
 
 struct CheckedMeeting {
     arrivals: Vec<Option<Arc<Clock>>>,
-    /// The participants of this process, and the number of arrivals that will be heard of.
+    /// The number of participants in this process. `expected` is the number of participants that
+    /// report their arrival.
     own: usize,
     expected: usize,
-    /// The union of all arrivals, when all are there.
+    /// The union of the clocks of all arrivals, once all participants have arrived.
     union: Option<Arc<Clock>>,
     left: usize,
 }
 
 impl Checker {
-    /// Returns what the host knows now: for an operation that it issues.
+    /// Returns the current clock of the host, for an operation that it issues.
     pub(crate) fn known_to_host(&self) -> Arc<Clock> {
         lock(&self.state).components.entry(HOST).or_default().now.clone()
     }
 
-    /// The host has been told that a point is passed.
+    /// Notes that the host has learned that a point is passed.
     pub(crate) fn host_learns(&self, point: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
@@ -119,19 +120,21 @@ impl Checker {
         state.learn(ClockPoint { component: HOST, time }, &clock);
     }
 
-    /// Notes that from this step on the component knows what `clock` knows.
+    /// Notes that the component knows, from this step on, everything in `clock`.
     pub(crate) fn learn(&self, at: ClockPoint, clock: &Clock) {
         lock(&self.state).learn(at, clock);
     }
 
-    /// Notes that from this step on the component knows that a point of another is passed.
+    /// Notes that the component knows, from this step on, that a point of another component is
+    /// passed.
     pub(crate) fn learn_point(&self, at: ClockPoint, point: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
         state.learn(at, &clock);
     }
 
-    /// An operation begins, at the head of its component. It is over when `at` is passed.
+    /// Notes that an operation begins as the next step of its component. It is over when `at` is
+    /// passed. With `apart`, its own accesses must not overlap each other.
     pub(crate) fn begin(&self, at: ClockPoint, operation: &Arc<CheckedOperation>, apart: bool) {
         self.telling(|state| {
             let clock = state.clock_at(at);
@@ -142,8 +145,8 @@ impl Checker {
         });
     }
 
-    /// Notes that the operation is one of several that must not be under way together. `name` is
-    /// the thing that they use one after the other.
+    /// Notes that the operation uses a thing that may have only one user at a time. `name` is the
+    /// name of the thing.
     pub(crate) fn own(
         &self,
         at: ClockPoint,
@@ -179,7 +182,8 @@ impl Checker {
         });
     }
 
-    /// The host itself touches memory, in a call or outside of one.
+    /// Notes that the host itself touches memory, in a call or outside of one. Returns the point of
+    /// the access.
     pub(crate) fn host_touches(&self, operation: &Arc<CheckedOperation>) -> ClockPoint {
         let at = self.host_steps();
         self.telling(|state| {
@@ -189,7 +193,7 @@ impl Checker {
         at
     }
 
-    /// Notes new memory. With `written`, its first contents count as written.
+    /// Notes new memory. With `written`, its initial contents count as written.
     pub(crate) fn allocated(&self, range: Range<usize>, name: &str, written: bool) {
         lock(&self.state).memory.add(Shadow::new(range, name.into(), written));
     }
@@ -199,7 +203,7 @@ impl Checker {
         lock(&self.state).memory.add(Shadow::window(range, name.into()));
     }
 
-    /// Notes that others may write the allocation at an address, unseen.
+    /// Notes that other processes may write the allocation at an address without a report.
     pub(crate) fn lent(&self, address: usize) {
         if let Some(memory) = lock(&self.state).memory.holding(address) {
             memory.is_lent = true;
@@ -211,8 +215,8 @@ impl Checker {
         lock(&self.state).memory.holding(address).is_some_and(|memory| memory.is_window)
     }
 
-    /// Notes the accesses of a kernel or its server to windows. The checker gets the accesses to
-    /// other memory when the kernel ends.
+    /// Notes the accesses of a kernel or its server to windows. The accesses to other memory are
+    /// reported when the kernel ends.
     pub(crate) fn touches_windows(&self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             for touch in &operation.touches {
@@ -225,14 +229,14 @@ impl Checker {
         });
     }
 
-    /// Reports that a kernel which has ended has broken a rule of kernels.
+    /// Adds a finding that a kernel, which has ended, has broken a rule of kernels.
     pub(crate) fn kernel_is_wrong(
         &self,
         at: ClockPoint,
         operation: &Arc<CheckedOperation>,
         found: ascend_program::check::Finding,
     ) {
-        // One for each rule and line.
+        // There is one finding for each rule and line.
         let memory = format!("{} {}:{}:{}", found.rule, found.file, found.line, found.column);
         let sides = vec![FindingSide::plain("run", operation, at.time)];
         let (kind, memory) = (FindingKind::Kernel(Box::new(found)), memory.into());
@@ -240,8 +244,8 @@ impl Checker {
         self.telling(|state| state.found(finding));
     }
 
-    /// Notes that the host frees the memory that begins here. If it `has_waited` for all that
-    /// touched the memory, it knows of that now.
+    /// Notes that the host frees the memory that begins at `start`. If it `has_waited` for all
+    /// accesses to the memory, it now knows that they are complete.
     pub(crate) fn freed(&self, start: usize, operation: &Arc<CheckedOperation>, has_waited: bool) {
         self.telling(|state| {
             let at = state.host_step();
@@ -273,13 +277,13 @@ impl Checker {
         });
     }
 
-    /// Forgets all memory of a range of addresses.
+    /// Removes all memory of a range of addresses.
     pub(crate) fn forget(&self, range: Range<usize>) {
         lock(&self.state).memory.forget(range);
     }
 
-    /// A participant comes to a meeting; all its steps before `at` are complete. Of the
-    /// `participants`, `own` are in this process, and `expected` will tell of their arrival.
+    /// Notes that a participant arrives at a meeting. All its steps before `at` are complete. Of
+    /// the `participants`, `own` are in this process, and `expected` report their arrival.
     pub(crate) fn arrive(
         &self,
         key: ArrivalKey,
@@ -298,7 +302,7 @@ impl Checker {
         }
     }
 
-    /// A participant goes on from a meeting at which it has seen the arrival of others.
+    /// Notes that a participant leaves a meeting and knows of the arrivals `sees`.
     pub(crate) fn leave(&self, key: ArrivalKey, sees: Sees, at: ClockPoint) {
         let mut state = lock(&self.state);
         let Some(meeting) = state.meetings.get_mut(&key) else { return };
@@ -316,7 +320,7 @@ impl Checker {
         }
     }
 
-    /// Returns the next number under this name, from 1.
+    /// Returns the next number for this name, from 1.
     pub(crate) fn next_number(&self, name: ArrivalKey) -> u64 {
         let mut state = lock(&self.state);
         let number = state.numbers.entry(name).or_default();
@@ -324,41 +328,42 @@ impl Checker {
         *number
     }
 
-    /// Takes the last number of this name back: it is not used after all.
+    /// Takes back the last number of this name, which was not used.
     pub(crate) fn number_not_used(&self, name: ArrivalKey) {
         if let Some(number) = lock(&self.state).numbers.get_mut(&name) {
             *number -= 1;
         }
     }
 
-    /// Notes that the host does something by itself that other processes hear of; returns its
-    /// point.
+    /// Notes a step of the host itself, and returns its point.
     pub(crate) fn host_steps(&self) -> ClockPoint {
         lock(&self.state).host_step()
     }
 
-    /// Notes that other processes are told something: they may know of the steps up to `at`.
+    /// Notes that other processes receive something, so that they may know of the steps up to `at`.
     pub(crate) fn tells(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(at);
         state.told.join(&clock);
     }
 
-    /// Notes that a process that tells checkers nothing has told something. Everything that other
-    /// processes were told before may be behind it, so no race is invented.
+    /// Notes that something was received from a process that reports nothing to checkers. That
+    /// process may know everything that was sent to other processes before. This is assumed, so
+    /// that no false race is reported.
     pub(crate) fn is_told(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.told.clone();
         state.learn(at, &clock);
     }
 
-    /// The same, to the host.
+    /// Notes that the host has received something from a process that reports nothing to checkers:
+    /// see [`is_told`](Self::is_told).
     pub(crate) fn host_is_told(&self) {
         let at = self.host_steps();
         self.is_told(at);
     }
 
-    /// How many findings there are.
+    /// Returns the number of findings.
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
@@ -367,7 +372,7 @@ impl Checker {
         lock(&self.state).findings.get(index as usize).cloned()
     }
 
-    /// Runs `look`, which may find something. Returns the new findings.
+    /// Runs `look`, which may add findings. Returns the new findings.
     fn looking(&self, look: impl FnOnce(&mut CheckerState)) -> Vec<Arc<Finding>> {
         let mut state = lock(&self.state);
         look(&mut state);
@@ -375,20 +380,20 @@ impl Checker {
         std::mem::take(&mut state.fresh)
     }
 
-    /// Runs `look`, which may find something, and then prints the findings, without the lock.
+    /// Runs `look`, which may add findings. Then releases the lock and prints the new findings.
     fn telling(&self, look: impl FnOnce(&mut CheckerState)) {
         print(&self.looking(look));
     }
 
-    /// The same on the thread that hears other processes: it must not wait for a reader of standard
-    /// error.
+    /// Does the same as [`telling`](Self::telling) on the thread that receives the messages of
+    /// other processes. That thread must not block on standard error.
     fn telling_for_others(&self, look: impl FnOnce(&mut CheckerState)) {
         let fresh = self.looking(look);
         if fresh.is_empty() || takes_lines() {
             print(&fresh);
         } else {
             let print = move || print(&fresh);
-            // If there is no thread, the findings are still kept.
+            // If no thread can be started, the findings are not printed but still kept.
             let _ = std::thread::Builder::new().name("ascend-findings".into()).spawn(print);
         }
     }
@@ -401,7 +406,7 @@ fn print(findings: &[Arc<Finding>]) {
 }
 
 impl CheckerState {
-    /// Returns what is known to be complete when a point is passed.
+    /// Returns the clock of everything that is known to be complete when a point is passed.
     fn clock_at(&self, point: ClockPoint) -> Clock {
         let mut clock = match self.components.get(&point.component) {
             None => Clock::default(),
@@ -409,7 +414,7 @@ impl CheckerState {
                 let after = known.changes.partition_point(|(time, _)| *time <= point.time);
                 match after.checked_sub(1).and_then(|at| known.changes.get(at)) {
                     Some((_, clock)) => Clock::clone(clock),
-                    // The first changes may be forgotten.
+                    // The first changes may have been dropped.
                     None if known.changes.len() == REMEMBERED => Clock::clone(&known.changes[0].1),
                     None => Clock::default(),
                 }
@@ -436,7 +441,7 @@ impl CheckerState {
         }
     }
 
-    /// Notes a step of the host by itself: everything that it issues from now on comes after it.
+    /// Notes a step of the host itself. Everything that the host issues from now on comes after it.
     fn host_step(&mut self) -> ClockPoint {
         self.host_time += 1;
         let at = ClockPoint { component: HOST, time: self.host_time };
@@ -446,7 +451,7 @@ impl CheckerState {
         at
     }
 
-    /// Notes a finding, unless one like it is known.
+    /// Adds a finding, unless a similar one was added before.
     fn found(&mut self, finding: Finding) {
         let who = |at: usize| finding.sides.get(at).map_or(String::new(), FindingSide::kind);
         let kind = std::mem::discriminant(&finding.kind);
@@ -465,7 +470,8 @@ impl CheckedMeeting {
         CheckedMeeting { arrivals, own: 0, expected: participants, union: None, left: 0 }
     }
 
-    /// Whether all participants of this process have left it, and no other will come.
+    /// Whether all participants of this process have left the meeting, and no other arrival will be
+    /// reported.
     fn is_over(&self) -> bool {
         self.own > 0
             && self.left == self.own

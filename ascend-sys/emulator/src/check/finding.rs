@@ -1,30 +1,31 @@
-//! Findings, and their text: first what is wrong and where, then both sides, then what to do.
+//! Findings and their texts. A text has the mistake and its place, then both sides, then the
+//! remedy.
 
 use super::shadow::CheckedOperation;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The name of the host in texts.
+/// The name of the host in the texts.
 pub(super) const HOST_NAME: &str = "the host";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FindingKind {
     /// Two accesses to a byte, at least one of them a write.
     Race,
-    /// A free while an access may be under way.
+    /// A free while an access may still be running.
     Free,
     /// An access that may come after the free.
     Freed,
-    /// A read of bytes that nobody wrote.
+    /// A read of bytes that were never written.
     Unwritten,
-    /// Two parts of one operation.
+    /// Two parts of one operation touch the same bytes.
     Overlap,
-    /// Two operations of a communicator.
+    /// Two operations of one rank of a communicator are not ordered.
     Shared,
     /// A notify is set again while it is set.
     SetTwice,
-    /// A notify is set again, and nothing says that its last wait is over.
+    /// A notify is set again although its last wait may not be over.
     SetEarly,
     /// A kernel that has ended breaks a rule of kernels, in a part that the check before its launch
     /// had to leave out.
@@ -34,27 +35,28 @@ pub(crate) enum FindingKind {
 /// One of the two operations of a finding.
 #[derive(Clone, Debug)]
 pub(crate) struct FindingSide {
-    /// "read", "write", "reduce", "set", "wait".
+    /// The kind of the operation: "read", "write", "reduce", "set", "wait" or "run".
     pub(crate) verb: &'static str,
     pub(crate) operation: Arc<CheckedOperation>,
-    /// Its step in its component.
+    /// The number of its step in its component.
     pub(crate) time: u64,
-    /// The bytes of the allocation that it touches.
+    /// The bytes that it touches, as offsets in the allocation.
     pub(crate) bytes: Option<Range<usize>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
-    /// The name of the allocation, or of another thing that must not be shared.
+    /// The name of the allocation, or of another thing that the finding is about.
     pub(crate) memory: Arc<str>,
-    /// The size in bytes; 0 when it is no memory.
+    /// The size of the allocation in bytes; 0 if the finding is not about memory.
     pub(crate) size: usize,
-    /// The bytes of it that the finding is about.
+    /// The bytes that the finding is about, as offsets in the allocation.
     pub(crate) bytes: Option<Range<usize>>,
-    /// The first and the second operation, or the only one.
+    /// The first and the second operation, or the only operation.
     pub(crate) sides: Vec<FindingSide>,
-    /// The step up to which the second knew the component of the first.
+    /// The last step of the first operation's component that the second operation is ordered after;
+    /// 0 if there is none.
     pub(crate) knew: u64,
 }
 
@@ -67,12 +69,13 @@ impl FindingSide {
         FindingSide { verb, operation: operation.clone(), time, bytes: None }
     }
 
-    /// Returns a text that is equal for two findings of which only one need be told.
+    /// Returns a text that is equal for the sides of similar findings, of which only one is
+    /// reported.
     pub(crate) fn kind(&self) -> String {
         format!("{} {} {}", self.verb, self.operation.what, self.place())
     }
 
-    /// "stream 5 of device 2 of process 4711".
+    /// Returns the place of the operation: "stream 5 of device 2 of process 4711".
     pub(crate) fn place(&self) -> String {
         let CheckedOperation { place, process, .. } = &*self.operation;
         match process {
@@ -81,13 +84,13 @@ impl FindingSide {
         }
     }
 
-    /// Where it ran: the host has no tasks.
+    /// Returns the place of the operation with its task number. The host has no tasks.
     fn ran_at(&self) -> String {
         let place = self.place();
         if self.is_host() { place } else { format!("task {} of {place}", self.time) }
     }
 
-    /// Whether a host did it, of this process or of another one.
+    /// Whether the host of this process or of another one did the operation.
     pub(crate) fn is_host(&self) -> bool {
         self.operation.place == HOST_NAME
     }
@@ -113,7 +116,7 @@ impl fmt::Display for FindingSide {
 }
 
 impl Finding {
-    /// The first line.
+    /// Returns the first line of the text.
     pub(crate) fn headline(&self) -> String {
         let memory = &self.memory;
         let bytes = match &self.bytes {
@@ -131,7 +134,7 @@ impl Finding {
                 format!("race: {bytes} are {how}, and nothing orders the two")
             }
             FindingKind::Free => {
-                format!("free in flight: {memory} is freed, and nothing says that it is not in use")
+                format!("free in flight: {memory} is freed, but it may still be in use")
             }
             FindingKind::Freed => {
                 format!(
@@ -139,7 +142,7 @@ impl Finding {
                 )
             }
             FindingKind::Unwritten => {
-                format!("unwritten: {bytes} are read, and nobody has written them")
+                format!("unwritten: {bytes} are read, but were never written")
             }
             FindingKind::Overlap => format!("overlap: {bytes} are touched twice by one operation"),
             FindingKind::Shared => {
@@ -151,13 +154,13 @@ impl Finding {
                 format!("notify: {memory} is recorded while it is set; the second record is lost")
             }
             FindingKind::SetEarly => format!(
-                "notify: {memory} is recorded again, and nothing says that the last wait for it is over"
+                "notify: {memory} is recorded again, but the last wait for it may not be over"
             ),
         }
     }
 
-    /// For a finding in a kernel: the rule, the place, and the order of steps in which it goes
-    /// wrong.
+    /// Returns, for a finding in a kernel, the rule, the place, and an order of steps in which the
+    /// error happens.
     pub(crate) fn places(&self) -> Vec<String> {
         let FindingKind::Kernel(found) = &self.kind else { return Vec::new() };
         let place = format!("rule {}, {}:{}:{}", found.rule, found.file, found.line, found.column);
@@ -166,7 +169,7 @@ impl Finding {
         [place].into_iter().chain(found.calls.iter().cloned()).chain(cores).chain(witness).collect()
     }
 
-    /// Returns why the two operations are not ordered.
+    /// Returns the reason why the two operations are not ordered.
     pub(crate) fn reason(&self) -> Option<String> {
         let [first, second] = &self.sides[..] else { return None };
         match &self.kind {
@@ -176,14 +179,17 @@ impl Finding {
             _ => {}
         }
         Some(if first.is_host() && !self.crosses() {
-            "2 was enqueued before 1 was called, and was not waited for".into()
+            "2 was enqueued before 1 was called, and the host did not wait for 2".into()
         } else if self.knew == 0 {
-            format!("{} knew nothing of {}", second.place(), first.place())
+            format!("{} is not ordered after {}", second.place(), first.place())
         } else if first.is_host() {
-            format!("{} did not know of that call of {}", second.place(), first.place())
+            format!("{} is not ordered after that call of {}", second.place(), first.place())
         } else {
             let (b, a) = (second.place(), first.place());
-            format!("{b} knew {a} up to task {}, and 1 is task {}", self.knew, first.time)
+            format!(
+                "{b} is ordered after {a} up to task {}, but 1 is task {}",
+                self.knew, first.time
+            )
         })
     }
 
@@ -198,19 +204,19 @@ impl Finding {
         match &self.kind {
             FindingKind::Kernel(found) => &found.help,
             FindingKind::Race if self.crosses() => {
-                "let the rank of 1 record a notify of the channel behind 1, and the rank of 2 wait for it before 2; or let both take part in an operation in between"
+                "let the rank of 1 record a notify of the channel after 1, and the rank of 2 wait for it before 2; or let both take part in an operation in between"
             }
             FindingKind::Race if self.sides.iter().any(FindingSide::is_host) && !by_host => {
                 "wait for 2 (aclrtSynchronizeStream, or an event) before 1 is called"
             }
             FindingKind::Race if by_host => {
-                "wait for 1 before 2 is called: aclrtSynchronizeStream, aclrtSynchronizeEvent, or a query that says complete"
+                "wait for 1 before 2 is called: aclrtSynchronizeStream, aclrtSynchronizeEvent, or a query that reports completion"
             }
             FindingKind::Race => {
-                "record an event behind 1 (aclrtRecordEvent), and let the stream of 2 wait for it before 2 (aclrtStreamWaitEvent)"
+                "record an event after 1 (aclrtRecordEvent), and let the stream of 2 wait for it before 2 (aclrtStreamWaitEvent)"
             }
             FindingKind::Free | FindingKind::Freed if self.crosses() => {
-                "let the rank that frees wait for a notify, or for an operation of the communicator, that comes behind the access"
+                "let the rank that frees wait for a notify, or for an operation of the communicator, that comes after the access"
             }
             FindingKind::Free | FindingKind::Freed => {
                 "wait for the operation before the free (aclrtSynchronizeStream), or free with aclrtFreeWithDevSync"
@@ -219,13 +225,13 @@ impl Finding {
                 "write the bytes first: a copy, aclrtMemsetAsync, or an operation that has them as its destination"
             }
             FindingKind::Overlap => {
-                "give the parts bytes of their own, or make them two operations"
+                "let the parts use different bytes, or make them two operations"
             }
             FindingKind::Shared => {
-                "keep to one stream, or let the second stream wait for an event behind the first operation"
+                "use one stream, or let the second stream wait for an event that is recorded after the first operation"
             }
             FindingKind::SetTwice | FindingKind::SetEarly => {
-                "let the stream that records wait for an event behind the wait, or take turns with two notifies"
+                "let the recording stream wait for an event that is recorded after the wait, or use two notifies in turn"
             }
         }
     }

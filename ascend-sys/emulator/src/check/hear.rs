@@ -1,5 +1,5 @@
-//! The hooks through which checked mode hears from the tasks of a stream, and from calls that have
-//! waited for them.
+//! The hooks that report to checked mode: from the tasks of a stream, and from calls that have
+//! waited for tasks.
 
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
@@ -9,13 +9,13 @@ use crate::stream::Stream;
 use crate::task::{Passed, Touch};
 use std::sync::Arc;
 
-/// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one
-/// after the last complete one.
+/// Returns the point of the current task of a stream. The caller holds the lock of the stream's
+/// queue, so the current task is the one after the last complete task.
 pub(super) fn here(stream: &Stream) -> ClockPoint {
     ClockPoint { component: ClockComponent(stream.index()), time: stream.queue.completed() + 1 }
 }
 
-/// The head of a stream.
+/// Makes an operation for the task at the head of a stream.
 pub(super) fn at_head(
     stream: &Stream,
     what: String,
@@ -26,16 +26,16 @@ pub(super) fn at_head(
     Arc::new(CheckedOperation { what, place, process: None, member: None, issued, touches })
 }
 
-/// The knowledge of a CPU kernel that is the head of the stream and begins. Called with the lock of
-/// the stream's queue held.
+/// Returns the clock of a CPU kernel that begins at the head of the stream. The caller holds the
+/// lock of the stream's queue.
 pub(crate) fn kernel_begins(stream: &Stream) -> KernelClock {
     let at = here(stream);
-    // The kernel itself is not over, so its own step is left out.
+    // The kernel itself is not over, so its own step is excluded.
     let before = ClockPoint { time: at.time.saturating_sub(1), ..at };
     KernelClock::new(engine(stream.device_id()), before)
 }
 
-/// The head of the stream, which is over, has waited for other work.
+/// Reports that the task at the head of the stream, which is over, has waited for other work.
 pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
     let Some(engine) = engine(stream.device_id()) else { return };
     let at = here(stream);
@@ -51,8 +51,8 @@ pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
     }
 }
 
-/// The head of the stream, which is about to end, has touched memory: `what` describes it,
-/// `touches` are the bytes.
+/// Reports that the task at the head of the stream, which is about to end, has touched memory.
+/// `what` describes it, and `touches` are the accesses.
 pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
         let (at, operation) = (here(stream), at_head(stream, what, issued, touches));
@@ -61,8 +61,8 @@ pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, to
     }
 }
 
-/// The head of the stream, a kernel that has ended, breaks a rule of kernels with the data that it
-/// had.
+/// Reports that the kernel at the head of the stream, which has ended, has broken a rule of kernels
+/// with the data that it read.
 pub(crate) fn kernel_is_wrong(
     stream: &Stream,
     issued: String,
@@ -75,8 +75,8 @@ pub(crate) fn kernel_is_wrong(
     }
 }
 
-/// The head of the stream, a kernel or a server, touches memory of a device, which may be a window.
-/// `describe` returns its name and the call that issued it.
+/// Reports that the kernel or server at the head of the stream touches memory of a device, which
+/// may be a window. `describe` returns its description and the call that issued it.
 pub(crate) fn window_touched(
     stream: &Stream,
     device: u32,
@@ -90,8 +90,8 @@ pub(crate) fn window_touched(
     }
 }
 
-/// The head of the stream, which has ended, was the free of an allocation by the function `call`.
-/// The accesses before and behind it were checked when it was its turn.
+/// Reports that the task at the head of the stream, which has ended, was the free of an allocation
+/// by the function `call`. The accesses before and after it were checked when its turn came.
 pub(crate) fn freed_in_stream(stream: &Stream, start: usize, call: &'static str) {
     if let Some(engine) = engine(stream.device_id()) {
         let operation = at_head(stream, "free".into(), call.into(), Vec::new());
@@ -99,7 +99,7 @@ pub(crate) fn freed_in_stream(stream: &Stream, start: usize, call: &'static str)
     }
 }
 
-/// A signal has ended: a later one may have its number.
+/// Reports that a signal has ended. A later signal may have the same number.
 #[inline]
 pub(crate) fn signal_ended(device: u32, signal: u64) {
     if is_on() {
@@ -107,14 +107,14 @@ pub(crate) fn signal_ended(device: u32, signal: u64) {
     }
 }
 
-/// The host has cleared a notify.
+/// Reports that the host has cleared a notify.
 pub(crate) fn notify_cleared(device: u32, handle: u64) {
     if let Some(engine) = engine(device) {
         engine.clear(handle);
     }
 }
 
-/// A call has told the host that a stream is complete up to a ticket.
+/// Reports that a call has shown the host that a stream is complete up to a ticket.
 #[inline]
 pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
     if let Some(engine) = engine(stream.device_id()) {

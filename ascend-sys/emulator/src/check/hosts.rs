@@ -1,9 +1,8 @@
-//! The hosts of several processes count as one, as the threads of a process do.
+//! The hosts of several processes count as one component, as the threads of a process do.
 //!
-//! Processes can tell each other something in ways that the checker cannot see: a pipe, a file,
-//! MPI. So each call of the C ABI, and each host function, first hears what the hosts of other
-//! processes knew when their last calls returned. When it returns, it tells what this host has
-//! learned.
+//! Processes can communicate in ways that the checker cannot see: a pipe, a file, MPI. So each call
+//! of the C ABI and each host function first receives the clocks that the hosts of other processes
+//! had when their last calls returned. When it returns, it sends the clock of this host.
 
 use super::clock::Clock;
 use super::engine::Checker;
@@ -12,14 +11,14 @@ use ascend_sync::lock_std as lock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Tells the other processes of a communicator what the host of a checker knows. False when they do
-/// not listen now, `None` when the communicator is gone.
+/// A function that sends the clock of a checker's host to the other processes of a communicator. It
+/// returns false if they cannot receive it now, and `None` if the communicator is gone.
 pub(super) type TellHosts = Box<dyn Fn(&Checker) -> Option<bool> + Send>;
 
-/// The way to the other processes of a communicator.
+/// The connection to the other processes of a communicator.
 struct HostLink {
     engine: Arc<Checker>,
-    /// The clock that was told last.
+    /// The clock that was sent last.
     told: Option<Arc<Clock>>,
     tell: TellHosts,
 }
@@ -27,7 +26,7 @@ struct HostLink {
 static LINKS: Mutex<Vec<HostLink>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Has the host tell the processes of a communicator what it knows, at once and from now on.
+/// Makes the host send its clock to the processes of a communicator, at once and from now on.
 pub(super) fn link(engine: &Arc<Checker>, tell: TellHosts) {
     let mut links = lock(&LINKS);
     links.push(HostLink { engine: Arc::clone(engine), told: None, tell });
@@ -42,7 +41,7 @@ fn tell_all(links: &mut Vec<HostLink>) {
         }
         match tell(engine) {
             Some(true) => *told = Some(known),
-            // Later, and then all at once.
+            // The clock is sent later, together with the following changes.
             Some(false) => {}
             None => return false,
         }
@@ -51,7 +50,8 @@ fn tell_all(links: &mut Vec<HostLink>) {
     COUNT.store(links.len(), Ordering::Release);
 }
 
-/// A call of the C ABI, or a host function, in a process whose host counts as one with others.
+/// A guard for a call of the C ABI or a host function. It exchanges clocks with the hosts of other
+/// processes, if there are any.
 pub(crate) struct OneHost {
     is_one_with_others: bool,
 }

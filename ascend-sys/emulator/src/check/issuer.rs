@@ -1,15 +1,16 @@
-//! The knowledge of the code that issues work.
+//! The clock of the code that issues work.
 //!
-//! A thread of the host knows what the host knows. A CPU kernel is no host: it runs on the device,
-//! and knows what its stream knew when it began, and what it has waited for since. So an operation
-//! that two kernels of two ranks issue is ordered only by what the operation itself waits for.
+//! A thread of the host has the clock of the host. A CPU kernel has its own clock, because it runs
+//! on the device: it knows what its stream knew when it began, and what it has waited for since. So
+//! if kernels of two ranks issue an operation, only the waits of the operation itself order the
+//! ranks.
 
 use super::clock::{Clock, ClockPoint};
 use super::engine::Checker;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The knowledge of a CPU kernel; none where its device is not checked.
+/// The clock of a CPU kernel, with its checker; none if its device is not checked.
 #[derive(Clone)]
 pub(crate) struct KernelClock(Option<(Arc<Checker>, Arc<Clock>)>);
 
@@ -19,8 +20,8 @@ thread_local! {
 }
 
 impl KernelClock {
-    /// Makes the clock of a kernel whose device `engine` watches, and which begins when `before` is
-    /// passed.
+    /// Makes the clock of a kernel that begins when `before` is passed. `engine` is the checker of
+    /// its device, if there is one.
     pub(super) fn new(engine: Option<Arc<Checker>>, before: ClockPoint) -> KernelClock {
         KernelClock(engine.map(|engine| {
             let clock = engine.kernel_begins(before);
@@ -28,13 +29,14 @@ impl KernelClock {
         }))
     }
 
-    /// The calling thread runs the kernel from now on.
+    /// Notes that the calling thread runs the kernel from now on.
     pub(crate) fn enter(self) {
         KERNEL.set(self);
     }
 }
 
-/// Uses the knowledge of the calling thread's kernel, if it runs one that `engine` watches.
+/// Calls `use_it` with the clock of the calling thread's kernel, if it runs a kernel that `engine`
+/// checks.
 fn of_kernel<R>(engine: &Checker, use_it: impl FnOnce(&mut Arc<Clock>) -> R) -> Option<R> {
     KERNEL.with_borrow_mut(|kernel| match &mut kernel.0 {
         Some((own, clock)) if std::ptr::eq(&raw const **own, engine) => Some(use_it(clock)),
@@ -42,12 +44,12 @@ fn of_kernel<R>(engine: &Checker, use_it: impl FnOnce(&mut Arc<Clock>) -> R) -> 
     })
 }
 
-/// The knowledge of the calling thread, for an operation that it issues.
+/// Returns the clock of the calling thread, for an operation that it issues.
 pub(super) fn known_to_issuer(engine: &Checker) -> Arc<Clock> {
     of_kernel(engine, |clock| Arc::clone(clock)).unwrap_or_else(|| engine.known_to_host())
 }
 
-/// The calling thread has been told that a point is passed.
+/// Notes that the calling thread has learned that a point is passed.
 pub(super) fn issuer_learns(engine: &Checker, point: ClockPoint) {
     let learnt = of_kernel(engine, |clock| {
         let passed = engine.clock_at(point);
@@ -58,7 +60,7 @@ pub(super) fn issuer_learns(engine: &Checker, point: ClockPoint) {
     }
 }
 
-/// While it lives, the calling thread acts as the host: by itself, in no stream.
+/// A guard during which the calling thread acts as the host itself, in no stream.
 pub(super) struct AsHost<'a>(&'a Checker);
 
 impl AsHost<'_> {

@@ -1,19 +1,22 @@
-//! Checked mode: finds accesses to memory that nothing orders, whether or not they collided this
-//! time.
+//! Checked mode. It finds accesses to memory that nothing orders, whether or not they collided in
+//! this run.
 //!
-//! A block of devices that is checked has a [`Checker`], which keeps happens-before: a vector clock
-//! for each stream and one for the host ([`clock`]), and for every byte its last write and the
-//! reads since ([`shadow`]). An error is a [`finding::Finding`], told once on standard error and
-//! kept with the block.
+//! A checked block of devices has a [`Checker`], which tracks the happens-before relation: a vector
+//! clock for each stream and one for the host ([`clock`]), and for every byte its last write and
+//! the reads since then ([`shadow`]). An error is a [`finding::Finding`], which is printed once on
+//! standard error and kept with the block.
 //!
-//! The checker hears of an operation from a [`CheckNote`](note::CheckNote): a task of its own,
-//! which goes into the stream before the operation. The note lists what the operation will touch,
-//! and carries what the host knew when it issued it. Checks hook in at three places. Tasks go into
-//! streams through [`submit`](crate::submit), which asks them for their
-//! [effects](crate::task::Effects). [`hear`] is told by `poll` what a task that is over has waited
-//! for, and by `executor` which tasks the host has waited for. [`blocks`] is told by calls that act
-//! at once what they do to memory. A block that is not checked pays one load and one branch for
-//! each call.
+//! A [`CheckNote`](note::CheckNote) reports an operation to the checker. It is a separate task,
+//! which is queued in the stream before the operation. The note lists the accesses of the
+//! operation, and contains the clock that the host had when it issued the operation. There are
+//! three hooks:
+//! - [`submit`](crate::submit) puts tasks into streams, and queries their
+//!   [effects](crate::task::Effects).
+//! - [`hear`] receives from `poll` what a task that is over has waited for, and from `executor`
+//!   which tasks the host has waited for.
+//! - [`blocks`] receives the accesses of calls that act at once.
+//!
+//! A block that is not checked pays one load and one branch for each call.
 //!
 //! # Edges
 //!
@@ -21,19 +24,19 @@
 //! |---|---|
 //! | a task | the next task of its stream |
 //! | a call of the host | the work that is enqueued by that call and by later ones |
-//! | the record of an event | a stream that has waited for it; the host, when a call says that it is complete |
+//! | the record of an event | a stream that has waited for it; the host, when a call reports that it is complete |
 //! | the record of a notify | the wait that it ended |
-//! | all work of a stream | the host, after a synchronise, a query that says complete, or a call that waited for it |
-//! | the work before a host function | the host, when the function runs; and what the host knows when it returns, to the work behind it |
+//! | all work of a stream | the host, after a synchronise, a query that reports completion, or a call that waited for it |
+//! | the work before a host function | the host, when the function runs; also, from everything that the host knows when it returns to the work after it |
 //! | the work before a CPU kernel | the work that the kernel issues |
-//! | the work before a collective, on every rank | the work behind it on every rank that needs that rank's data |
-//! | the work before a send and its receive | the work behind the other one |
-//! | the exchange of memory with a rank of another process | what that rank does with the memory |
+//! | the work before a collective, on every rank | the work after it, on every rank that needs that rank's data |
+//! | the work before a send or its receive | the work after the other one of the two |
+//! | the exchange of memory with a rank of another process | the accesses of that rank to the memory |
 //!
-//! The threads of the host count as one: a fact that one of them learned, all know. They can tell
-//! each other things in ways that the checker cannot see, and a finding must never be wrong. A CPU
-//! kernel is [not among them](issuer). The progress line of a stream (`ascendExtStreamProgress`)
-//! could tell the host something without a call, so a checked block gives none.
+//! The threads of the host count as one component: if one of them learns a fact, all of them know
+//! it. They can communicate in ways that the checker cannot see, and a finding must never be false.
+//! A CPU kernel [has its own clock](issuer). The progress line of a stream
+//! (`ascendExtStreamProgress`) could inform the host without a call, so a checked block has none.
 
 mod abroad;
 mod blocks;

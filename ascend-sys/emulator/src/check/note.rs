@@ -1,5 +1,5 @@
-//! Notes: tasks that tell the checker which operation comes next in their stream, and what the host
-//! knew when it issued the operation.
+//! Notes: tasks that report to the checker the next operation of their stream, and the clock that
+//! the host had when it issued that operation.
 
 use super::abroad::{self, Arrivals};
 use super::blocks::{engine, issued};
@@ -17,68 +17,68 @@ use crate::task::{TaskBody, Touch};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time that the end of an operation waits for news of other processes. A process that is
-/// silent for longer counts as one that tells nothing.
+/// The time limit for the wait of an operation's end for reports of other processes. A process that
+/// is silent for longer counts as one that reports nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A task that only tells the checker what comes next in the stream.
+/// A task that only reports to the checker what comes next in the stream.
 pub(crate) struct CheckNote {
     pub(super) engine: Arc<Checker>,
-    /// The knowledge of the host when it was issued.
+    /// The clock of the issuer when it issued the note.
     pub(super) known: Arc<Clock>,
     pub(super) what: NoteKind,
 }
 
 #[derive(Clone)]
 pub(super) enum NoteKind {
-    /// Only the knowledge of the host.
+    /// Only the clock of the issuer.
     Point,
     Begin(Begin),
-    /// The operation before it is over.
+    /// The operation before the note is over.
     End(Vec<Leaving>),
     Set {
         signal: u64,
         name: String,
         operation: Arc<CheckedOperation>,
     },
-    /// Other processes are told something.
+    /// Something is sent to other processes.
     Tell,
-    /// A host function begins: the host knows what the stream knows.
+    /// A host function begins, so the host learns what the stream knows.
     ToHost,
-    /// The host function has returned: the stream knows what the host knows.
+    /// The host function has returned, so the stream learns what the host knows.
     FromHost,
 }
 
-/// An operation is next.
+/// The next operation of the stream.
 #[derive(Clone)]
 pub(super) struct Begin {
     pub(super) operation: Arc<CheckedOperation>,
-    /// Its parts may not share a byte.
+    /// Whether its parts must not share a byte.
     pub(super) apart: bool,
-    /// A thing that it may not share with another operation: a number and a name.
+    /// The number and the name of a thing that may have only one user at a time.
     pub(super) owns: Option<(u64, String)>,
-    /// The meetings that it comes to.
+    /// The meetings at which it arrives.
     pub(super) arrives: Vec<Arriving>,
 }
 
-/// A rank comes to a meeting.
+/// The arrival of a rank at a meeting.
 #[derive(Clone)]
 pub(super) struct Arriving {
     pub(super) key: ArrivalKey,
     pub(super) comm: Arc<Comm>,
     pub(super) rank: usize,
     pub(super) participant: usize,
-    /// The number of participants, how many of them are in this process, and how many tell of their
-    /// arrival.
+    /// The number of participants, the number of those in this process, and the number of those
+    /// that report their arrival.
     pub(super) counts: (usize, usize, usize),
 }
 
-/// A rank leaves a meeting.
+/// The departure of a rank from a meeting.
 #[derive(Clone)]
 pub(super) struct Leaving {
     pub(super) key: ArrivalKey,
     pub(super) sees: Sees,
-    /// The arrivals in other processes that have to be told before.
+    /// The arrivals in other processes that must be reported first.
     pub(super) abroad: Option<Arrivals>,
 }
 
@@ -113,7 +113,7 @@ impl TaskBody<Stream> for Box<CheckNote> {
         Step::Done(Ok(()))
     }
 
-    /// The same note for another execution of a graph, by a host that knows more.
+    /// Makes the same note for another execution of a graph, with the current clock of the host.
     fn again(&self) -> Option<Task> {
         let known = self.engine.known_to_host();
         let note = CheckNote { engine: self.engine.clone(), known, what: self.what.clone() };
@@ -132,7 +132,7 @@ impl TaskBody<Stream> for Box<CheckNote> {
         "note of the check for races".into()
     }
 
-    /// The stream gives up: the operation will not run.
+    /// Handles a failure of the stream, after which the operation will not run.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         match &self.what {
             NoteKind::Begin(_) | NoteKind::Set { .. } => {
@@ -179,7 +179,8 @@ pub(super) fn operation(
     Arc::new(CheckedOperation { what, place, process: None, member, issued, touches })
 }
 
-/// A point of the stream that carries what the host knows: for the record of an event.
+/// Puts a note with the clock of the issuer into the stream, for the record of an event. Returns
+/// its point, if the device is checked.
 #[inline]
 pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     match engine(stream.device_id()) {
@@ -192,15 +193,16 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     }
 }
 
-/// The stream is about to tell other processes something, in a way that checkers do not see.
+/// Notes that the stream is about to send something to other processes, in a way that checkers do
+/// not see.
 pub(crate) fn tells(stream: &'static Stream) -> Result<(), Failure> {
     let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
     let known = known_to_issuer(&engine);
     stream.enqueue(Box::new(CheckNote { engine, known, what: NoteKind::Tell })).map(drop)
 }
 
-/// An operation is next in the stream whose accesses will be known only at its end. Returns the
-/// call that issued it, if the device is watched.
+/// Notes that the next operation of the stream is one whose accesses are known only at its end.
+/// Returns the call that issued it, if the device is checked.
 pub(crate) fn will_be_done(
     stream: &'static Stream,
     call: &'static str,

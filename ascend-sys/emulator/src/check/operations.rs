@@ -1,4 +1,4 @@
-//! The operations of communicators: their accesses, and the knowledge of each rank behind them.
+//! The operations of communicators: their accesses, and what each rank knows after them.
 
 use super::abroad::{Arrivals, way};
 use super::blocks::engine;
@@ -16,16 +16,18 @@ use crate::stream::Stream;
 use crate::task::Touch;
 use std::sync::Arc;
 
-/// The news that is still to be told of an operation that has been announced.
+/// The reports that must follow an operation that was announced.
 #[must_use]
 pub(crate) struct Announced(Option<(Arc<Checker>, Vec<Leaving>)>);
 
 impl Announced {
-    /// The operation is not in the stream after all: the next one has its numbers.
+    /// Handles an announced operation that was not put into the stream. The next one gets its
+    /// numbers.
     pub(crate) fn withdrawn(self) {
         if let Some((engine, leaves)) = self.0 {
             for Leaving { key, sees, .. } in leaves {
-                // The other side sees a message; it is the participant 0 or 1.
+                // Only a message knows of the arrival of a single other side, which is the
+                // participant 0 or 1.
                 if let Sees::Party(other) = sees {
                     engine.number_not_used((key.0, key.1, 1 - other.min(1) as u64));
                 }
@@ -33,7 +35,7 @@ impl Announced {
         }
     }
 
-    /// The operation is in the stream.
+    /// Puts the note for the end of the operation into the stream, which now has the operation.
     #[inline]
     pub(crate) fn enqueued(self, stream: &'static Stream) -> Result<(), Failure> {
         match self.0 {
@@ -43,14 +45,14 @@ impl Announced {
     }
 }
 
-/// Operations of communicators are announced when they run: a captured one at every execution of
-/// its graph.
+/// Returns the checker for an operation in the stream, if it is to be announced now. A captured
+/// operation is announced at every execution of its graph instead.
 #[inline]
 fn watching(stream: &Stream) -> Option<Arc<Checker>> {
     engine(stream.device_id()).filter(|_| !stream.is_diverted())
 }
 
-/// A collective of a rank is next in the stream.
+/// Announces that a collective of a rank is next in the stream.
 #[inline]
 pub(crate) fn collective(
     stream: &'static Stream,
@@ -95,8 +97,8 @@ fn announce(
     Ok(Announced(Some((engine, leaves))))
 }
 
-/// Returns the number of participants of a meeting, how many of them are in this process, and how
-/// many tell of their arrival. `ranks` are their ranks.
+/// Returns the number of participants of a meeting, the number of those in this process, and the
+/// number of those that report their arrival. `ranks` are their ranks.
 fn counts(comm: &Comm, ranks: impl IntoIterator<Item = usize>) -> (usize, usize, usize) {
     ranks.into_iter().fold((0, 0, 0), |(all, own, told), rank| {
         let is_own = comm.is_own(rank);
@@ -108,11 +110,12 @@ fn counts(comm: &Comm, ranks: impl IntoIterator<Item = usize>) -> (usize, usize,
 fn of_member(member: &Member, number: u64) -> String {
     let Member { comm, rank, .. } = member;
     let zeros = comm.lone_zeros(*rank, number.saturating_sub(1));
-    let zeros = zeros.map(|said| format!(", behind a call {said}")).unwrap_or_default();
+    let zeros = zeros.map(|said| format!(", after a call {said}")).unwrap_or_default();
     format!("#{number} of communicator \"{}\", rank {rank}{zeros}", comm.title())
 }
 
-/// Returns the thing that a rank of a communicator has to itself: it has one operation under way.
+/// Returns the number and the name of a rank of a communicator, as a thing that may have only one
+/// operation at a time.
 fn owns(member: &Member) -> (u64, String) {
     let name = format!("rank {} of communicator \"{}\"", member.rank, member.comm.title());
     (member.comm.id << 20 | member.rank as u64, name)
@@ -155,7 +158,7 @@ pub(crate) fn touches(call: &CollectiveCall, rank: usize, ranks: usize) -> Vec<T
     touches
 }
 
-/// Returns the ranks whose data a rank has when the collective is complete.
+/// Returns the participants whose data a rank has when the collective is complete.
 fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
     let is_root = request.operation.root() == Some(rank as u32);
     match request.operation {
@@ -169,8 +172,8 @@ fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
 }
 
 impl Sees {
-    /// Returns the arrivals in other processes that it depends on, of `participants` participants;
-    /// `rank_of` gives their ranks.
+    /// Returns the arrivals in other processes on which it depends. There are `participants`
+    /// participants, and `rank_of` returns the rank of each.
     fn awaited(
         self,
         comm: &Arc<Comm>,
@@ -186,7 +189,7 @@ impl Sees {
     }
 }
 
-/// A list of messages that is being issued.
+/// A list of messages that is issued, for checked mode.
 pub(crate) struct CheckedBatch {
     engine: Arc<Checker>,
     begin: Begin,
@@ -194,8 +197,8 @@ pub(crate) struct CheckedBatch {
 }
 
 impl CheckedBatch {
-    /// Makes it from the items of the rank, if its device is checked. The items become the next
-    /// messages of their pairs.
+    /// Makes the list from the items of the rank, if its device is checked. The items become the
+    /// next messages of their pairs of ranks.
     #[inline]
     pub(crate) fn of(
         stream: &'static Stream,
@@ -246,7 +249,7 @@ impl CheckedBatch {
         CheckedBatch { engine, begin, leaves }
     }
 
-    /// The operation is next in the stream.
+    /// Announces that the operation is next in the stream.
     pub(crate) fn announce(self, stream: &'static Stream) -> Result<Announced, Failure> {
         let announced = Announced(Some((self.engine.clone(), self.leaves)));
         match put(self.engine, stream, NoteKind::Begin(self.begin)) {

@@ -1,5 +1,5 @@
-//! Memory of ranks of other processes that ranks of this one reach: accesses to it are told to
-//! those processes.
+//! The memory of ranks of other processes that ranks of this process can reach. Accesses to it are
+//! reported to those processes.
 
 use super::clock::ClockPoint;
 use super::engine::Checker;
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Tell = Arc<dyn Fn(ToldOperation) + Send + Sync>;
-/// A communicator, the rank of this process, and the rank that has the memory.
+/// The communicator, the rank of this process, and the rank that owns the memory.
 type Ranks = (u64, usize, usize);
 
 struct Reached {
     end: usize,
-    /// Where its first byte is in the other process.
+    /// The address of its first byte in the other process.
     data: usize,
     ranks: Ranks,
     tell: Tell,
 }
 
-/// The reached memory, by the first address.
+/// The reachable memory, by its first address.
 static REACHED: Mutex<BTreeMap<usize, Reached>> = Mutex::new(BTreeMap::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -34,7 +34,7 @@ pub(super) fn add(addresses: &Range<usize>, data: usize, ranks: Ranks, tell: Tel
     COUNT.store(all.len(), Ordering::Release);
 }
 
-/// Forgets the memory that begins here: it is no longer reached.
+/// Removes the memory that begins at `start`, which can no longer be reached.
 pub(crate) fn reaches_no_more(start: usize) {
     if COUNT.load(Ordering::Acquire) != 0 {
         let mut all = lock(&REACHED);
@@ -43,7 +43,7 @@ pub(crate) fn reaches_no_more(start: usize) {
     }
 }
 
-/// An operation begins: tells the ranks of other processes whose memory it accesses.
+/// Reports an operation that begins to the ranks of other processes whose memory it accesses.
 pub(super) fn tell_touches(engine: &Checker, at: ClockPoint, operation: &CheckedOperation) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;

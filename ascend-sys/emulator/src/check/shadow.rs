@@ -1,6 +1,6 @@
-//! The shadow of memory, byte by byte: its accesses, and the allocations.
+//! The shadow of memory: the allocations, and the accesses to each byte.
 //!
-//! [`ascend_operator::shadow`] stores them and defines which accesses conflict.
+//! [`ascend_operator::shadow`] stores the accesses and defines which accesses conflict.
 
 use super::clock::{Clock, ClockPoint};
 use crate::task::Touch;
@@ -9,24 +9,25 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An operation, for messages.
+/// An operation, as findings describe it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CheckedOperation {
-    /// The description of the operation: "copy of 4096 bytes".
+    /// The description of the operation, for example "copy of 4096 bytes".
     pub(crate) what: String,
-    /// Where it ran: "stream 5 of device 2", "the host".
+    /// The place where it ran, for example "stream 5 of device 2" or "the host".
     pub(crate) place: String,
-    /// The process that it ran in, if that is another one.
+    /// The process in which it ran, if that is another process.
     pub(crate) process: Option<u32>,
-    /// Its number in its communicator, if it has one: "#3 of communicator "world", rank 1".
+    /// Its number in its communicator, if it has one, for example `#3 of communicator "world", rank
+    /// 1`.
     pub(crate) member: Option<String>,
-    /// The call that issued it: "aclrtMemcpyAsync on thread "main"".
+    /// The call that issued it, for example `aclrtMemcpyAsync on thread "main"`.
     pub(crate) issued: String,
-    /// Every byte that it touches.
+    /// All of its accesses.
     pub(crate) touches: Vec<Touch>,
 }
 
-/// An access that has begun: it is over when its point is passed.
+/// An access that has begun. It is over when its point is passed.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) point: ClockPoint,
@@ -34,17 +35,18 @@ pub(crate) struct Access {
     pub(crate) operation: Arc<CheckedOperation>,
 }
 
-/// The memory of one allocation, or anything else that has one user at a time.
+/// The shadow of one allocation, or of anything else that may have only one user at a time.
 #[derive(Debug)]
 pub(crate) struct Shadow {
-    /// The name, for messages.
+    /// The name, for findings.
     pub(crate) name: Arc<str>,
     bytes: ascend_operator::shadow::Shadow<Access>,
-    /// The access that ended it.
+    /// The access that freed the allocation.
     pub(crate) freed: Option<Access>,
-    /// Whether it is a window of a kernel: only whether a byte was written before is checked.
+    /// Whether it is a window of a kernel. For a window, only reads of unwritten bytes are checked.
     pub(crate) is_window: bool,
-    /// Others write it, unseen: so it is unknown whether a byte was written.
+    /// Whether other processes may write it without a report, so that it is unknown whether a byte
+    /// was written.
     pub(crate) is_lent: bool,
 }
 
@@ -55,7 +57,7 @@ impl Shadow {
         Shadow { name, bytes, freed: None, is_window: false, is_lent: false }
     }
 
-    /// Makes the shadow of a window that nobody has written.
+    /// Makes the shadow of a window that was not written yet.
     pub(crate) fn window(range: Range<usize>, name: Arc<str>) -> Shadow {
         Shadow { is_window: true, ..Shadow::new(range, name, false) }
     }
@@ -64,7 +66,8 @@ impl Shadow {
         self.bytes.range()
     }
 
-    /// Notes one access to some of its bytes, by a component that knows what `clock` knows.
+    /// Notes an access to some of its bytes, by a component with the clock `clock`. Calls `found`
+    /// for each error.
     pub(crate) fn access(
         &mut self,
         bytes: Range<usize>,
@@ -82,20 +85,20 @@ impl Shadow {
     }
 }
 
-/// Every allocation.
+/// The shadows of all allocations.
 #[derive(Debug, Default)]
 pub(crate) struct ShadowMemory {
     shadows: BTreeMap<usize, Shadow>,
 }
 
 impl ShadowMemory {
-    /// Adds a new allocation, in the place of older ones.
+    /// Adds a new allocation, which replaces older ones that it overlaps.
     pub(crate) fn add(&mut self, shadow: Shadow) {
         self.forget(shadow.range());
         self.shadows.insert(shadow.range().start, shadow);
     }
 
-    /// Forgets the allocations that overlap a range.
+    /// Removes the allocations that overlap a range.
     pub(crate) fn forget(&mut self, range: Range<usize>) {
         while let Some((&start, _)) = self
             .shadows
@@ -107,12 +110,12 @@ impl ShadowMemory {
         }
     }
 
-    /// The living allocation that begins here.
+    /// Returns the allocation that begins at `start` and is not freed.
     pub(crate) fn starting_at(&mut self, start: usize) -> Option<&mut Shadow> {
         self.shadows.get_mut(&start).filter(|shadow| shadow.freed.is_none())
     }
 
-    /// The allocation, living or freed, that holds a byte.
+    /// Returns the allocation, freed or not, that contains a byte.
     pub(crate) fn holding(&mut self, byte: usize) -> Option<&mut Shadow> {
         let (_, shadow) = self.shadows.range_mut(..=byte).next_back()?;
         shadow.range().contains(&byte).then_some(shadow)

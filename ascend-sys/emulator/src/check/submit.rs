@@ -1,5 +1,5 @@
-//! The hook of checked mode where [tasks are submitted](crate::submit): it puts a note before the
-//! task, and one behind a host function that the stream waits for.
+//! The hook of checked mode for [the submission of tasks](crate::submit). It puts a note before the
+//! task, and a second one after a host function that the stream waits for.
 
 use super::Checker;
 use super::blocks::engine;
@@ -21,7 +21,8 @@ pub(super) fn put(
     capture::submit(stream, Box::new(CheckNote { engine, known, what })).map(drop)
 }
 
-/// Notes what comes next in the stream. True when the host runs it and returns.
+/// Puts a note about the next task into the stream. Returns true if the task is a host function
+/// that returns to the stream.
 #[cold]
 pub(crate) fn announce(
     stream: &'static Stream,
@@ -53,7 +54,7 @@ pub(crate) fn announce(
     Ok(host_returns)
 }
 
-/// The host function before is over.
+/// Puts a note into the stream that the previous task, a host function, is over.
 #[cold]
 pub(crate) fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
     engine(stream.device_id()).map_or(Ok(()), |engine| put(engine, stream, NoteKind::FromHost))

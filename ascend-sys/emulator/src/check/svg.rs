@@ -1,21 +1,21 @@
-//! A finding as a picture: the two operations on their rows, with nothing between them, and the
-//! bytes that they share.
+//! The picture of a finding. It has the two operations on their rows, the steps that order them,
+//! and the bytes that they share.
 
 use super::finding::{Finding, FindingSide};
 use ascend_timeline::draw::svg::{Svg, shorten};
 use std::ops::Range;
 
 const WIDTH: usize = 860;
-/// Where rows and bytes begin and end.
+/// The left end of rows and of the bar of bytes. `RIGHT` is the right end.
 const LEFT: usize = 200;
 const RIGHT: usize = WIDTH - 30;
 const ROW: usize = 84;
 const TOP: usize = 62;
-/// Characters in a line of text, roughly.
+/// The approximate number of characters in a line of text.
 const COLUMNS: usize = 112;
 const COLOURS: [&str; 2] = ["#2f6fb3", "#b3742f"];
 
-/// The picture, as the text of an SVG file.
+/// Draws the picture. Returns the text of an SVG file.
 pub(crate) fn draw(finding: &Finding) -> String {
     let rows = finding.sides.len();
     let memory = if finding.size > 0 { 96 } else { 0 };
@@ -51,7 +51,8 @@ pub(crate) fn draw(finding: &Finding) -> String {
 struct Picture(Svg);
 
 impl Picture {
-    /// A row with its operation. The two overlap in time: neither is known to come first.
+    /// Draws a row with its operation. The two operations overlap in time, because neither is known
+    /// to come first.
     fn row(&mut self, at: usize, side: &FindingSide) {
         let (y, colour) = (TOP + at * ROW + 34, COLOURS[at % 2]);
         let (from, to) = if at == 0 { (300, 610) } else { (430, 740) };
@@ -80,7 +81,8 @@ impl Picture {
         );
     }
 
-    /// Shows how much the second knew of the first when it began.
+    /// Draws the last task of the first row after which the second operation is ordered, and the
+    /// reason.
     fn knowledge(&mut self, finding: &Finding, first: &FindingSide, reason: &str) {
         let (y, next) = (TOP + 34, TOP + ROW + 34);
         if finding.knew > 0 && !first.is_host() {
@@ -136,7 +138,7 @@ impl Picture {
     }
 }
 
-/// Lines of at most [`COLUMNS`] characters, as far as spaces allow.
+/// Divides a text at spaces into lines of at most [`COLUMNS`] characters, if its words allow that.
 fn wrap(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,10 +1,10 @@
-//! An account of what happened to a communicator, in words and rank by rank.
+//! A description of what happened to a communicator: its text, and the part of each rank.
 
-/// An account in words: a headline, then lines with the particulars.
+/// A description of what happened to a communicator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) text: String,
-    /// The words of each rank, where the ranks disagree.
+    /// The ranks that disagree, each with a description of its own call.
     pub(crate) said: Vec<(usize, String)>,
 }
 

@@ -7,27 +7,27 @@ use super::table::{Extent, Table};
 /// The arguments of a rank's collective, checked and resolved.
 pub(crate) struct CollectiveCall {
     pub(crate) request: CollectiveRequest,
-    /// The data of its buffers; null where the operation has none.
+    /// The send buffer; null if the operation has none. The same holds for `recv`.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
-    /// The table, for operations that have one.
+    /// The table of counts and displacements, for an operation that has one.
     pub(crate) table: Option<Box<Table>>,
-    /// The capture of the communicator that it belongs to; 0: none.
+    /// The number of the capture of the communicator that the call belongs to; 0 if there is none.
     pub(crate) capture: u8,
 }
 
-// SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they
-// are touched by the copy and reduction kernels only.
+// SAFETY: the pointers were resolved at issue, and their pages stay mapped until the task is
+// complete. Only the copy and reduction kernels access them.
 unsafe impl Send for CollectiveCall {}
 
 impl CollectiveCall {
-    /// A call of an operation that needs no table.
+    /// Makes a call of an operation that needs no table.
     pub(crate) fn new(request: CollectiveRequest, send: *const u8, recv: *mut u8) -> Self {
         Self { request, send, recv, table: None, capture: 0 }
     }
 
-    /// Returns the same call as part of a capture, to be issued at every execution. Its table, if
-    /// it has one, is copied into an empty one.
+    /// Returns the same call as part of a capture, to be issued at every execution. If the call has
+    /// a table, it is copied into a table that `empty` makes.
     pub(crate) fn again(&self, capture: u8, empty: impl FnOnce() -> Box<Table>) -> Self {
         let table = self.table.as_ref().map(|table| {
             let mut copy = empty();
@@ -42,7 +42,7 @@ impl CollectiveCall {
         self.request.claim().of_capture(self.capture)
     }
 
-    /// The bytes of its buffers on a rank.
+    /// Returns the extents in bytes of the send buffer and of the receive buffer of a rank.
     #[inline]
     pub(crate) fn extents(&self, rank: usize, ranks: usize) -> [Extent; 2] {
         match &self.table {
@@ -54,13 +54,15 @@ impl CollectiveCall {
         }
     }
 
-    /// The buffers, each from its start to the end of its last byte that is touched.
+    /// Returns the send buffer and the receive buffer, each with the number of bytes from its start
+    /// to the end of the last byte that the operation touches.
     pub(crate) fn touched(&self, rank: usize, ranks: usize) -> [(*const u8, usize); 2] {
         let [sends, receives] = self.extents(rank, ranks);
         [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
     }
 
-    /// Whether send and receive buffer share bytes. `sends` and `receives` are their extents.
+    /// Whether the send buffer and the receive buffer share bytes. `sends` and `receives` are their
+    /// extents.
     #[inline]
     pub(crate) fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
         let (send, recv) = (self.send as usize, self.recv as usize);
@@ -68,7 +70,7 @@ impl CollectiveCall {
         send < recv + receives.end && recv < send + sends.end
     }
 
-    /// Whether the buffers overlap in one of the ways that count as in place.
+    /// Whether the buffers overlap in the way that the operation accepts as in place.
     #[cold]
     pub(crate) fn is_in_place(&self, rank: usize) -> bool {
         let own = rank * self.request.bytes();
@@ -87,7 +89,7 @@ impl CollectiveCall {
         }
     }
 
-    /// The bytes that a large operation touches in this rank's buffers.
+    /// Returns the number of bytes that a large operation touches in this rank's buffers.
     #[inline]
     pub(crate) fn moved(&self, extents: [Extent; 2]) -> usize {
         let [sends, receives] = extents;

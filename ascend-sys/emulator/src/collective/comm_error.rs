@@ -1,39 +1,39 @@
-//! The reason why a communicator has failed, and the words and codes by which the different callers
-//! learn of it.
+//! The reason why a communicator has failed, and the texts and codes that report it to the
+//! different callers.
 
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::request::CollectiveRequest;
 
-/// The reason why a communicator cannot be used any more: the first failure counts.
+/// The reason why a communicator cannot be used any more. Only the first failure is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommError {
     /// The operation or call that failed.
     pub(crate) origin: Origin,
     /// The kind of failure.
     pub(crate) cause: Cause,
-    /// The account of the failure, the same for all ranks: a headline, then lines with the
-    /// particulars.
+    /// The description of the failure, the same for all ranks: a headline, then lines with the
+    /// details.
     pub(crate) text: String,
-    /// Where each rank was.
+    /// The state of each rank at the failure.
     pub(crate) ranks: Box<[RankState]>,
-    /// The ranks whose sides of messages were not there.
+    /// The ranks that had not issued their sides of the messages.
     pub(crate) absent: Vec<usize>,
-    /// The words of ranks, where they disagree.
+    /// The ranks that disagree, each with a description of its own call.
     pub(crate) said: Vec<(usize, String)>,
     /// The rank that has aborted the communicator.
     pub(crate) by: Option<usize>,
 }
 
-/// The operation or call that ended a communicator, or that is about to learn that it has ended.
+/// The operation or call in which a communicator failed, or to which the failure is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Origin {
     /// A call, before anything entered a stream.
     Call,
     /// A collective, by its number.
     Collective(u64),
-    /// Some batch.
+    /// A batch.
     Batch,
     /// A primitive of a custom operator of the program.
     Operator,
@@ -46,7 +46,7 @@ pub(crate) enum Cause {
     Mismatch,
     /// The two sides of a message differ.
     Message,
-    /// A rank did not come within the time limit.
+    /// A rank did not arrive within the time limit.
     Timeout,
     /// All ranks wait for one another.
     Deadlock,
@@ -54,18 +54,19 @@ pub(crate) enum Cause {
     Gone,
     /// A rank has aborted the communicator.
     Aborted,
-    /// A notify was not recorded within the time limit, or all wait for one another.
+    /// A notify was not recorded within the time limit, or all ranks wait for one another.
     Unrecorded,
 }
 
 impl CommError {
-    /// Makes an error for which the states of the ranks are not known yet.
+    /// Makes an error without the states of the ranks, which are filled in later.
     pub(crate) fn new(origin: Origin, cause: Cause, account: impl Into<Account>) -> Self {
         let Account { text, said } = account.into();
         Self { origin, cause, text, ranks: Box::default(), absent: Vec::new(), said, by: None }
     }
 
-    /// Returns the state of a rank that has given its side, or has no part in it.
+    /// Returns the state of a rank that has issued its side of the operation, or that takes no part
+    /// in the operation.
     pub(crate) fn side_of(&self, rank: usize) -> RankState {
         let said = self.said.iter().find(|(other, _)| *other == rank);
         let (presence, text) = match said {
@@ -75,20 +76,21 @@ impl CommError {
         RankState { presence, number: 0, request: None, text }
     }
 
-    /// For messages: the same error, without the sides of these ranks.
+    /// Returns the same error of a message, with `absent` as the ranks that have not issued their
+    /// sides.
     pub(crate) fn without(self, absent: Vec<usize>) -> Self {
         Self { absent, ..self }
     }
 
-    /// The text for an operation or call that learns of the error, under a number of CANN's: the
-    /// cause, the particulars, the remedy.
+    /// Returns the text that reports the error to the operation or call `asks`: the number of
+    /// CANN's (`report`), the cause, the details and the remedy.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
         self.worded(report, asks, "This communicator has failed")
     }
 
-    /// The same for a kernel, whose ranks meet apart from the collectives of the communicator: those
-    /// go on.
+    /// Returns the same text for a kernel. Kernels meet apart from the collectives of the
+    /// communicator, so collectives still work.
     #[cold]
     pub(crate) fn told_to_kernel(&self, report: &str, asks: Origin) -> String {
         self.worded(report, asks, "Kernels cannot communicate over this communicator any more")
@@ -113,7 +115,7 @@ impl CommError {
 }
 
 impl Cause {
-    /// The code with which a stream reports it.
+    /// Returns the code with which a stream reports it.
     pub(crate) fn acl_error(self) -> ascend_sys::aclError {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
@@ -124,7 +126,7 @@ impl Cause {
         }
     }
 
-    /// The code with which a later call on the communicator reports it.
+    /// Returns the code with which a later call on the communicator reports it.
     pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::HcclResult::HCCL_E_PARA,
@@ -135,7 +137,7 @@ impl Cause {
         }
     }
 
-    /// The number under which CANN documents it.
+    /// Returns the number under which CANN documents it.
     pub(crate) fn report_code(self) -> &'static str {
         match self {
             Self::Mismatch | Self::Message => "EI0005",
@@ -144,7 +146,7 @@ impl Cause {
         }
     }
 
-    /// The advice to the user, before the sentence on the end of the communicator.
+    /// Returns the advice to the user, without the sentence on the end of the communicator.
     fn advice(self) -> &'static str {
         match self {
             Self::Mismatch => {
@@ -155,18 +157,18 @@ impl Cause {
                  the order in which they are issued. "
             }
             Self::Timeout | Self::Deadlock => {
-                "Find out why the awaited ranks do not come: an operation needs all of its ranks, and a message both of its \
+                "Find out why the awaited ranks do not come: an operation needs all of its ranks, and a message needs both of its \
                  sides. "
             }
             Self::Gone | Self::Aborted => "",
             Self::Unrecorded => {
-                "Each wait needs one record of the same notify, and a second record before the wait is lost: see whether the side that records \
-                 has issued it, for this index, and does not wait for something else before. "
+                "Each wait needs one record of the same notify; a second record before the wait is lost. Check that the recording side \
+                 has issued its record for this index, and that it does not wait for something else first. "
             }
         }
     }
 
-    /// The ranks that can make a new communicator.
+    /// Returns the ranks that can make a new communicator, in words.
     fn ranks_that_go_on(self) -> &'static str {
         match self {
             Self::Gone | Self::Aborted => "the ranks that remain",
@@ -175,16 +177,16 @@ impl Cause {
     }
 }
 
-/// Where a rank is, as seen from a collective.
+/// The position of a rank relative to a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Presence {
-    /// The rank has come to the collective, or has gone on from it.
+    /// The rank has arrived at the collective, or has already completed it.
     Arrived,
-    /// The rank has not come, and may.
+    /// The rank has not arrived, but may still arrive.
     Missing,
-    /// The rank will not come.
+    /// The rank will never arrive.
     Gone,
-    /// The rank has no part in it.
+    /// The rank takes no part in the collective.
     Apart,
 }
 
@@ -192,10 +194,10 @@ pub(crate) enum Presence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankState {
     pub(crate) presence: Presence,
-    /// The number of the newest collective that the rank was seen in; 0 if there is none.
+    /// The number of the latest collective at which the rank was seen; 0 if there is none.
     pub(crate) number: u64,
-    /// The collective that it has called there.
+    /// The request of the rank at that collective.
     pub(crate) request: Option<CollectiveRequest>,
-    /// Why it is gone, or the other call that it has made.
+    /// The reason why the rank is gone, or the different call that it has made.
     pub(crate) text: String,
 }

@@ -6,26 +6,26 @@ use super::participants::{Contribution, Participants};
 use super::sleeper::Sleeper;
 use super::table::{BlockTable, Summary};
 
-/// The most words of a table that lies behind the contribution: they come with it, so no thread
-/// waits for a cache line only to learn where the table is.
+/// The largest table, in words, that is stored in the payload directly after the contribution. Its
+/// words arrive with the contribution, so that a reader need not load one more cache line to find
+/// the table.
 const NEAR: usize = (PAYLOAD - size_of::<Contribution>()) / size_of::<u64>();
 
-/// The words behind the contribution in a payload.
+/// Returns the address of the words that follow the contribution in a payload.
 fn behind_offer(payload: *const u8) -> *const u64 {
     payload.wrapping_add(size_of::<Contribution>()).cast()
 }
 
-/// Writes a contribution into the payload of a rank that arrives, and its table behind it if that
-/// is short.
+/// Writes a contribution into the payload of a rank that arrives. A table of at most [`NEAR`] words
+/// is written after it.
 ///
 /// # Safety
 ///
-/// The payload is the caller's to write; the words of the contribution's table exist.
+/// Only the caller accesses the payload. The words of the contribution's table can be read.
 #[inline]
 pub(crate) unsafe fn write(payload: *mut u8, contribution: Contribution) {
     let Summary { words, length, .. } = contribution.table;
-    // SAFETY: the payload has room for a contribution and, behind it, for `length` words if there
-    // are no more than `NEAR`.
+    // SAFETY: the payload has room for a contribution and, after it, for up to `NEAR` words.
     unsafe {
         payload.cast::<Contribution>().write(contribution);
         if (1..=NEAR).contains(&length) {
@@ -48,7 +48,8 @@ impl Participants for Arrived<'_> {
 
     #[inline]
     fn contribution(&self, rank: usize) -> Contribution {
-        // SAFETY: made when all have arrived at a large operation, and used by its task only.
+        // SAFETY: an `Arrived` is made when all ranks have arrived at a large operation, and only
+        // the task of that operation uses it.
         unsafe { self.meeting.contribution(rank, self.place) }
     }
 
@@ -59,14 +60,15 @@ impl Participants for Arrived<'_> {
             true => self.meeting.payload(rank, self.place, behind_offer),
             false => words,
         };
-        // SAFETY: the words that the rank has brought with this contribution, behind it or in its
-        // table, which stays as long.
+        // SAFETY: these are the words that the rank has brought with this contribution. They are
+        // either in the payload or in the rank's table; both stay unchanged until the operation is
+        // complete.
         let words = unsafe { std::slice::from_raw_parts(words, length) };
         BlockTable { ranks: self.ranks(), words }
     }
 }
 
-/// The contributions of all ranks: in place, or a copy.
+/// The contributions of all ranks, either in the meeting or as copies.
 pub(crate) enum Brought<'a> {
     There(Arrived<'a>),
     Copied(&'a Gathered),

@@ -1,9 +1,10 @@
-//! The contributions of all ranks to a large operation, where some are in other processes: copied
-//! out and checked once.
+//! Checked copies of the contributions of all ranks to a large operation, for ranks in several
+//! processes.
 //!
-//! An address in a contribution is one in the process that has brought it. It is looked up in the
-//! device memory of that rank as this process has it mapped, with everything that the operation may
-//! touch there. Nobody else can change the copies that are used afterwards.
+//! An address in a contribution belongs to the process that has brought it. It is translated to the
+//! address at which this process has mapped the device memory of that rank, and every byte that the
+//! operation may touch must lie in that mapping. Only the copies are used afterwards, and no other
+//! process can change them.
 
 use super::meeting::{Meeting, MeetingPlace};
 use super::participants::{Contribution, Participants};
@@ -11,17 +12,19 @@ use super::request::{CollectiveRequest, Operation};
 use super::sleeper::Sleeper;
 use super::table::{BlockTable, Extent, RECEIVES, SENDS, Table};
 
-/// See the [module](self).
+/// Copies of the contributions of all ranks, with addresses of this process: see the
+/// [module](self).
 pub(crate) struct Gathered {
     contributions: Vec<Contribution>,
     tables: Vec<Table>,
 }
 
-// SAFETY: the pointers are into device memory of ranks that have arrived; they are used by the task
-// only.
+// SAFETY: the pointers point into device memory of ranks that have arrived. Only the task of the
+// operation uses them.
 unsafe impl Send for Gathered {}
 
-/// Returns the number of words of a table of an operation, and its number of counts of pairs.
+/// Returns the number of words that a rank's table has for an operation, and the number of its
+/// counts of pairs.
 pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
     match operation {
         Operation::AlltoAllVC => (4 * ranks, ranks * ranks),
@@ -32,9 +35,9 @@ pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
 }
 
 impl Gathered {
-    /// Copies the contributions. `find` takes a rank, an address in its process and a number of
-    /// bytes, and returns where these bytes are. An error is the rank whose contribution has an
-    /// address outside of its device's memory.
+    /// Copies the contributions of all ranks. `find` takes a rank, an address in the process of
+    /// that rank and a number of bytes; it returns the address of these bytes in this process. The
+    /// error is the rank whose contribution has an address outside its device's memory.
     ///
     /// # Safety
     ///
@@ -69,8 +72,8 @@ impl Gathered {
     }
 }
 
-/// The bytes of its buffers that the table of a rank reaches; `None` where it reaches beyond any
-/// memory.
+/// Returns the number of bytes that the operation may touch in the send buffer and in the receive
+/// buffer of a rank, from their starts. `None` if the table reaches beyond any memory.
 fn ends_of(request: &CollectiveRequest, table: &Table, rank: usize) -> Option<(usize, usize)> {
     let end = |half| table.extent(half, request.dtype).ok().map(|Extent { end, .. }| end);
     let own = table.blocks().of(SENDS, rank, request.dtype).0;

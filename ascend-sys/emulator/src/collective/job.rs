@@ -1,25 +1,27 @@
-//! The division of the work of a large operation: chunks with a home, taken by compare-and-swap.
+//! The division of the work of a large operation among threads: chunks that belong to homes and are
+//! claimed by compare-and-swap.
 //!
-//! Every home owns the runs of some ranks (see `plan`), the same in every call, so that a core
-//! finds its data of the last call in its caches. A rank that has finished its own chunks takes
-//! those of others. The caller gives the number of chunks in the runs of ranks: the same on all
-//! ranks. Each word carries the number of its operation, so nothing needs resetting between
-//! operations.
+//! Every home owns the runs of some ranks (see `plan`). These are the same in every call, so that a
+//! core finds its data of the last call in its caches. A rank that has finished its own chunks
+//! claims chunks of other homes. The caller computes the number of chunks in the runs of given
+//! ranks; all ranks must get the same numbers. Each word carries the number of its operation, so
+//! nothing needs resetting between operations.
 //!
-//! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a
-//! close no chunk of it is worked on any more, and once it runs it cannot be closed. So a rank can
-//! give up, and nobody touches its memory afterwards. A rank that starts claims a chunk, then
-//! checks whether any rank is closing. A rank that closes announces it, then checks whether any
-//! chunk is claimed. So at least one sees the other, and goes to the word in which one
-//! compare-and-swap decides. As long as no rank gives up, only a rank that finds no chunk to claim
-//! goes to that word.
+//! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs. After a
+//! close, no thread works on its chunks any more; once it runs, it cannot be closed. So a rank can
+//! give up, and no thread touches its memory afterwards. A rank that starts claims a chunk, then
+//! checks whether any rank is closing. A rank that closes announces this, then checks whether any
+//! chunk is claimed. So at least one of the two sees the other. That rank uses the decision word,
+//! in which one compare-and-swap decides. As long as no rank gives up, only a rank that finds no
+//! chunk to claim uses that word.
 
 use std::ops::Range;
 
 use super::sync::{AtomicU64, Ordering, announce, fence_for_loom};
 use crate::processes::region::{Ground, Placed, SharedWords};
 
-/// The most homes, however many ranks: every waiter reads all of them.
+/// The largest number of homes, for any number of ranks. It is small because every waiter reads all
+/// homes.
 const MOST_HOMES: usize = 32;
 
 /// The chunk words of one communicator.
@@ -27,7 +29,8 @@ pub(crate) struct CollectiveJob {
     ranks: usize,
     homes: Placed<ChunkHome>,
     decision: Placed<Decision>,
-    /// The operation in which each rank may hold a chunk, where the ranks are in several processes.
+    /// For each rank, the number of the operation in which the rank may hold a chunk; 0 if there is
+    /// none. It is used only if the ranks are in several processes.
     holding: Placed<PaddedWord>,
 }
 
@@ -47,7 +50,7 @@ unsafe impl SharedWords for PaddedWord {}
 
 #[repr(C)]
 struct Decision {
-    /// The newest decided operation, and the decision: `number << 1 | closed`.
+    /// The latest decided operation and its decision: `number << 1 | closed`.
     phase: PaddedWord,
     rare: RareWords,
 }
@@ -55,10 +58,10 @@ struct Decision {
 /// Words that change only when something is wrong.
 #[repr(C, align(128))]
 struct RareWords {
-    /// Not 0: a rank has tried to close an operation.
+    /// Not 0 if a rank has tried to close an operation.
     closing: AtomicU64,
-    /// No chunk of this operation, or of an earlier one, is taken any more, because a process is
-    /// gone that may hold one.
+    /// The number of the latest abandoned operation. Its chunks, and those of earlier operations,
+    /// are not claimed any more, because a process that may hold one is gone.
     abandoned: AtomicU64,
 }
 
@@ -67,31 +70,32 @@ unsafe impl SharedWords for ChunkHome {}
 // SAFETY: atomic words: zeros are valid, and they hold no address.
 unsafe impl SharedWords for Decision {}
 
-/// Two words: the low half of the operation number above, a count of chunks below.
+/// The words of a home. In each, the high half is the low half of the operation number, and the low
+/// half is a count of chunks.
 ///
 /// Half a number is enough: while any rank works on operation n, none can begin n + 1.
 ///
-/// All ranks look at `finished`. At `claimed` of another home they look only when they take chunks
-/// there, so a rank that does its own chunk finds the word in its cache.
+/// All ranks read `finished`. They read `claimed` of another home only when they claim chunks
+/// there, so a rank that works on its own chunk finds the word in its cache.
 #[repr(C)]
 struct ChunkHome {
     claimed: PaddedWord,
     finished: PaddedWord,
 }
 
-/// The homes that a rank takes chunks from.
+/// The homes from which a rank claims chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Homes {
     Own,
     All,
 }
 
-/// How an operation was decided.
+/// The decision about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Chunks are being worked on; it runs to its end.
+    /// Threads work on its chunks, and it runs to its end.
     Running,
-    /// A rank has given up before it began; nobody touches anything.
+    /// A rank gave up before the operation began. No thread touches any buffer.
     Closed,
 }
 
@@ -125,14 +129,14 @@ impl CollectiveJob {
                 Err(other) => now = other,
             }
         }
-        // A later operation is decided only where some rank has completed this one. So this one has
+        // A later operation is decided only after some rank has completed this one. So this one has
         // run, even if a late rank did not see it.
         if now == number << 1 | 1 { Phase::Closed } else { Phase::Running }
     }
 
-    /// All ranks are there: the operation runs, unless it was closed. Returns a chunk for this rank
-    /// too, if there is one left, as by [`CollectiveJob::claim`]. The chunk of an operation that
-    /// was closed must not be worked on.
+    /// Starts an operation at which all ranks have arrived. It runs unless it was closed. Also
+    /// claims a chunk for this rank if one is left, like [`CollectiveJob::claim`]. If the operation
+    /// was closed, the caller must not work on that chunk.
     #[inline]
     pub(crate) fn start(
         &self,
@@ -147,7 +151,7 @@ impl CollectiveJob {
         (if alone { Phase::Running } else { self.decide(number, false) }, chunk)
     }
 
-    /// Closes an operation that a rank gives up, unless it runs.
+    /// Closes an operation that a rank gives up, unless the operation already runs.
     #[cold]
     pub(crate) fn close(&self, number: u64) -> Phase {
         announce(&self.rare().closing, 1);
@@ -155,9 +159,10 @@ impl CollectiveJob {
         self.decide(number, !self.homes.iter().any(claimed))
     }
 
-    /// The rank is about to take a chunk. False when it must not: the operation was abandoned. A
-    /// thread that abandons an operation says so, then checks which ranks hold a chunk. Here it is
-    /// the other way round, so at least one sees the other.
+    /// Notes that the rank is about to claim a chunk. Returns false if the rank must not claim one,
+    /// because the operation was abandoned. A thread that abandons an operation marks it abandoned,
+    /// then checks which ranks hold a chunk. This method marks the rank as a holder, then checks
+    /// whether the operation is abandoned. So at least one of the two sees the other.
     #[inline]
     pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {
         announce(&self.holding[rank].0, number);
@@ -168,14 +173,14 @@ impl CollectiveJob {
         goes_on
     }
 
-    /// The rank no longer holds a chunk.
+    /// Notes that the rank no longer holds a chunk.
     #[inline]
     pub(crate) fn let_go(&self, rank: usize) {
         self.holding[rank].0.store(0, Ordering::SeqCst);
     }
 
-    /// Forbids all ranks to take a chunk of an operation. When no living [holder](Self::is_held_by)
-    /// is left, nobody touches its memory.
+    /// Forbids all ranks to claim a chunk of an operation. Once no living rank
+    /// [holds](Self::is_held_by) a chunk, no thread touches the memory of the operation.
     #[cold]
     pub(crate) fn abandon(&self, number: u64) {
         self.rare().abandoned.fetch_max(number, Ordering::SeqCst);
@@ -202,16 +207,16 @@ impl CollectiveJob {
         self.ranks * home / homes..self.ranks * (home + 1) / homes
     }
 
-    /// The home that owns the run of a rank.
+    /// Returns the home that owns the run of a rank.
     #[inline]
     fn home_of(&self, rank: usize) -> usize {
         let homes = self.homes.len();
         if homes == self.ranks { rank } else { ((rank + 1) * homes - 1) / self.ranks }
     }
 
-    /// Takes a chunk of a running operation; chunks of the rank's home come first. `chunks` returns
-    /// the number of chunks in the runs of some ranks. The caller works on the chunk and then calls
-    /// [`CollectiveJob::finish`] with it.
+    /// Claims a chunk of a running operation; chunks of the rank's home come first. `chunks`
+    /// returns the number of chunks in the runs of the given ranks. The caller works on the chunk
+    /// and then calls [`CollectiveJob::finish`] with it.
     #[inline]
     pub(crate) fn claim(
         &self,
@@ -233,8 +238,8 @@ impl CollectiveJob {
         None
     }
 
-    /// Notes that the chunk is done and its memory no longer touched. Returns whether it was the
-    /// last of all.
+    /// Notes that the chunk is done and that the caller no longer touches its memory. Returns
+    /// whether this was the last chunk of the operation.
     #[inline]
     pub(crate) fn finish(
         &self,
@@ -262,9 +267,9 @@ impl CollectiveJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkChunk {
     home: usize,
-    /// The ranks among whose runs the chunk is counted.
+    /// The ranks whose runs contain the chunk.
     pub(crate) of: Range<usize>,
-    /// The number of the chunk there, from 0.
+    /// The index of the chunk within these runs, from 0.
     pub(crate) index: u32,
 }
 
@@ -279,8 +284,8 @@ fn tagged(number: u64, count: u32) -> u64 {
     number << 32 | u64::from(count)
 }
 
-/// Adds one to a tagged count, which starts at zero with every operation, unless it has reached
-/// `limit`. Returns the count before.
+/// Adds one to a tagged count, unless the count has reached `limit`. The count starts at zero with
+/// every operation. Returns the count before the addition.
 #[inline]
 fn count_up(word: &AtomicU64, number: u64, limit: u32) -> Option<u32> {
     let mut now = word.load(Ordering::Acquire);
@@ -306,7 +311,7 @@ mod tests {
         for share in [0, 1] {
             let job = CollectiveJob::new(2, &Ground::Heap);
             let chunks = |of: Range<usize>| share * of.len() as u32;
-            // Rank 0 does all the work, goes on, and gives up.
+            // Rank 0 does all the work, then gives up the next operation.
             let (phase, mut next) = job.start(1, 0, Homes::All, chunks);
             assert_eq!(phase, Phase::Running);
             while let Some(chunk) = next {

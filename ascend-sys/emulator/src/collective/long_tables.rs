@@ -1,7 +1,7 @@
 //! The tables of ranks in several processes.
 //!
-//! Within a process a table is lent in place. Another process cannot read it there, so its words
-//! are copied to a place in shared memory. There is one place for each of the two slots of a rank,
+//! Ranks of one process read each other's tables in place. Another process cannot do that, so the
+//! words of a table are copied to shared memory. Each of the two slots of a rank has an area there,
 //! with room for the longest table.
 
 use super::meeting::MeetingPlace;
@@ -9,7 +9,8 @@ use super::sync::{AtomicU64, Ordering};
 use super::table::Table;
 use crate::processes::region::{Ground, Placed, SharedWords};
 
-/// See the [module](self). There are none where all ranks are in one process.
+/// The areas for tables in shared memory: see the [module](self). There are none if all ranks are
+/// in one process.
 pub(super) struct LongTables {
     ranks: usize,
     words: Placed<TableWord>,
@@ -21,8 +22,8 @@ struct TableWord(AtomicU64);
 // SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for TableWord {}
 
-/// The number of words of a table of `ranks` ranks: two halves of counts and displacements, and the
-/// counts of all pairs.
+/// Returns the number of words of the longest table of `ranks` ranks: two halves of counts and
+/// displacements, and the counts of all pairs.
 fn longest(ranks: usize) -> usize {
     4 * ranks + ranks * ranks
 }
@@ -39,7 +40,7 @@ impl LongTables {
         self.words.get(start..start + longest).unwrap_or_default()
     }
 
-    /// The owner of a slot fills it.
+    /// Writes the table of the rank that owns the slot.
     pub(super) fn write(&self, rank: usize, place: MeetingPlace, table: &Table) {
         let words = table.all_words().into_iter().flatten();
         for (to, word) in self.of(rank, place).iter().zip(words) {
@@ -47,7 +48,8 @@ impl LongTables {
         }
     }
 
-    /// Reads the table that the owner has written.
+    /// Reads the table that the owner of the slot has written: `words` counts and displacements,
+    /// and `matrix` counts of pairs.
     pub(super) fn read(
         &self,
         rank: usize,

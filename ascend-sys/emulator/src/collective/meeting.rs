@@ -1,19 +1,20 @@
-//! Where the ranks of a communicator meet: which have arrived, with what, and which must be woken.
+//! The meeting of the ranks of a communicator. It holds the ranks that have arrived, their claims
+//! and payloads, and the sleepers to wake.
 //!
-//! Every rank has two slots, which that rank alone writes, and uses them in turn. To arrive at
+//! Every rank has two slots. Only that rank writes them, and it uses them in turn. To arrive at
 //! operation n, a rank fills the slot and then stores n in its `number`. A rank that finds n in the
-//! slots of all ranks goes on by itself; there is no second handshake. A small payload travels
-//! inside the slot. For a large operation the slot says where the rank's buffers are, and holds the
-//! rank's table of counts, if there is one.
+//! slots of all ranks continues by itself; there is no second handshake. A small payload travels
+//! inside the slot. For a large operation, the slot holds the addresses of the rank's buffers and,
+//! if there is one, the rank's table of counts.
 //!
-//! Two slots are enough: a rank arrives at the operation after the next only when it has completed
-//! the next. All ranks arrived at the next one, and each did so after it had read everything that
-//! it needed of this one.
+//! Two slots are enough. A rank reuses the slot of operation n for operation n + 2, and it arrives
+//! there only after it has completed n + 1. By then all ranks have arrived at n + 1, and each did
+//! so after it had read everything that it needed of n.
 //!
-//! Sleepers: a rank arms itself by storing n in `armed`, then looks again. A rank arrives by
-//! storing n in `number`, then checks which ranks are armed. With sequentially consistent stores at
-//! least one of them sees the other. If no rank sleeps, this costs a load of a line that is being
-//! read anyway.
+//! A rank that is about to sleep stores n in `armed`, then checks the slots again. A rank that
+//! arrives stores n in `number`, then checks which ranks are armed. Because the stores are
+//! sequentially consistent, at least one of the two sees the other. If no rank sleeps, this costs
+//! one load of a cache line that is read anyway.
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
@@ -25,25 +26,25 @@ use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, a
 use super::table::Table;
 use crate::processes::region::{Ground, Placed, SharedWords};
 
-/// The number of bytes that travel inside a slot.
+/// The number of bytes of the payload inside a slot.
 pub(crate) const PAYLOAD: usize = 1024;
 
-/// Something that polls a parked operation again.
+/// A handle that polls a parked operation again.
 pub(crate) trait Wake: Clone {
-    /// Polls it now or soon. Must not call back into the meeting while holding a lock that an armed
-    /// operation takes.
+    /// Polls the operation now or soon. Must not call back into the meeting while holding a lock
+    /// that an armed operation takes.
     fn wake(&self);
 }
 
-/// An operation of a communicator. An even or odd number decides the slot.
+/// The position of an operation in its communicator. The parity of the number selects the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeetingPlace {
-    /// Counts from 1.
+    /// The number of the operation, counted from 1.
     pub(crate) number: u64,
 }
 
-/// A rank's claim about its operation. The claims are equal on all ranks, or the operation fails on
-/// all.
+/// A rank's claim about its operation. If the claims are not equal on all ranks, the operation
+/// fails on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// Operation, element type, reduction and root, packed by the caller. The caller leaves one
@@ -56,27 +57,28 @@ pub(crate) struct Claim {
 impl Claim {
     const CAPTURE: u32 = 24;
 
-    /// The claim of an operation that was captured: it matches only the same capture of another
-    /// rank.
+    /// Returns the claim of an operation that was captured. It matches only the same capture of
+    /// another rank.
     #[inline]
     pub(crate) fn of_capture(self, capture: u8) -> Claim {
         Claim { kind: self.kind | u64::from(capture) << Claim::CAPTURE, ..self }
     }
 
-    /// Returns the capture of the communicator that it belongs to; 0: none.
+    /// Returns the number of the capture of the communicator that the claim belongs to; 0 if there
+    /// is none.
     pub(crate) fn capture(self) -> u8 {
         (self.kind >> Claim::CAPTURE) as u8
     }
 }
 
-/// The result of a rank's look at the others.
+/// The result of a rank's check of the other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeetingView {
-    /// All are there, with the same claim.
+    /// All ranks have arrived with the same claim.
     All,
-    /// This rank is not there.
+    /// This rank has not arrived.
     Waiting(usize),
-    /// This rank is there with another claim.
+    /// This rank has arrived with a different claim.
     Differs(usize),
     /// This rank left before it issued the operation.
     Gone(usize),
@@ -86,18 +88,18 @@ pub(crate) enum MeetingView {
 
 #[repr(C, align(128))]
 struct OperationSlot {
-    /// The operation this slot holds; 0 while it is being filled.
+    /// The number of the operation in this slot; 0 while the slot is being filled.
     number: AtomicU64,
-    /// The operation its owner sleeps in.
+    /// The number of the operation in which the owner of the slot sleeps.
     armed: AtomicU64,
     kind: AtomicU64,
     count: AtomicU64,
-    /// The first bytes share the cache line of the number. A large operation has its
-    /// [`Contribution`] here.
+    /// The payload of the rank; for a large operation, its [`Contribution`]. The first bytes share
+    /// the cache line of the number.
     payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
 }
 
-// A contribution fits into a payload, which begins behind four words.
+// A contribution fits into a payload. The payload begins after four words.
 const _: () = assert!(size_of::<Contribution>() <= PAYLOAD && 32 % align_of::<Contribution>() == 0);
 
 impl OperationSlot {
@@ -115,27 +117,29 @@ impl OperationSlot {
 #[repr(C)]
 struct RankSlot {
     slots: [OperationSlot; 2],
-    /// One more than the last operation that the rank had issued when it left; 0 while it is here.
+    /// The number of the last operation that the rank had issued when it left, plus one; 0 as long
+    /// as the rank has not left.
     left_after: AtomicU64,
 }
 
-/// The word that all ranks look at when a rank is missing.
+/// The word that every rank checks when another rank is missing.
 #[repr(C)]
 struct Alarm(AtomicU32);
 
-// SAFETY: words, and payloads; the module text says which rank touches them when.
+// SAFETY: atomic words and payloads. The module documentation states which rank accesses a payload
+// at which time.
 unsafe impl SharedWords for RankSlot {}
 // SAFETY: an atomic word: zeros are valid, and it holds no address.
 unsafe impl SharedWords for Alarm {}
 
-/// The state of a rank that only its process needs.
+/// The state of a rank that only its own process needs.
 struct OwnSide<W> {
     waker: Mutex<Option<W>>,
-    /// The tables of the latest operations that had one, by slot.
+    /// For each slot, the table of the latest operation that had one.
     tables: [UnsafeCell<Option<Box<Table>>>; 2],
 }
 
-/// Bits of [`Meeting::alarm`].
+/// The bit of [`Meeting::alarm`] for a communicator that has failed.
 const BROKEN: u32 = 1;
 const SOMEONE_LEFT: u32 = 2;
 
@@ -143,17 +147,17 @@ const SOMEONE_LEFT: u32 = 2;
 pub(crate) struct Meeting<W> {
     rank_slots: Placed<RankSlot>,
     own_sides: Box<[OwnSide<W>]>,
-    /// The tables of the two slots of each rank, where the ranks are in several processes: see
+    /// The tables of the two slots of each rank, if the ranks are in several processes: see
     /// [`LongTables`].
     long_tables: LongTables,
-    /// Zero as long as nothing is wrong.
+    /// The bits `BROKEN` and `SOMEONE_LEFT`; zero as long as nothing is wrong.
     alarm: Placed<Alarm>,
     error: Mutex<Option<Arc<CommError>>>,
 }
 
-// SAFETY: payload and table are written by their owner before it stores the number, and read by
-// others after they have loaded it; the module text says why they are not written again too early.
-// Everything else is atomic or locked.
+// SAFETY: the owner writes the payload and the table before it stores the number. Other ranks read
+// them after they have loaded the number. The module documentation states why the owner does not
+// overwrite them too early. Everything else is atomic or locked.
 unsafe impl<W: Send> Sync for Meeting<W> {}
 
 impl<W: Wake> Meeting<W> {
@@ -189,12 +193,13 @@ impl<W: Wake> Meeting<W> {
         &self.own_sides[rank].tables[(place.number & 1) as usize]
     }
 
-    /// Arrives. `fill` writes the payload; `table`, if there is one, is exchanged for an old one.
+    /// Arrives at an operation. `fill` writes the payload. If there is a `table`, it is exchanged
+    /// for the table that the slot held before.
     ///
     /// # Safety
     ///
-    /// One thread at a time calls this for a rank; numbers ascend by one; the operation before is
-    /// complete on this rank.
+    /// Only one thread at a time calls this for a rank. The numbers ascend by one. The previous
+    /// operation is complete on this rank.
     #[inline]
     pub(crate) unsafe fn arrive(
         &self,
@@ -213,14 +218,14 @@ impl<W: Wake> Meeting<W> {
             self.long_tables.write(rank, place, table);
         }
         if table.is_some() {
-            // SAFETY: the slot is this rank's until the number is stored.
+            // SAFETY: only this rank accesses the slot until the number is stored.
             self.table_cell(rank, place).with_mut(|kept| unsafe { std::ptr::swap(kept, table) });
         }
         announce(&slot.number, place.number);
     }
 
-    /// Checks which other ranks have arrived, from rank `cursor` on; the cursor moves past those
-    /// that were seen.
+    /// Checks which ranks have arrived with the same claim, from rank `cursor` on. The cursor moves
+    /// past these ranks.
     #[inline]
     pub(crate) fn look(
         &self,
@@ -237,7 +242,7 @@ impl<W: Wake> Meeting<W> {
                 }
                 match self.look_closely(place, *cursor) {
                     Some(look) => return look,
-                    // The rank has come meanwhile.
+                    // The rank has arrived in the meantime.
                     None => continue,
                 }
             }
@@ -252,8 +257,8 @@ impl<W: Wake> Meeting<W> {
         MeetingView::All
     }
 
-    /// The rank at `cursor` is missing, and the alarm is set. Returns `None` if the rank is no
-    /// longer missing.
+    /// Finds out why the rank at `cursor` is missing while the alarm is set. Returns `None` if the
+    /// rank is no longer missing.
     #[cold]
     fn look_closely(&self, place: MeetingPlace, cursor: usize) -> Option<MeetingView> {
         let number = place.number;
@@ -274,8 +279,8 @@ impl<W: Wake> Meeting<W> {
         Some(gone.map_or(MeetingView::Waiting(cursor), MeetingView::Gone))
     }
 
-    /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps
-    /// only if nothing has changed.
+    /// Registers the rank as a sleeper in an operation. The caller then checks the other ranks
+    /// again, and sleeps only if nothing has changed.
     pub(crate) fn arm(&self, rank: usize, place: MeetingPlace, waker: W) {
         self.set_waker(rank, waker);
         announce(&self.slot(rank, place).armed, place.number);
@@ -287,8 +292,8 @@ impl<W: Wake> Meeting<W> {
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    /// Wakes every rank that sleeps in an operation. A rank calls it after arriving if it finds all
-    /// there, and after the last chunk.
+    /// Wakes every rank that sleeps in an operation. A rank calls this when it arrives and finds
+    /// that all ranks have arrived, and after the last chunk.
     #[inline]
     pub(crate) fn wake(&self, place: MeetingPlace) {
         for (rank_slot, own_side) in self.rank_slots.iter().zip(&self.own_sides) {
@@ -313,7 +318,8 @@ impl<W: Wake> Meeting<W> {
         }
     }
 
-    /// Ends the communicator. The first failure stays; all ranks wake up and see it.
+    /// Ends the communicator and wakes all ranks, so that they see the failure. Only the first
+    /// failure is kept. Returns that failure.
     #[cold]
     pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
         let first = {
@@ -334,7 +340,8 @@ impl<W: Wake> Meeting<W> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether some process has ended the communicator; this one may not know why yet.
+    /// Whether any process has ended the communicator. This process may not have received the
+    /// reason yet.
     pub(crate) fn is_broken(&self) -> bool {
         self.alarm[0].0.load(Ordering::SeqCst) & BROKEN != 0
     }
@@ -350,42 +357,44 @@ impl<W: Wake> Meeting<W> {
         }
     }
 
-    /// Whether the rank has left, and after which operation.
+    /// Returns the number of the last operation that the rank issued before it left; `None` if it
+    /// has not left.
     pub(crate) fn left_after(&self, rank: usize) -> Option<u64> {
         self.rank_slots[rank].left_after.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Returns the contribution of a rank to a large operation. Meaningful after
+    /// Returns the contribution of a rank to a large operation. It is valid after
     /// [`MeetingView::All`] and until the caller has completed the operation.
     ///
     /// # Safety
     ///
-    /// The rank has arrived there, and filled its payload with a [`Contribution`]; the caller's
-    /// rank has not arrived since.
+    /// The rank has arrived there, and has filled its payload with a [`Contribution`]. The caller's
+    /// rank has arrived at no later operation.
     #[inline]
     pub(crate) unsafe fn contribution(&self, rank: usize, place: MeetingPlace) -> Contribution {
         // SAFETY: the caller's promise.
         self.payload(rank, place, |payload| unsafe { payload.cast::<Contribution>().read() })
     }
 
-    /// The table that a rank has brought, if it has arrived.
+    /// Returns the table that a rank has brought. Returns `None` if the rank has not arrived.
     ///
     /// # Safety
     ///
-    /// The caller's rank has arrived at this place and at none since, and arrives at no other while
-    /// it uses the table. The rank's claim is of an operation that has tables.
+    /// The caller's rank has arrived at this place and at no later one, and it arrives at no other
+    /// place while it uses the table. The claim of `rank` is that of an operation with tables.
     #[inline]
     pub(crate) unsafe fn table(&self, rank: usize, place: MeetingPlace) -> Option<&Table> {
         let slot = self.slot(rank, place);
         if slot.number.load(Ordering::SeqCst) != place.number {
             return None;
         }
-        // SAFETY: its owner writes the table again only when the caller has arrived twice more.
+        // SAFETY: its owner overwrites the table only after the caller has arrived twice more.
         self.table_cell(rank, place).with(|table| unsafe { (*table).as_deref() })
     }
 
-    /// Returns the table of a rank of another process, of `words` words and `matrix` counts of
-    /// pairs, under the same conditions.
+    /// Returns the table of a rank of another process, under the same conditions as
+    /// [`Meeting::table`]. The table has `words` counts and displacements, and `matrix` counts of
+    /// pairs.
     pub(crate) fn long_table(
         &self,
         rank: usize,
@@ -397,7 +406,8 @@ impl<W: Wake> Meeting<W> {
         is_there.then(|| self.long_tables.read(rank, place, words, matrix))
     }
 
-    /// The payload of a rank, under the same conditions.
+    /// Calls `read` with the address of the payload of a rank. The payload is valid under the same
+    /// conditions as [`Meeting::contribution`].
     #[inline]
     pub(crate) fn payload<R>(
         &self,
@@ -408,7 +418,7 @@ impl<W: Wake> Meeting<W> {
         self.slot(rank, place).payload.with(|payload| read(payload.cast()))
     }
 
-    /// Returns the latest operation of a rank, for messages: its number and its claim.
+    /// Returns the number and the claim of the latest operation of a rank, for use in error texts.
     #[cold]
     pub(crate) fn latest(&self, rank: usize) -> Option<(u64, Claim)> {
         let read = |slot: &OperationSlot| {
@@ -426,7 +436,7 @@ impl<W: Wake> Meeting<W> {
 impl<W: Wake> OwnSide<W> {
     #[cold]
     fn wake(&self) {
-        // The clone releases the lock before anything is called.
+        // The waker is cloned so that the lock is released before the waker is called.
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(waker) = waker {
             waker.wake();

@@ -1,12 +1,20 @@
-//! Collectives, and how their ranks do them together. Nothing here knows a communicator.
+//! Collectives, and the way in which their ranks run them together. Nothing here depends on the
+//! type of a communicator.
 //!
-//! From the bottom: [`request`] is the request of a rank, [`table`] its counts and displacements,
-//! [`validate`] the arguments that each product accepts, [`call`] a request with its buffers.
-//! [`participants`] are the contributions of the ranks, [`plan`] divides the work, [`run`] reads
-//! and writes. [`meeting`] is where the ranks find each other and [`job`] how they share the work:
-//! these two are the concurrent core, and `models` explores their interleavings. [`comm_error`] is
-//! the reason why a communicator has failed, [`sides`] puts a disagreement into words. The task
-//! that brings all of this together is `issue::collective`.
+//! The modules, from bottom to top:
+//! - [`request`]: the request of a rank.
+//! - [`table`]: its counts and displacements.
+//! - [`validate`]: the arguments that each product accepts.
+//! - [`call`]: a request with its buffers.
+//! - [`participants`]: the contributions of the ranks.
+//! - [`plan`]: the division of the work.
+//! - [`run`]: the reads and writes.
+//! - [`meeting`] and [`job`]: the concurrent core. In the meeting the ranks find each other; the
+//!   job shares the work among them. `models` explores the interleavings of both.
+//! - [`comm_error`]: the reason why a communicator has failed.
+//! - [`sides`]: the description of a disagreement.
+//!
+//! The task that uses all of these is `issue::collective`.
 
 pub(crate) mod account;
 pub(crate) mod caches;

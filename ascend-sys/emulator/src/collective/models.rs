@@ -35,7 +35,7 @@ fn at(number: u64) -> MeetingPlace {
     MeetingPlace { number }
 }
 
-/// Returns where the run of a rank begins, if two ranks share `chunks` chunks.
+/// Returns the first chunk of the run of a rank, if two ranks share `chunks` chunks.
 fn part(rank: usize, chunks: u32) -> u32 {
     chunks * rank as u32 / 2
 }
@@ -46,7 +46,7 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Arrives with one byte.
+/// Arrives with a payload of one byte.
 fn arrive(meeting: &Meeting<Bell>, rank: usize, place: MeetingPlace, value: u8) {
     // SAFETY: a payload has more than one byte.
     let fill = |payload: *mut u8| unsafe { payload.write(value) };
@@ -54,7 +54,7 @@ fn arrive(meeting: &Meeting<Bell>, rank: usize, place: MeetingPlace, value: u8) 
     unsafe { meeting.arrive(rank, place, CLAIM, &mut None, fill) }
 }
 
-/// Waits until all are there, asleep if need be, the way a parked task does.
+/// Waits until all ranks have arrived. Sleeps if necessary, as a parked task does.
 fn await_all(
     meeting: &Meeting<Bell>,
     rank: usize,
@@ -79,7 +79,7 @@ fn await_all(
 }
 
 fn sum(meeting: &Meeting<Bell>, place: MeetingPlace) -> u8 {
-    // SAFETY: all have arrived and written one byte.
+    // SAFETY: all ranks have arrived, and each has written one byte.
     (0..meeting.ranks()).map(|rank| meeting.payload(rank, place, |p| unsafe { p.read() })).sum()
 }
 
@@ -103,7 +103,7 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
     });
 }
 
-/// For errors: the number of one arrival never comes with the words of another.
+/// An error text never shows the number of one arrival with the claim of another.
 #[test]
 fn loom_the_latest_arrival_is_seen_whole() {
     explore(3, || {
@@ -139,7 +139,7 @@ fn loom_tables_are_seen_and_come_back_two_turns_later() {
                 let old = table.map(|table| table.run);
                 assert_eq!(old, (number == 3).then_some(10 + rank));
                 assert_eq!(await_all(&meeting, rank, place, &bell), MeetingView::All);
-                // SAFETY: the rank has arrived here, and nowhere since.
+                // SAFETY: the rank has arrived here, and at no later place.
                 let run = |rank| unsafe { meeting.table(rank, place) }.map(|table| table.run);
                 assert_eq!((run(0), run(1)), (Some(number * 10), Some(number * 10 + 1)));
             }
@@ -206,7 +206,7 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
             assert_eq!(phase, Phase::Running);
             while let Some(chunk) = next {
                 let index = part(chunk.of.start, CHUNKS) + chunk.index;
-                // SAFETY: the claim is this thread's alone, which loom checks.
+                // SAFETY: only this thread has claimed the chunk, which loom checks.
                 data[index as usize].with_mut(|p| unsafe { *p += 1 });
                 if job.finish(1, chunk, chunks) {
                     meeting.wake(at(1));
@@ -220,7 +220,8 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
                 }
             }
             for cell in data.iter() {
-                // SAFETY: complete: nobody writes any more, which loom checks.
+                // SAFETY: the operation is complete, so no thread writes any more, which loom
+                // checks.
                 assert_eq!(cell.with(|p| unsafe { *p }), 1);
             }
         };
@@ -238,17 +239,16 @@ fn loom_who_gives_up_is_never_touched() {
     }
 }
 
-/// Two ranks that begin, and one that closes.
+/// Explores two ranks that start an operation and one rank that closes it.
 fn give_up(homes: Homes) {
     let job = Arc::new(CollectiveJob::new(2, &Ground::Heap));
     let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
-    // The steps of a rank that has found all there. The rank that gives up may have no chunk
-    // left to take.
+    // The steps of a rank that has seen all ranks arrive. It may find no chunk left to claim.
     let start = move |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
         let (phase, chunk) = job.start(1, rank, homes, |of: Range<usize>| of.len() as u32);
         if let (Phase::Running, Some(chunk)) = (phase, chunk) {
-            // SAFETY: running: the rank that gives up stays until all is done, which loom
-            // checks.
+            // SAFETY: the operation runs, so the rank that gives up stays until all chunks are
+            // done, which loom checks.
             memory[chunk.of.start].with_mut(|p| unsafe { *p += 1 });
         }
         phase
@@ -259,7 +259,8 @@ fn give_up(homes: Homes) {
     let gives_up = thread::spawn(move || {
         let phase = j.close(1);
         if phase == Phase::Closed {
-            // SAFETY: closed: all memory is this rank's again, which loom checks.
+            // SAFETY: the operation is closed, so no other thread touches the memory, which loom
+            // checks.
             m.iter().for_each(|cell| cell.with_mut(|p| unsafe { *p += 1 }));
         }
         phase
@@ -307,8 +308,8 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
     });
 }
 
-/// A process is gone. A rank that gives the operation up has its memory for itself when no living
-/// rank holds a chunk.
+/// Explores an operation that is abandoned because a process is gone. Once no living rank holds a
+/// chunk, no other thread touches the memory of the rank that gives up.
 #[test]
 fn loom_memory_of_an_abandoned_operation_is_touched_by_nobody() {
     explore(3, || {
@@ -318,7 +319,8 @@ fn loom_memory_of_an_abandoned_operation_is_touched_by_nobody() {
         let works = thread::spawn(move || {
             for _ in 0..2 {
                 if theirs.hold(1, 0) {
-                    // SAFETY: nobody else writes while this may hold a chunk, which loom checks.
+                    // SAFETY: no other thread writes while this one may hold a chunk, which loom
+                    // checks.
                     cell.with_mut(|value| unsafe { *value += 1 });
                     theirs.let_go(0);
                 }

@@ -2,16 +2,17 @@
 
 use super::table::{BlockTable, Summary};
 
-/// The contribution of a rank to a large operation: two cache lines, with the number of the slot.
+/// The contribution of a rank to a large operation. Together with the number of its slot it takes
+/// two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Contribution {
-    /// Where its buffers are; null where the operation has none.
+    /// The address of the send buffer; null if the operation has none. The same holds for `recv`.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
-    /// Bytes that the operation touches in them.
+    /// The number of bytes that the operation touches in both buffers.
     pub(crate) touched: usize,
-    /// The table, for operations that have tables.
+    /// The summary of the table, for an operation that has tables.
     pub(crate) table: Summary,
 }
 
@@ -19,6 +20,6 @@ pub(crate) struct Contribution {
 pub(crate) trait Participants {
     fn ranks(&self) -> usize;
     fn contribution(&self, rank: usize) -> Contribution;
-    /// The counts and displacements of a rank, of an operation that has tables.
+    /// Returns the counts and displacements of a rank, for an operation that has tables.
     fn blocks(&self, rank: usize) -> BlockTable<'_>;
 }

@@ -1,48 +1,52 @@
 //! The division of a large operation into chunks.
 //!
-//! Every rank has a *run*: a row of bytes that it is the first to work on, cut into chunks. In an
-//! operation on one block (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) the run is a part of the
-//! block. Otherwise it is the data that the rank receives; in `HcclAllGather` and `HcclAllGatherV`
-//! the data that it gives. The run of a rank has the same place in every call, so that a core finds
-//! its data of the last call in its caches.
+//! Every rank has a *run*: a contiguous range of bytes that is cut into chunks. The rank works on
+//! its own run first. In an operation on one block (`HcclAllReduce`, `HcclReduce`,
+//! `HcclBroadcast`), the run is a part of the block. In `HcclAllGather` and `HcclAllGatherV`, it is
+//! the data that the rank gives. In all other operations, it is the data that the rank receives.
+//! The run of a rank has the same place in every call, so that a core finds its data of the last
+//! call in its caches.
 //!
-//! All ranks cut alike: it follows from the request, the number of ranks and the tables.
+//! All ranks compute the same division, because it depends only on the request, the number of ranks
+//! and the tables.
 
 use std::ops::Range;
 
 use super::participants::Participants;
 use super::request::{CollectiveRequest, Operation};
 
-/// The bytes that a chunk reads, or writes if that is more, over all ranks: about 20 microseconds
-/// of work even where memory is slow.
+/// The largest number of bytes that a chunk reads, or writes if it writes more, over all ranks.
+/// This is about 20 microseconds of work even on slow memory.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Smaller chunks would cost too much to take, compared with the work in them.
+/// The smallest size of a chunk in bytes. Claiming a smaller chunk would cost too much compared
+/// with the work in it.
 const LEAST_BYTES: usize = 4 * 1024;
-/// Chunks are cut at cache lines, so that no two threads write one.
+/// The size of a cache line in bytes. Chunks are cut at cache lines, so that no two threads write
+/// to the same line.
 const LINE: usize = 64;
 
-/// How a large operation is cut up.
+/// The division of a large operation into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     runs: Runs,
-    /// Bytes of a chunk in each buffer; the last of a run may have fewer.
+    /// The bytes of a chunk in each buffer; the last chunk of a run may have fewer.
     bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
-    /// This many chunks altogether, in equal parts.
+    /// The number of chunks of all runs together, which share them in equal parts.
     Shared(u32),
-    /// This many chunks in each run.
+    /// The number of chunks in each run.
     Each(u32),
-    /// The tables say how many bytes each has.
+    /// The tables give the number of bytes of each run.
     Tables,
 }
 
 impl Plan {
     pub(crate) fn new(request: &CollectiveRequest, ranks: usize) -> Self {
         use Operation::*;
-        // The number of buffers that a chunk is read from, or written to if that is more.
+        // The number of buffers that a chunk reads from, or writes to if that number is larger.
         let buffers = match request.operation {
             AllReduce(_) | Reduce(..) | ReduceScatter(_) | ReduceScatterV(_) => ranks,
             Broadcast(_) | AllGather | AllGatherV => ranks,
@@ -51,7 +55,8 @@ impl Plan {
         let most = (CHUNK_BYTES / buffers).max(LEAST_BYTES);
         let block = request.bytes();
         let cut = |run: usize| run.clamp(LEAST_BYTES, most).next_multiple_of(LINE);
-        // The largest count of the largest elements makes 2^27 chunks of the smallest size.
+        // No overflow: the largest count of the largest elements makes 2^27 chunks of the smallest
+        // size.
         let chunks = |run: usize, bytes: usize| run.div_ceil(bytes) as u32;
         let (runs, bytes) = match request.operation {
             AllReduce(_) | Reduce(..) | Broadcast(_) | Barrier => {
@@ -71,12 +76,12 @@ impl Plan {
         Self { runs, bytes: bytes as u32 }
     }
 
-    /// Bytes of a chunk.
+    /// Returns the number of bytes of a chunk.
     fn bytes(&self) -> usize {
         self.bytes as usize
     }
 
-    /// How many chunks the runs of these ranks have.
+    /// Returns the number of chunks in the runs of these ranks.
     #[inline]
     pub(crate) fn chunks(&self, of: Range<usize>, participants: &impl Participants) -> u32 {
         match self.runs {
@@ -89,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// Whether a rank has at most one chunk of its own, as far as the request says it.
+    /// Whether the request alone shows that each rank has at most one chunk of its own.
     #[inline]
     pub(crate) fn has_single_chunks(&self, ranks: usize) -> bool {
         match self.runs {
@@ -103,8 +108,9 @@ impl Plan {
         participants.contribution(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
-    /// Finds the chunk with this number among those of the ranks. Returns the rank whose run it
-    /// belongs to, and its bytes in the run, or in the block of an operation that has only one.
+    /// Finds the chunk with this number among those of the ranks. Returns the rank whose run
+    /// contains the chunk, and the byte range of the chunk in that run. For an operation on one
+    /// block, the range is that in the block.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -140,7 +146,7 @@ impl Plan {
     }
 }
 
-/// Returns where the part of a rank begins, if all ranks share `chunks` chunks in equal parts.
+/// Returns the first chunk of a rank, if all ranks share `chunks` chunks in equal parts.
 #[inline]
 fn part(chunks: u32, rank: usize, ranks: usize) -> u32 {
     (u64::from(chunks) * rank as u64 / ranks as u64) as u32
@@ -171,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Bytes of the run of each rank, where runs are not parts of one block.
+    /// Returns the bytes of the run of each rank; `None` if the runs are parts of one block.
     fn runs(request: &CollectiveRequest, ranks: &Ranks) -> Option<Vec<usize>> {
         use Operation::*;
         match request.operation {
@@ -199,7 +205,7 @@ mod tests {
             AlltoAllV,
             AlltoAllVC,
         ];
-        // Miri takes a thousand times as long: a few ranks, and a size of each kind.
+        // Miri takes a thousand times as long, so it gets a few ranks and one size of each kind.
         let (few, many): (&[usize], &[usize]) = (&[1, 3], &[1, 2, 3, 8, 33, 500]);
         let types: &[_] = &[DataType::Int8, DataType::Fp32, DataType::Int128];
         let one = &types[1..2];

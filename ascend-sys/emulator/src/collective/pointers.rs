@@ -3,19 +3,19 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-/// A list of up to this length is its own memory.
+/// The largest length of a list that is stored without an allocation.
 const FEW: usize = 32;
 
 thread_local! {
-    /// The memory of the last longer list of this thread.
+    /// The memory of the last list of this thread that was longer than `FEW`, for reuse.
     static SPARE: Cell<Vec<*mut u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Memory for a list of pointers. The list is filled in place, and only as far as needed: moving
-/// it, or writing all of it, would take longer than a small operation.
+/// Memory for a list of pointers. The list is filled in place, and only as far as needed, because
+/// moving it or writing all of it would take longer than a small operation.
 pub(crate) struct Pointers {
     few: [MaybeUninit<*mut u8>; FEW],
-    /// All pointers, if there are more than a few.
+    /// All pointers, if there are more than `FEW`.
     many: Vec<*mut u8>,
 }
 
@@ -25,7 +25,7 @@ impl Pointers {
         Self { few: [const { MaybeUninit::uninit() }; FEW], many: Vec::new() }
     }
 
-    /// The list of these pointers, of buffers to write.
+    /// Makes the list of these pointers to buffers that are written.
     #[inline]
     pub(crate) fn outputs(&mut self, pointers: impl IntoIterator<Item = *mut u8>) -> &[*mut u8] {
         let mut length = 0;
@@ -40,11 +40,11 @@ impl Pointers {
         if !self.many.is_empty() {
             return &self.many;
         }
-        // SAFETY: the first `length` of them have just been written.
+        // SAFETY: the first `length` pointers have just been written.
         unsafe { std::slice::from_raw_parts(self.few.as_ptr().cast(), length) }
     }
 
-    /// The same, for buffers to read.
+    /// Makes the list of these pointers to buffers that are read.
     #[inline]
     pub(crate) fn inputs(&mut self, pointers: impl IntoIterator<Item = *mut u8>) -> &[*const u8] {
         let all = self.outputs(pointers);
@@ -59,7 +59,7 @@ impl Pointers {
                 // A thread that is ending has no spare memory.
                 self.many = SPARE.try_with(Cell::take).unwrap_or_default();
             }
-            // SAFETY: called when all of these have been written.
+            // SAFETY: this is called only after all of these have been written.
             self.many.extend(self.few.iter().map(|place| unsafe { place.assume_init() }));
         }
         self.many.push(pointer);

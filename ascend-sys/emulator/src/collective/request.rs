@@ -1,4 +1,4 @@
-//! The request of a rank for a collective, its comparison with the requests of others, and its
+//! The request of a rank for a collective, its comparison with the requests of other ranks, and its
 //! text.
 
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// Returns CANN's number of the operation, of 8 bits; numbers of operations that CANN does not
-    /// have begin at 200.
+    /// Returns CANN's number of the operation, which has 8 bits.
     #[inline]
     fn number(self) -> u8 {
         match self {
@@ -110,7 +109,7 @@ impl Operation {
         }
     }
 
-    /// The name of the C function.
+    /// Returns the name of the C function.
     pub(crate) fn function(self) -> &'static str {
         match self {
             Operation::Broadcast(_) => "HcclBroadcast",
@@ -129,14 +128,14 @@ impl Operation {
     }
 }
 
-/// A collective as one rank calls it.
+/// A call of a collective by one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "[u64; 2]", try_from = "[u64; 2]")]
 pub(crate) struct CollectiveRequest {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
-    /// The elements: the count of the C function. For an operation with a table, one number for all
-    /// parts of the table that must agree; 0 when no rank gives anything.
+    /// The number of elements, as in the C function. For an operation with a table, a fingerprint
+    /// of all parts of the table that must agree; 0 if no rank gives anything.
     pub(crate) count: u64,
 }
 
@@ -144,7 +143,7 @@ impl CollectiveRequest {
     pub(crate) const BARRIER: Self =
         Self { operation: Operation::Barrier, dtype: DataType::Int8, count: 0 };
 
-    /// The bytes of a block: the size of `count` elements; 0 for operations with a table.
+    /// Returns the size of a block of `count` elements in bytes; 0 for an operation with a table.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         if self.operation.has_table() {
@@ -154,7 +153,8 @@ impl CollectiveRequest {
         self.count as usize * self.dtype.size()
     }
 
-    /// Bytes that `rank` sends and receives. Not for operations with a table.
+    /// Returns the numbers of bytes that `rank` sends and receives; (0, 0) for an operation with a
+    /// table.
     #[inline]
     pub(crate) fn sizes(&self, rank: usize, ranks: usize) -> (usize, usize) {
         let block = self.bytes();
@@ -175,7 +175,8 @@ impl CollectiveRequest {
         }
     }
 
-    /// The most bytes that a rank gives to others, if that follows from the request.
+    /// Returns the largest number of bytes that a rank gives to other ranks. `None` if the request
+    /// alone does not determine it.
     #[inline]
     pub(crate) fn gives(&self, ranks: usize) -> Option<usize> {
         if self.count == 0 {
@@ -197,18 +198,19 @@ impl CollectiveRequest {
         }
     }
 
-    /// Whether, by its arguments, no rank gives anything, and it is no barrier.
+    /// Whether the operation is not a barrier, and its arguments show that no rank gives anything.
     #[inline]
     pub(crate) fn is_void(&self) -> bool {
         self.count == 0 && self.operation != Operation::Barrier
     }
 
-    /// Whether it is no barrier.
+    /// Whether the operation has arguments; only a barrier has none.
     pub(crate) fn has_arguments(&self) -> bool {
         self.operation != Operation::Barrier
     }
 
-    /// Returns the claim of the request: equal for two ranks exactly if their calls match.
+    /// Returns the claim of the request. The claims of two ranks are equal exactly if their calls
+    /// match.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {
         let Self { operation, dtype, count } = *self;
@@ -218,7 +220,8 @@ impl CollectiveRequest {
         Claim { kind, count }
     }
 
-    /// The request behind a claim; `None` if it is not from [`CollectiveRequest::claim`].
+    /// Returns the request from which [`CollectiveRequest::claim`] has made a claim; `None` if the
+    /// claim has another origin.
     pub(crate) fn of(claim: Claim) -> Option<Self> {
         let byte = |n: u32| (claim.kind >> (8 * n)) as u8;
         let op = ReduceOp::from_hccl(byte(2).into())?;
@@ -227,15 +230,16 @@ impl CollectiveRequest {
         Some(Self { operation, dtype, count: claim.count })
     }
 
-    /// Whether the two can be the first operation of two ranks. Tables are compared later, when
-    /// both exist.
+    /// Whether two ranks can make their link with these two requests. Their tables are compared
+    /// later, when both exist.
     pub(crate) fn links_with(&self, other: &Self) -> bool {
         let counts = self.count == other.count
             || (self.operation.has_table() && !self.is_void() && !other.is_void());
         counts && self.operation == other.operation && self.dtype == other.dtype
     }
 
-    /// Describes the request: the function, and each of its arguments that must agree.
+    /// Returns a description of the request in columns: the function, then each of its arguments
+    /// that must agree.
     #[cold]
     pub(crate) fn columns(&self) -> Vec<String> {
         let mut columns = vec![self.operation.function().into()];
@@ -258,7 +262,7 @@ impl CollectiveRequest {
         columns
     }
 
-    /// The name of the C function.
+    /// Returns the name of the C function.
     pub(crate) fn function(&self) -> &'static str {
         self.operation.function()
     }
@@ -288,7 +292,7 @@ impl std::fmt::Display for CollectiveRequest {
     }
 }
 
-/// A claim in words.
+/// Returns a description of a claim.
 pub(crate) fn say(claim: Claim) -> String {
     CollectiveRequest::of(claim)
         .map_or_else(|| "an unknown operation".into(), |request| request.to_string())
@@ -298,7 +302,7 @@ pub(crate) fn say(claim: Claim) -> String {
 mod tests {
     use super::*;
 
-    /// Returns each operation, with everything that can be particular to it.
+    /// Returns every operation with every reduction, and with several roots.
     fn operations() -> Vec<Operation> {
         use Operation::*;
         let mut all = vec![AllGather, AlltoAllV, AlltoAllVC, AlltoAll, AllGatherV, Barrier];

@@ -1,9 +1,9 @@
-//! The reads and writes of an operation once all ranks are there: by chunks for a large operation,
-//! whole for a small one.
+//! The reads and writes of an operation after all ranks have arrived. A large operation is done
+//! chunk by chunk, a small one at once.
 //!
-//! Every operation is made of *blocks* that are read from some ranks' buffers and written to those
-//! of others, once. A chunk is a part of a block, or of several that lie one behind the other in a
-//! run (see `plan`).
+//! Every operation consists of *blocks*. Each block is read from the buffers of some ranks and
+//! written to the buffers of others, once. A chunk is a part of a block, or of several blocks that
+//! follow each other in a run (see `plan`).
 
 use std::ops::Range;
 
@@ -24,20 +24,20 @@ pub(crate) struct SharedWork<'a, P> {
 }
 
 impl<P: Participants> SharedWork<'_, P> {
-    /// Does one chunk: number `chunk` of the runs of the ranks `of`.
+    /// Does the work of chunk number `chunk` of the runs of the ranks `of`.
     ///
     /// # Safety
     ///
-    /// Each buffer holds what its rank's request and table say. A rank's send and receive buffer
-    /// are apart, except for the block that an operation in place leaves where it is. Nobody else
-    /// works on this chunk.
+    /// Each buffer has the size that its rank's request and table give. The send buffer and the
+    /// receive buffer of a rank do not overlap, except for the block that an operation in place
+    /// leaves unmoved. No other thread works on this chunk.
     pub(crate) unsafe fn run(&self, of: Range<usize>, chunk: u32) {
         let Self { request, participants, .. } = *self;
         let (rank, part) = self.plan.find(request, of, chunk, participants);
         let (start, bytes) = (part.start, part.len());
         let ranks = participants.ranks();
-        // Both lie within the buffers. They are computed without that promise, so this needs no
-        // `unsafe`.
+        // Both addresses lie within the buffers. `wrapping_add` does not require that, so it needs
+        // no `unsafe`.
         let send =
             |rank, at: usize| participants.contribution(rank).send.wrapping_add(at).cast_mut();
         let recv = |rank, at: usize| participants.contribution(rank).recv.wrapping_add(at);
@@ -98,8 +98,8 @@ impl<P: Participants> SharedWork<'_, P> {
         }
     }
 
-    /// Copies a part of the data that `rank` receives; the part is counted through block after
-    /// block.
+    /// Copies a part of the data that `rank` receives. The byte range `part` counts through the
+    /// received blocks, one after another.
     ///
     /// # Safety
     ///
@@ -123,14 +123,15 @@ impl<P: Participants> SharedWork<'_, P> {
             let (sent, from) = participants.blocks(source).of(SENDS, rank, request.dtype);
             let bytes = wanted.end.min(sent).saturating_sub(wanted.start);
             let from = participants.contribution(source).send.wrapping_add(from + wanted.start);
-            // SAFETY: the caller's promise; the piece is within the blocks of both sides.
+            // SAFETY: the caller's promise; the piece lies within the blocks of both sides.
             unsafe { copy(to.wrapping_add(at + wanted.start), from, bytes, self.store) };
         }
     }
 
     /// # Safety
     ///
-    /// All pointers are good for `bytes` bytes; an output is one of the inputs or apart from them.
+    /// All pointers are valid for `bytes` bytes. An output is one of the inputs or does not overlap
+    /// any of them.
     #[inline]
     unsafe fn reduce(
         &self,
@@ -146,7 +147,7 @@ impl<P: Participants> SharedWork<'_, P> {
         unsafe { reduce_chunk(dtype, op, inputs, outputs, count, self.store) };
     }
 
-    /// Copies one input to all outputs but itself.
+    /// Copies one input to all outputs except the input itself.
     ///
     /// # Safety
     ///
@@ -156,7 +157,8 @@ impl<P: Participants> SharedWork<'_, P> {
         let mut written = Pointers::new();
         let outputs = written.outputs(outputs.filter(|output| *output != input));
         let input = input.cast_const();
-        // SAFETY: the caller's promise. One input of bytes is never refused.
+        // SAFETY: the caller's promise. `reduce_chunk` accepts a single input of bytes in every
+        // case.
         unsafe {
             match outputs {
                 [output] => copy(*output, input, bytes, self.store),
@@ -175,12 +177,12 @@ impl<P: Participants> SharedWork<'_, P> {
     }
 }
 
-/// Does a small operation for one rank: from the payloads of all into `recv`. A payload is all that
-/// its rank gives.
+/// Does a small operation for one rank: reads the payloads of all ranks and writes to `recv`. A
+/// payload holds all data that its rank gives.
 ///
 /// # Safety
 ///
-/// The payloads and `recv` are as the request says.
+/// The payloads and `recv` have the sizes that the request gives.
 #[inline]
 pub(crate) unsafe fn run_small(
     request: &CollectiveRequest,
@@ -190,7 +192,7 @@ pub(crate) unsafe fn run_small(
     payload: impl Fn(usize) -> *const u8,
 ) {
     if request.count == 0 {
-        // The operation is done when all have come.
+        // There is no data to move.
         return;
     }
     let block = request.bytes();
@@ -221,10 +223,9 @@ pub(crate) unsafe fn run_small(
                     copy(to, payload(source).wrapping_add(at), block, Store::Plain);
                 }
             }
-            // These ranks give, and get nothing.
+            // These ranks only give data and receive none.
             Operation::Reduce(..) | Operation::Broadcast(_) => {}
-            // A barrier has no elements, and an operation with tables is not small if it has
-            // elements.
+            // A barrier has no elements. An operation with tables that has elements is never small.
             Operation::Barrier
             | Operation::AlltoAllV
             | Operation::AlltoAllVC

@@ -1,5 +1,5 @@
-//! A disagreement in words: its subject, then each side, a line a side and column under column, so
-//! that the difference is visible.
+//! The description of a disagreement: its subject, then one line for each side. The lines are
+//! aligned in columns, so that the difference is visible.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const NOTHING: &str = "nothing yet";
 /// The sides of a disagreement, with the ranks on each.
 #[derive(Default)]
 pub(crate) struct Sides<'a> {
-    /// Each line in columns, with its ranks.
+    /// The columns of each line, with the ranks of the line.
     lines: Vec<(Vec<String>, Vec<usize>)>,
     called: Vec<(usize, CollectiveRequest, Option<&'a Table>)>,
 }
@@ -29,7 +29,7 @@ impl<'a> Sides<'a> {
         self.called.push((rank, request, table));
     }
 
-    /// Adds the words of a rank that has called no collective.
+    /// Adds the description of a rank that has called no collective.
     pub(crate) fn says(&mut self, rank: usize, columns: Vec<String>) {
         match self.lines.iter_mut().find(|(said, _)| *said == columns) {
             Some((_, ranks)) => ranks.push(rank),
@@ -37,12 +37,13 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// Adds a rank that says nothing.
+    /// Adds a rank that has issued nothing yet.
     pub(crate) fn silent(&mut self, rank: usize) {
         self.says(rank, vec![NOTHING.into()]);
     }
 
-    /// Names the argument that the collectives disagree about, and the sides below it.
+    /// Returns the description: the arguments that differ between the collectives, and the sides
+    /// below.
     pub(crate) fn compare(mut self) -> Account {
         let tables: Vec<&Table> = self
             .called
@@ -76,14 +77,14 @@ impl<'a> Sides<'a> {
         .into_iter()
         .filter_map(|(differs, what)| differs.then_some(what))
         .collect();
-        // If the collectives do not differ, some rank is in no collective.
+        // If the collectives do not differ, some rank has called no collective.
         if differences.is_empty() || differ(&|request| request.claim().kind & 0xff) {
             return "the ranks called different operations".into();
         }
         format!("the {} differ", differences.join(" and the "))
     }
 
-    /// The headline and the sides below it.
+    /// Returns the headline with the sides below it.
     pub(crate) fn under(mut self, headline: &str) -> Account {
         for (rank, request, _) in std::mem::take(&mut self.called) {
             self.says(rank, request.columns());
@@ -104,7 +105,7 @@ impl<'a> Sides<'a> {
         let mut widths = Vec::new();
         for line in &lines {
             widths.resize(widths.len().max(line.len()), 0);
-            // The last column of a line makes no room for others.
+            // The last column of a line need not be padded.
             for (width, column) in widths.iter_mut().zip(line).take(line.len() - 1) {
                 *width = column.len().max(*width);
             }
@@ -122,12 +123,13 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// "rank 3" or "ranks 1, 2".
+/// Returns the ranks as text: "rank 3" or "ranks 1, 2".
 pub(crate) fn list(ranks: &[usize]) -> String {
     list_some(ranks.iter().copied(), ranks.len())
 }
 
-/// The same for `count` ranks, which may be more than anybody wants to collect.
+/// Returns `count` ranks as text, as [`list`] does, but without a list of all ranks in memory. Only
+/// the first 16 ranks are named.
 pub(crate) fn list_some(ranks: impl Iterator<Item = usize>, count: usize) -> String {
     const MENTIONED: usize = 16;
     let names: Vec<_> = ranks.take(MENTIONED).map(|rank| rank.to_string()).collect();

@@ -1,15 +1,15 @@
-//! The sleeper in an operation: the stream of its task, here or in another process.
+//! The sleeper in an operation: the stream of its task, in this process or in another one.
 
 use super::meeting::Wake;
 use crate::processes::peer::Doorbell;
 use crate::stream::Stream;
 
-/// The stream or process to wake.
+/// The stream or the process to wake.
 #[derive(Clone)]
 pub(crate) enum Sleeper {
-    /// A stream, to poll again.
+    /// A stream of this process, which is polled again.
     Stream(&'static Stream),
-    /// The process of a rank elsewhere: that process knows the stream.
+    /// The process of a rank elsewhere; that process finds the stream.
     Process(Doorbell),
 }
 

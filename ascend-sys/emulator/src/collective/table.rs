@@ -1,12 +1,12 @@
 //! Counts and displacements of the operations whose blocks differ in size.
 //!
-//! A rank brings its table to the meeting, and leaves it there for the others until it comes to the
-//! same slot again. The parts that must agree between ranks are compared as numbers. Where all
-//! ranks pass the same counts, that is one fingerprint of the counts. In `HcclAlltoAllV` each rank
-//! knows its own row and column only; there it is two sums over all pairs, one of the senders'
-//! counts and one of the receivers'. Only when these differ are whole tables compared, to name the
-//! pairs that disagree. No address depends on a fingerprint: a block moves the lesser of the counts
-//! of its two sides.
+//! A rank brings its table to the meeting. The table stays there for the other ranks until the rank
+//! uses the same slot again. The parts that must agree between ranks are compared as numbers. If
+//! all ranks pass the same counts, that number is one fingerprint of the counts. In `HcclAlltoAllV`
+//! each rank has only its own row and column, so two sums over all pairs are compared: one of the
+//! senders' counts and one of the receivers' counts. Whole tables are compared only if these
+//! numbers differ, to name the pairs that disagree. No address depends on a fingerprint: a block
+//! moves the lesser of the counts of its two sides.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,31 @@ use super::account::Account;
 use crate::message::{Failure, refuse};
 use ascend_reduce::DataType;
 
-/// Counts and displacements in elements, one of each for every rank.
+/// The counts and displacements of a rank in elements, one of each for every rank.
 ///
-/// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others
-/// have one: for `HcclReduceScatterV` it says where the blocks are in the send buffer, for
-/// `HcclAllGatherV` in the receive buffer.
+/// The tables of `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`].
+/// The tables of the other operations have one half. For `HcclReduceScatterV` it describes the
+/// blocks of the send buffer, for `HcclAllGatherV` those of the receive buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     ranks: usize,
-    /// Half after half: counts, then displacements.
+    /// The halves, one after another; in each, the counts precede the displacements.
     words: Vec<u64>,
     /// For `HcclAlltoAllVC`: the counts of all pairs, row by row.
     matrix: Vec<u64>,
     /// The extents of the rank's send buffer and of its receive buffer.
     pub(crate) extents: [Extent; 2],
-    /// The bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
+    /// The bytes of this rank's run (see `plan`): those that it receives, or for `HcclAllGatherV`
+    /// those that it gives.
     pub(crate) run: usize,
-    /// Over all ranks, the sum of `sends` must equal the sum of `receives`.
+    /// The sum over the messages that this rank sends. Over all ranks, the sum of `sends` must
+    /// equal the sum of `receives`.
     pub(crate) sends: u64,
     pub(crate) receives: u64,
 }
 
-/// The part of a table that lies in the slot itself: all ranks need it, without fetching another
-/// cache line.
+/// The part of a table that is stored in the slot itself. All ranks need it, and so they load no
+/// further cache line for it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Summary {
@@ -55,7 +57,7 @@ impl Summary {
         Self { run: 0, sends: 0, receives: 0, words: std::ptr::null(), length: 0 };
 }
 
-/// Counts and displacements.
+/// The counts and displacements of one rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockTable<'a> {
     pub(crate) ranks: usize,
@@ -64,7 +66,8 @@ pub(crate) struct BlockTable<'a> {
 
 impl BlockTable<'_> {
     /// Returns the bytes of the block that belongs to a rank, and its start in the buffer. A block
-    /// without elements may lie anywhere, even beyond any number of bytes: it begins at 0.
+    /// without elements may have any displacement, even one too large for a number of bytes; its
+    /// start is returned as 0.
     #[inline]
     pub(crate) fn of(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
         let start = 2 * half * self.ranks + rank;
@@ -76,7 +79,7 @@ impl BlockTable<'_> {
     }
 }
 
-/// The bytes that blocks take up.
+/// The bytes that the blocks of a buffer take up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// The bytes from the start of the buffer to the end of the last block.
@@ -86,19 +89,19 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Without holes.
+    /// Returns the extent of `bytes` bytes without holes.
     pub(crate) fn dense(bytes: usize) -> Self {
         Self { end: bytes, bytes }
     }
 }
 
-/// The half for the blocks that a rank sends; also the only one.
+/// The index of the half for the blocks that a rank sends; also that of the only half.
 pub(crate) const SENDS: usize = 0;
-/// The half for the blocks that a rank receives.
+/// The index of the half for the blocks that a rank receives.
 pub(crate) const RECEIVES: usize = 1;
 
 impl Table {
-    /// The table of no ranks.
+    /// A table for zero ranks.
     pub(crate) const EMPTY: Self = Self {
         ranks: 0,
         words: Vec::new(),
@@ -109,7 +112,7 @@ impl Table {
         receives: 0,
     };
 
-    /// Empties it for a new operation.
+    /// Empties the table for a new operation. Its memory is kept.
     pub(crate) fn reset(&mut self, ranks: usize) {
         let (mut words, mut matrix) =
             (std::mem::take(&mut self.words), std::mem::take(&mut self.matrix));
@@ -118,7 +121,7 @@ impl Table {
         *self = Self { ranks, words, matrix, ..Self::EMPTY };
     }
 
-    /// Makes it a copy of another table, in its own memory.
+    /// Makes this table a copy of another one. Its memory is reused.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.words.clone_from(&other.words);
         self.matrix.clone_from(&other.matrix);
@@ -126,13 +129,13 @@ impl Table {
         *self = Self { words, matrix, ..*other };
     }
 
-    /// Makes a table of another process, from its words.
+    /// Makes a copy of a table of another process from its words.
     pub(super) fn from_words(ranks: usize, words: Vec<u64>, matrix: Vec<u64>) -> Self {
         Self { ranks, words, matrix, ..Self::EMPTY }
     }
 
-    /// The words that the others need to know: the counts and displacements, and the counts of all
-    /// pairs.
+    /// Returns the words that the other ranks need: the counts and displacements, and the counts of
+    /// all pairs.
     pub(super) fn all_words(&self) -> [&[u64]; 2] {
         [&self.words, &self.matrix]
     }
@@ -147,8 +150,8 @@ impl Table {
         self.words.extend(displacements);
     }
 
-    /// Adds the halves of a rank, whose blocks lie one behind the other, from the counts of all
-    /// pairs.
+    /// Adds both halves of a rank from the counts of all pairs. The blocks follow each other
+    /// without gaps.
     pub(crate) fn push_matrix(&mut self, rank: usize, counts: impl Iterator<Item = u64>) {
         self.matrix.extend(counts);
         let matrix = std::mem::take(&mut self.matrix);
@@ -162,7 +165,7 @@ impl Table {
         if self.matrix.is_empty() { self.counts(SENDS) } else { &self.matrix }
     }
 
-    /// Adds a half of blocks that lie one behind the other.
+    /// Adds a half of blocks that follow each other without gaps.
     fn push_packed(&mut self, counts: impl Iterator<Item = u64> + Clone) {
         self.words.extend(counts.clone());
         self.words.extend(counts.scan(0u64, |at, count| {
@@ -182,18 +185,18 @@ impl Table {
         self.words.get(start..start + self.ranks).unwrap_or_default()
     }
 
-    /// The numbers without the rest.
+    /// Returns only the counts and displacements.
     pub(crate) fn blocks(&self) -> BlockTable<'_> {
         BlockTable { ranks: self.ranks, words: &self.words }
     }
 
-    /// Returns the part for the slot.
+    /// Returns the part of the table that is stored in the slot.
     pub(crate) fn summary(&self) -> Summary {
         let Self { run, sends, receives, .. } = *self;
         Summary { run, sends, receives, words: self.words.as_ptr(), length: self.words.len() }
     }
 
-    /// The bytes that a half takes up.
+    /// Returns the extent in bytes of the blocks of a half.
     pub(crate) fn extent(&self, half: usize, dtype: DataType) -> Result<Extent, Failure> {
         let (mut all, mut end) = (Some(0u64), Some(0u64));
         for (count, displacement) in self.counts(half).iter().zip(self.displacements(half)) {
@@ -204,7 +207,7 @@ impl Table {
             }
         }
         let bytes = |elements: Option<u64>| -> Option<usize> {
-            // No buffer has more bytes than a pointer difference can say.
+            // No buffer has more bytes than a pointer difference can express.
             let bytes = elements?.checked_mul(dtype.size() as u64)?;
             (bytes <= isize::MAX as u64).then_some(bytes as usize)
         };
@@ -214,7 +217,8 @@ impl Table {
         }
     }
 
-    /// Notes the numbers that both sides of each message must agree about, as the rank sees them.
+    /// Computes `sends` and `receives`: the sums, from the counts of this rank, on which both sides
+    /// of each message must agree.
     pub(crate) fn sum_up(&mut self, rank: usize) {
         let sum = |counts: &[u64], pair: &dyn Fn(usize) -> (usize, usize)| {
             let terms = counts.iter().enumerate().map(|(peer, count)| message(pair(peer), *count));
@@ -230,13 +234,15 @@ fn message((from, to): (usize, usize), count: u64) -> u64 {
     mix(mix((from as u64) << 32 | to as u64) ^ count)
 }
 
-/// Returns a number for counts that must be equal on all ranks: 0 exactly when all are 0.
+/// Returns a fingerprint of counts that must be equal on all ranks. It is 0 exactly if all counts
+/// are 0.
 pub(crate) fn fingerprint(counts: impl Iterator<Item = u64>) -> u64 {
     let (sum, any) = counts.fold((0, 0), |(sum, any), count| (mix(sum ^ count), any | count));
     if any == 0 { 0 } else { sum.max(1) }
 }
 
-/// Spreads a number over all bits, one to one.
+/// Returns a number in which every bit depends on many bits of `word`. Different words give
+/// different numbers.
 #[inline]
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -245,10 +251,10 @@ fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// How many places or pairs a message mentions.
+/// The largest number of places or pairs that an error text names.
 const MENTIONED: usize = 8;
 
-/// Describes the entries of each table at the places where the tables differ.
+/// Describes, for each table, its entries at the places where the tables differ.
 #[cold]
 pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
     let count = |table: &Table, at: usize| table.common().get(at).copied().unwrap_or_default();
@@ -320,7 +326,7 @@ mod tests {
         assert_eq!(table.blocks().of(SENDS, 0, DataType::Fp32), (8, 40));
         assert_eq!(table.blocks().of(SENDS, 1, DataType::Fp32), (0, 0));
         assert_eq!(table.blocks().of(RECEIVES, 2, DataType::Fp16), (2, 4));
-        // A block without elements may lie anywhere.
+        // A block without elements may have any displacement.
         assert_eq!(table.extent(SENDS, DataType::Fp32).unwrap(), Extent { end: 48, bytes: 20 });
         let far = super::tests::table(1, &[(&[1], &[u64::MAX])]);
         assert!(far.extent(SENDS, DataType::Int8).is_err());

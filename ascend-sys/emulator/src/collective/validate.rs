@@ -1,8 +1,8 @@
 //! The counts, element types, reductions and roots that each product accepts, in the order in which
 //! its library checks.
 //!
-//! A2 and A3 run one implementation, 950 another. They differ in types; where the order of checks
-//! differs too, the ABI entries say so.
+//! A2 and A3 use one implementation, 950 another. The two accept different types. If they also
+//! check in a different order, a comment at the ABI entry states it.
 
 use std::ffi::c_void;
 
@@ -15,14 +15,14 @@ use ascend_reduce::{DataType, ReduceOp};
 /// The largest number of elements that an operation accepts.
 pub(crate) const MOST_ELEMENTS: u64 = 0x7_ffff_ffff;
 
-/// The error for a buffer that was freed too early.
+/// Returns the error for a buffer that was freed too early.
 #[cold]
 pub(crate) fn freed_before(when: &str, text: String) -> Failure {
     let text = format!("EI0003: a buffer must stay until {when}: {text}");
     Failure::new(HcclResult::HCCL_E_PARA, text)
 }
 
-/// The count of any operation, in elements.
+/// Checks the count of any operation, in elements.
 pub(crate) fn count(count: u64) -> Result<(), Failure> {
     if count > MOST_ELEMENTS {
         return refuse!(HCCL_E_PARA, "the count {count} is above the largest, {MOST_ELEMENTS}");
@@ -30,7 +30,7 @@ pub(crate) fn count(count: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The element type of an operation that only moves data.
+/// Checks and returns the element type of an operation that only moves data.
 pub(crate) fn movement(product: Product, dtype: u32) -> Result<DataType, Failure> {
     use DataType::*;
     match DataType::from_hccl(dtype) {
@@ -47,7 +47,7 @@ pub(crate) fn movement(product: Product, dtype: u32) -> Result<DataType, Failure
     }
 }
 
-/// The element type and the operator of a reduction.
+/// Checks and returns the element type and the operator of a reduction.
 pub(crate) fn reduction(
     product: Product,
     dtype: u32,
@@ -80,7 +80,8 @@ pub(crate) fn reduction(
     Ok((dtype, op))
 }
 
-/// The same for `HcclReduceScatterV`, which accepts fewer types.
+/// Checks and returns the element type and the operator of `HcclReduceScatterV`, which accepts
+/// fewer types.
 pub(crate) fn reduction_v(
     product: Product,
     dtype: u32,
@@ -98,13 +99,13 @@ pub(crate) fn reduction_v(
     if op == ReduceOp::Prod && product != Product::Ascend950 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{product} has no reduce-scatter with counts by product (PROD); Ascend 950 has"
+            "{product} has no reduce-scatter with counts by product (PROD); Ascend 950 does"
         );
     }
     Ok((dtype, op))
 }
 
-/// The two element types of an operation that sends and receives.
+/// Checks that the two element types of an operation that sends and receives are equal.
 pub(crate) fn same_type(sent: HcclDataType, received: HcclDataType) -> Result<(), Failure> {
     if sent != received {
         return refuse!(
@@ -121,7 +122,7 @@ fn in_words(dtype: HcclDataType) -> &'static str {
     DataType::from_hccl(dtype.0).map_or("unknown", name_of)
 }
 
-/// The buffers of an operation that does not work in place.
+/// Checks that the buffers of an operation that cannot work in place are not the same.
 pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Failure> {
     if send == recv && !send.is_null() {
         return refuse!(
@@ -132,7 +133,7 @@ pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Fail
     Ok(())
 }
 
-/// A rank that an argument names.
+/// Checks a rank that an argument names. `what` is the name of the argument.
 pub(crate) fn rank(what: &str, rank: u32, ranks: usize) -> Result<(), Failure> {
     if rank as usize >= ranks {
         return refuse!(
@@ -144,7 +145,7 @@ pub(crate) fn rank(what: &str, rank: u32, ranks: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name of a type as CANN writes it, without its prefix.
+/// Returns CANN's name of a type, without its prefix.
 pub(crate) fn name_of(dtype: DataType) -> &'static str {
     match dtype {
         DataType::Int8 => "INT8",
@@ -181,8 +182,8 @@ impl std::fmt::Display for Product {
 mod tests {
     use super::*;
 
-    /// Returns the types, of 0 to 17, that a product reduces with an operator; the tables are those
-    /// of CANN's documentation.
+    /// Returns the numbers of the types, from 0 to 20, that a product reduces with an operator. The
+    /// expected lists are those of CANN's documentation.
     fn reducible(product: Product, op: u32) -> Vec<u32> {
         (0..=20).filter(|dtype| reduction(product, *dtype, op).is_ok()).collect()
     }

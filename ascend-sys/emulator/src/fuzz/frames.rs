@@ -1,4 +1,4 @@
-//! Bytes and descriptors on the socket of another process.
+//! The fuzz target for bytes and descriptors that arrive on a socket from another process.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -10,12 +10,12 @@ use crate::processes::line::{
     Frame, LONGEST, LONGEST_OF_A_STRANGER, MOST_AT_ONCE, MOST_FILES, halves, send,
 };
 
-/// How many descriptors one message can carry here.
+/// The largest number of descriptors that this target sends with one message.
 const CARRIED: usize = 4;
 
-/// The bytes of a connection, in pieces: a byte that says how long the piece is and how many
-/// descriptors come with it, then the piece. The frames are those that a simple reader finds,
-/// however the bytes are cut, and no descriptor stays behind.
+/// Sends the bytes of a connection in pieces. Each piece follows a byte that gives its length and
+/// the number of its descriptors. Checks that the received frames are those of a simple reader,
+/// wherever the bytes are split, and that no descriptor is leaked.
 pub fn frames(bytes: &[u8]) {
     let (mut witness, descriptor) = std::io::pipe().expect("a pipe");
     let descriptor: Arc<OwnedFd> = Arc::new(descriptor.into());
@@ -27,7 +27,7 @@ pub fn frames(bytes: &[u8]) {
         let (length, files) = (usize::from(head & 0x3f), usize::from(head >> 6));
         let (piece, after) = after.split_at(length.min(after.len()));
         rest = after;
-        // Descriptors need a byte with which they come.
+        // Descriptors are sent together with at least one byte.
         let files = if piece.is_empty() { 0 } else { files.min(CARRIED) };
         if !piece.is_empty() {
             let all = vec![Arc::clone(&descriptor); files];
@@ -55,14 +55,14 @@ pub fn frames(bytes: &[u8]) {
         }
     }
     drop((line, theirs, _outlet, descriptor));
-    // Nobody can write to the pipe any more.
+    // If all descriptors are closed, no process can write to the pipe any more.
     let mut none = [0];
     nonblocking(witness.as_raw_fd());
     assert_eq!(witness.read(&mut none).ok(), Some(0), "a descriptor stays behind");
 }
 
 fn nonblocking(file: i32) {
-    // SAFETY: a flag of a descriptor of our own.
+    // SAFETY: sets a flag of a descriptor that this process owns.
     assert_eq!(unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_NONBLOCK) }, 0);
 }
 
@@ -72,7 +72,7 @@ fn same(found: &[Frame], wanted: &[(Vec<u8>, usize)]) {
     assert_eq!(found, wanted);
 }
 
-/// The rules of a line, read as simply as can be.
+/// A simple reader that follows the rules of a line.
 #[derive(Default)]
 struct Expected {
     bytes: VecDeque<u8>,
@@ -82,7 +82,8 @@ struct Expected {
 }
 
 impl Expected {
-    /// The frames that are whole when these bytes have come: their bytes, and how many descriptors.
+    /// Returns the frames that are complete after these bytes: their bytes and their numbers of
+    /// descriptors.
     fn read(&mut self, piece: &[u8], files: usize) -> Vec<(Vec<u8>, usize)> {
         self.bytes.extend(piece);
         self.files += files;

@@ -1,11 +1,12 @@
-//! Rank tables.
+//! The fuzz target for rank tables.
 
 use std::path::Path;
 
 use crate::fabric::rank_table::RankTable;
 use crate::profile::Product;
 
-/// The keys of which a table is made, and the table itself.
+/// The words with which the error text of a rank table may begin: the table itself ("it"), and its
+/// keys.
 const PLACES: &[&str] = &[
     "it ",
     "version",
@@ -16,11 +17,11 @@ const PLACES: &[&str] = &[
     "rank_count",
     "rank_list",
 ];
-/// The longest error text.
+/// The largest length of an error text in bytes.
 const LONGEST_TEXT: usize = 1000;
 
-/// A text as a rank table, for each product. It is a table or an error that says what is wrong
-/// where; what a table says, written anew, is the same table.
+/// Parses a text as a rank table, for each product. The result is a table, or an error whose text
+/// names the place and the mistake. A table that is written and parsed again is the same table.
 pub fn rank_table(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let path = Path::new("table.json");

@@ -1,4 +1,4 @@
-//! Root infos.
+//! The fuzz target for root infos.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use crate::fabric::root_info::{ROOT_INFO, decode, of_words};
 use crate::machine::{self, BlockRequest};
 use crate::profile::Product;
 
-/// The time for the others to come. Some inputs are good root infos, of ranks that nobody is.
+/// The time limit for other ranks to join. It is short because some inputs are valid root infos for
+/// ranks that do not exist.
 const CONNECT: Duration = Duration::from_millis(20);
 
 struct Setting {
@@ -27,7 +28,7 @@ fn setting() -> &'static Setting {
     })
 }
 
-/// A block of little devices.
+/// Returns the request for a block of one device with little memory.
 pub(crate) fn some_block() -> BlockRequest {
     BlockRequest {
         count: 1,
@@ -43,7 +44,7 @@ pub(crate) fn some_block() -> BlockRequest {
     }
 }
 
-/// Calls a function of the table.
+/// Calls a function of the function table.
 macro_rules! call {
     ($table:ident.$name:ident($($argument:expr),*)) => {{
         let function = $table.$name.expect(stringify!($name));
@@ -53,9 +54,9 @@ macro_rules! call {
     }};
 }
 
-/// `HcclCommInitRootInfo` with a root info that is a good one changed, or nothing like one. The
-/// first bytes say which, and the rank and the number of ranks; the others are the change. A root
-/// info that was not made is refused with a reason, before long.
+/// Calls `HcclCommInitRootInfo` with a valid root info that was changed, or with arbitrary bytes.
+/// The first three bytes select the kind of change, the number of ranks and the rank; the remaining
+/// bytes are the change. A root info that was never made must be rejected with an error text, soon.
 pub fn root_info(bytes: &[u8]) {
     let [how, ranks, rank, change @ ..] = bytes else { return };
     let Setting { table, device } = setting();
@@ -66,9 +67,10 @@ pub fn root_info(bytes: &[u8]) {
     let (home, newest) = decode(&good).expect("a root info");
     let mut info = if how & 1 == 0 { [0; ROOT_INFO] } else { good };
     match how & 2 {
-        // Anywhere.
+        // Changes any bytes.
         0 => info.iter_mut().zip(change).for_each(|(byte, change)| *byte ^= change),
-        // In its words, which are whole afterwards; with 4 the number is the one that is given.
+        // Changes the words and keeps the checksum valid. With bit 4, the change replaces the
+        // number of the root info.
         _ => {
             let mut change = change
                 .chunks_exact(8)
@@ -81,7 +83,7 @@ pub fn root_info(bytes: &[u8]) {
             info = of_words(words);
         }
     }
-    // Others that were made, and that nobody has brought, are as good.
+    // Root infos that were made earlier, but that no rank has used, are valid too.
     let found = decode(&info);
     let is_newest = found == Some((home, newest));
     let was_made = found.is_some_and(|(by, number)| by == home && (1..=newest).contains(&number));
@@ -100,7 +102,7 @@ pub fn root_info(bytes: &[u8]) {
     assert!(comm.is_null());
     let text = call!(table.aclGetRecentErrMsg());
     assert!(!text.is_null(), "{} without a text", code.0);
-    // SAFETY: a text, until the next call of this thread.
+    // SAFETY: the text stays valid until the next call of this thread.
     let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy();
     assert!(text.contains("EI") && text.len() < 4000, "{text}");
     assert!(!(is_newest && (ranks, rank) == (1, 0)), "{text}");

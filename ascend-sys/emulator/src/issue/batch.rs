@@ -1,11 +1,11 @@
-//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are a list of one
+//! The task of `HcclBatchSendRecv`: a list of messages. `HcclSend` and `HcclRecv` are lists of one
 //! message.
 //!
-//! When the task reaches the head of its stream, it posts all its messages at once, so the order in
-//! which ranks list them can never make them wait for one another. Of many messages with one peer,
-//! it posts as many as have a place, and the others as places become free. The task is complete
-//! when all its messages are copied. A batch that gives up takes back messages without a
-//! counterpart; those with one are copied to their end first.
+//! When the task reaches the head of its stream, it posts all its messages at once. So the order in
+//! which ranks list their messages can never cause a deadlock. If there are many messages with one
+//! peer, the task posts as many as there are free places, and the rest when places become free. The
+//! task is complete when all its messages are copied. A batch that fails withdraws messages without
+//! a counterpart; messages with one are first copied completely.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(crate) struct PendingBatch {
     member: Lent<Member>,
     number: u64,
     items: Vec<BatchItem>,
-    /// All items were posted, or withdrawn.
+    /// Whether all items were posted or withdrawn.
     posted: bool,
-    /// The failure with which it ends, once all work under way is finished.
+    /// The failure with which the batch ends when all of its running copies are finished.
     failure: Option<Failure>,
-    /// The number of items, from the first on, that are over.
+    /// The number of items, counted from the first, that are all over.
     over: usize,
 }
 
@@ -47,8 +47,8 @@ impl Drop for PendingBatch {
 }
 
 impl PendingBatch {
-    /// Makes the batch `number` of the rank from its items, at least one, in the order of
-    /// [`arrange`](crate::batch::item::arrange).
+    /// Makes the batch `number` of the rank. It has at least one item, and the items are in the
+    /// order of [`arrange`](crate::batch::item::arrange).
     ///
     /// # Safety
     ///
@@ -60,7 +60,7 @@ impl PendingBatch {
         Self { member, number, items, posted: false, failure: None, over: 0 }
     }
 
-    /// Makes progress: copies at most one piece.
+    /// Makes progress: copies about one piece at most.
     #[inline]
     pub(crate) fn poll(&mut self) -> Step {
         if !self.posted {
@@ -73,8 +73,8 @@ impl PendingBatch {
         if copied {
             return Step::Again;
         }
-        // A batch that has failed waits for chunks that others hold, until they are done or the
-        // others are gone.
+        // A batch that has failed waits until the chunks that other ranks hold are done, or until
+        // those ranks are gone.
         let has_lost = self.member.comm.joint.as_ref().is_some_and(Joint::has_lost);
         if (self.failure.is_none() || has_lost)
             && let Some(error) = self.what_is_wrong()
@@ -99,11 +99,11 @@ impl PendingBatch {
         Step::Done(self.failure.take().map_or(Ok(()), Err))
     }
 
-    /// Posts all items that have a place.
+    /// Posts all items for which a place is free.
     fn post(&mut self) {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
-        // The messages of a pair lie side by side, and stay in order.
+        // The items of a pair are adjacent, and must be posted in order.
         let (mut full, mut posted) = (None, false);
         for item in &mut self.items[self.over..] {
             let way = (item.send, item.peer);
@@ -124,7 +124,7 @@ impl PendingBatch {
         }
     }
 
-    /// Copies available data, about a piece. True if there was some.
+    /// Copies about one piece of the available data. Returns whether there was any.
     fn copy(&mut self) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
@@ -162,8 +162,9 @@ impl PendingBatch {
                             0
                         }
                         Found::Chunk(chunk) => {
-                            // SAFETY: both buffers were checked to hold the content, and stay until
-                            // their batches are complete, which they are only after this chunk.
+                            // SAFETY: both buffers were checked to hold the content. They stay
+                            // until their batches are complete, which is not before this chunk is
+                            // done.
                             unsafe { copy_piece(chunk.to, chunk.from, chunk.bytes, content) };
                             if channel.finish(number) {
                                 item.state = ItemState::Over;
@@ -193,7 +194,7 @@ impl PendingBatch {
         copied.is_some()
     }
 
-    /// Returns the error because of which the rest of the batch cannot come, if there is one.
+    /// Returns the error that prevents the rest of the batch, if there is one.
     fn what_is_wrong(&self) -> Option<Arc<CommError>> {
         let comm = &self.member.comm;
         if let Some(error) = comm.meeting.error() {
@@ -207,13 +208,14 @@ impl PendingBatch {
             }
         }
         let gone = self.unmatched().find(|item| comm.exchange.is_gone(item.peer))?;
-        // This comes after the look at the peer: everything that it posted before it left can be
-        // seen by now.
+        // This is checked after the departure, so everything that the peer posted before it left is
+        // visible now.
         if comm.exchange.is_matched(self.member.rank, gone) {
             return None;
         }
         let gone = gone.peer;
-        // If there is no reason yet, the word came before the news.
+        // If there is no reason yet, the shared word was set before the message with the reason has
+        // arrived.
         let why = comm.board.departure(gone)?;
         let text = format!(
             "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
@@ -227,7 +229,7 @@ impl PendingBatch {
         self.items.iter().filter(move |item| !exchange.is_matched(rank, item))
     }
 
-    /// Returns the ranks whose sides of messages are not there, each once.
+    /// Returns the ranks that have not posted their sides of messages, each once.
     fn absent(&self) -> Vec<usize> {
         let ranks: BTreeSet<usize> = self.unmatched().map(|item| item.peer).collect();
         ranks.into_iter().collect()
@@ -256,7 +258,7 @@ impl PendingBatch {
         let (exchange, rank) = (&comm.exchange, self.member.rank);
         for item in &mut self.items {
             let BatchItem { send, content, peer, .. } = *item;
-            // This rank holds no chunk now, and that rank none any more.
+            // Neither this rank nor the lost rank holds a chunk now.
             let is_lost = comm.joint.as_ref().is_some_and(|joint| joint.is_lost(peer));
             let over = match item.state {
                 ItemState::New => item.peer != rank,
@@ -275,7 +277,8 @@ impl PendingBatch {
         }
     }
 
-    /// A thread is about to sleep on the parked task. True if polling helps already.
+    /// Registers the stream for a wake-up before a thread sleeps on the parked task. Returns true
+    /// if the task must be polled instead.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
@@ -294,13 +297,13 @@ impl PendingBatch {
             || (self.failure.is_none() && self.what_is_wrong().is_some())
     }
 
-    /// Gives up the messages without a counterpart.
+    /// Fails the batch: withdraws the messages without a counterpart.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         let is_new =
             |item: &BatchItem| item.state == ItemState::New && item.peer != self.member.rank;
         let has_waited = matches!(why, Reason::Timeout(_) | Reason::Deadlock(_));
-        // The stream gave up before it came to these messages. So the tasks that should have made
-        // their data gave up as well.
+        // The stream failed before it reached these messages, so the tasks that should have
+        // produced their data failed too.
         let is_unbegun = !has_waited && self.items.iter().any(is_new);
         if has_waited && !self.posted {
             self.post();
@@ -330,7 +333,7 @@ impl PendingBatch {
     pub(crate) fn helpers(&self) -> Helpers {
         let Member { comm, rank, .. } = &*self.member;
         let unmatched: Vec<&BatchItem> = self.unmatched().collect();
-        // If there are none, another process is copying the rest.
+        // If no message is unmatched, another process is copying the rest.
         if self.failure.is_some() || (comm.is_joint() && unmatched.is_empty()) {
             return Helpers::Anybody;
         }
@@ -345,7 +348,7 @@ impl PendingBatch {
         Helpers::Queued(own.map(other_side).chain(comm.abroad()).collect())
     }
 
-    /// Whether it has the message that another task waits for.
+    /// Whether it posts the message that another task waits for.
     fn provides(&self, need: &Need) -> bool {
         let Need::Message { comm, rank, peer, sends } = need else { return false };
         let Member { comm: own, rank: me, .. } = &*self.member;
@@ -386,7 +389,7 @@ impl PendingBatch {
         format!("waiting for {}", waits.join(", "))
     }
 
-    /// Describes the batch and what it waits for, for messages.
+    /// Describes the batch and the ranks it waits for, for error texts.
     pub(crate) fn describe(&self) -> String {
         let name = &self.member.comm.title();
         format!("{} of communicator \"{name}\", {}", self.name(), self.waits_for())
@@ -412,7 +415,7 @@ impl TaskBody<Stream> for PendingBatch {
         self.expire(why)
     }
 
-    /// How long it may wait for the others.
+    /// Returns the time limit for the wait for other ranks.
     fn limit(&self) -> Option<Duration> {
         self.member.exec_timeout
     }
@@ -435,7 +438,7 @@ impl TaskBody<Stream> for PendingBatch {
 }
 
 impl BatchItem {
-    /// Copies the next piece of a message to the rank itself; returns the number of bytes.
+    /// Copies the next piece of a message of the rank to itself. Returns the number of bytes.
     fn copy_own(&mut self) -> usize {
         let done = if let ItemState::Copied(done) = self.state { done } else { 0 };
         let bytes = (self.content.bytes() - done).min(PIECE);
@@ -454,7 +457,7 @@ impl BatchItem {
 ///
 /// # Safety
 ///
-/// Both ranges are mapped; the destination is writable.
+/// Both ranges are mapped for `bytes` bytes, and the destination is writable.
 unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, message: MessageShape) {
     let store = store_for(message.bytes().saturating_mul(2));
     // SAFETY: the caller's promise.

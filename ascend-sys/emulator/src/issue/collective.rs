@@ -1,10 +1,10 @@
-//! A collective as a task of a rank's stream.
+//! The task of a collective in a rank's stream.
 //!
-//! The task arrives when it reaches the head of the stream, and parks until all ranks have arrived.
-//! A small operation then needs nothing but the slots. In a large one, the task takes chunks, one
-//! chunk a poll, until none is left, and is complete when all are done: then nobody touches the
-//! rank's memory any more. That also holds when it gives up: either the operation is closed before
-//! it began, or it runs to its end.
+//! The task arrives at the meeting when it reaches the head of the stream, and parks until all
+//! ranks have arrived. A small operation then needs only the slots. In a large one, the task claims
+//! one chunk for each poll until none is left. It is complete when all chunks are done; then no
+//! thread touches the rank's memory any more. This also holds if the rank gives up: either the
+//! operation is closed before it begins, or it runs to its end.
 
 mod giving_up;
 
@@ -35,16 +35,16 @@ use crate::stream::Stream;
 use crate::task::{Awaited, TaskBody};
 use ascend_reduce::Store;
 
-/// Where a rank has at most one chunk of its own, it lets the others do theirs: to look for chunks
-/// that they have not begun takes longer than most of them need to finish. So it is polled this
-/// often first, a few microseconds.
+/// The number of polls before a rank claims chunks of other homes, if each rank has at most one
+/// chunk of its own. In that case, searching for unclaimed chunks takes longer than most ranks need
+/// to finish theirs. The polls take a few microseconds.
 const PATIENCE: u8 = 100;
 
 enum PendingState {
     /// The rank has not arrived.
     Ready,
-    /// Copies the send buffer aside, because it partly overlaps the receive buffer: this many bytes
-    /// are done.
+    /// Copies the send buffer, because it partly overlaps the receive buffer. The number of copied
+    /// bytes.
     Staging(usize),
     Arrived,
     Running(Plan, Store),
@@ -55,10 +55,10 @@ pub(crate) struct PendingCollective {
     pub(super) member: Lent<Member>,
     pub(super) place: MeetingPlace,
     pub(super) call: CollectiveCall,
-    /// All ranks below this one have arrived.
+    /// All ranks below this one have arrived with the same claim.
     cursor: usize,
     state: PendingState,
-    /// How often the rank is still polled before it takes chunks of other homes.
+    /// The number of polls that are left before the rank claims chunks of other homes.
     patience: u8,
     pub(super) aside: Option<Box<Aside>>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct PendingCollective {
 pub(super) struct Aside {
     /// The copy of an overlapping send buffer.
     pub(super) staged: Option<Staged>,
-    /// The contributions of all ranks, where some are in other processes.
+    /// The copied contributions of all ranks, if some ranks are in other processes.
     pub(super) gathered: Option<Gathered>,
 }
 
@@ -118,7 +118,7 @@ impl PendingCollective {
         }
     }
 
-    /// Makes progress: at most one chunk.
+    /// Makes progress: works on at most one chunk.
     #[inline]
     pub(crate) fn poll(&mut self) -> Step {
         match self.state {
@@ -150,7 +150,7 @@ impl PendingCollective {
         if let (PendingState::Staging(done), Some(staged)) = (&mut self.state, staged) {
             let (start, bytes) = staged.place();
             let piece = (bytes - *done).min(PIECE);
-            // SAFETY: both buffers hold `bytes` bytes, and `done + piece` is no more.
+            // SAFETY: both buffers hold `bytes` bytes, and `done + piece` is at most `bytes`.
             unsafe {
                 let to = start.add(*done);
                 ascend_reduce::copy::copy(to, self.call.send.add(*done), piece, Store::Plain);
@@ -182,8 +182,8 @@ impl PendingCollective {
             // SAFETY: the data that a rank sends in a small operation fits the payload.
             let fill =
                 |payload| unsafe { ascend_reduce::copy::copy(payload, send, bytes, Store::Plain) };
-            // SAFETY: a rank issues one operation after the other, and the stream runs them in
-            // order: the issue state sees to both.
+            // SAFETY: a rank issues one operation after another, and the streams run them in order.
+            // The issue state ensures both.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
         } else {
             let extents = self.call.extents(rank, comm.ranks());
@@ -193,7 +193,7 @@ impl PendingCollective {
             let touched = self.call.moved(extents);
             let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
             let contribution = Contribution { send, recv, touched, table };
-            // SAFETY: a contribution fits the payload; the words are those of the table.
+            // SAFETY: a contribution fits into the payload, and its words are those of the table.
             let fill = |payload| unsafe { contributions::write(payload, contribution) };
             // SAFETY: as above.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
@@ -229,7 +229,7 @@ impl PendingCollective {
                 let account = self.member.comm.mismatch(self.place, |rank| self.table(rank));
                 self.fail(Cause::Mismatch, account)
             }
-            // The word came before the news of the departure.
+            // The shared word was set before the message about the departure has arrived.
             MeetingView::Gone(rank) if self.member.comm.board.departure(rank).is_none() => {
                 Step::Park
             }
@@ -252,8 +252,8 @@ impl PendingCollective {
         Step::Done(Ok(()))
     }
 
-    /// In `HcclAlltoAllV` no rank knows the counts of the others: checks whether everything that is
-    /// sent is expected.
+    /// Whether the sums of the sent and of the expected counts agree. This is needed only in
+    /// `HcclAlltoAllV`, in which no rank has the counts of the other ranks.
     #[inline]
     fn sides_agree(&self) -> bool {
         if self.call.request.operation != Operation::AlltoAllV {
@@ -269,7 +269,7 @@ impl PendingCollective {
         sends == receives
     }
 
-    /// The table of a rank that has arrived with one.
+    /// Returns the table with which a rank has arrived, if there is one.
     fn table(&self, rank: usize) -> Option<Cow<'_, Table>> {
         let comm = &self.member.comm;
         match &comm.joint {
@@ -278,8 +278,8 @@ impl PendingCollective {
                 let table = comm.meeting.long_table(rank, self.place, words, matrix);
                 table.filter(|_| words > 0).map(Cow::Owned)
             }
-            // SAFETY: called by its task, which has arrived and is not complete. A claim of an
-            // operation without tables finds an older table, which stays as long.
+            // SAFETY: this is called by the rank's own task, which has arrived and is not complete.
+            // For an operation without tables, it finds an older table, which stays valid as long.
             _ => unsafe { comm.meeting.table(rank, self.place) }.map(Cow::Borrowed),
         }
     }
@@ -303,7 +303,7 @@ impl PendingCollective {
             self.state = PendingState::Running(plan, store);
             return self.wind_up(plan);
         }
-        // With more ranks than cores, the others may have no core for theirs.
+        // If there are more ranks than cores, another rank may have no core for its chunk.
         let (from, patience) = match plan.has_single_chunks(ranks) && ranks <= cores() {
             true => (Homes::Own, PATIENCE),
             false => (Homes::All, 0),
@@ -341,7 +341,8 @@ impl PendingCollective {
         self.run(plan, store, chunk)
     }
 
-    /// Works on a chunk of the running operation that this rank has claimed, if there was one.
+    /// Works on a claimed chunk of the running operation. Without a chunk, only checks whether the
+    /// operation is complete.
     #[inline]
     fn run(&self, plan: Plan, store: Store, chunk: Option<WorkChunk>) -> Step {
         let comm = &self.member.comm;
@@ -354,11 +355,11 @@ impl PendingCollective {
             return if complete { Step::Done(self.outcome()) } else { Step::Park };
         };
         let work = SharedWork { request: &self.call.request, plan: &plan, participants, store };
-        // SAFETY: every rank has arrived with a call that goes with this one, and stays until all
-        // chunks are done; this one is claimed.
+        // SAFETY: every rank has arrived with a matching call, and stays until all chunks are done.
+        // This rank has claimed the chunk.
         let run = || unsafe { work.run(chunk.of.clone(), chunk.index) };
-        // The chunk is finished in any case, since without it no rank would ever be done. Before
-        // that, the failure is recorded.
+        // The chunk is finished in any case, since otherwise no rank would ever be complete. The
+        // failure is recorded before that.
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             self.spoil();
         }
@@ -371,12 +372,13 @@ impl PendingCollective {
         if self.patience > 0 { Step::Park } else { Step::Again }
     }
 
-    /// A thread is about to sleep on the parked task. True if polling helps already.
+    /// Registers the stream for a wake-up before a thread sleeps on the parked task. Returns true
+    /// if the task must be polled instead.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         comm.meeting.arm(*rank, self.place, Sleeper::Stream(stream));
         match self.state {
-            // It takes chunks of others before it sleeps.
+            // Before it sleeps, the rank claims chunks of other homes.
             PendingState::Running(..) if self.patience > 0 => {
                 self.patience = 0;
                 true
@@ -391,7 +393,7 @@ impl PendingCollective {
                 let comm = &self.member.comm;
                 !match look {
                     MeetingView::Waiting(_) => true,
-                    // The word came before the news of the error.
+                    // The shared word was set before the message with the error has arrived.
                     MeetingView::Broken => comm.is_joint() && comm.meeting.error().is_none(),
                     MeetingView::Gone(rank) => comm.board.departure(rank).is_none(),
                     _ => false,
@@ -403,10 +405,10 @@ impl PendingCollective {
     /// Returns what could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
-            // A broken operation waits for the news of the reason.
+            // An operation of a broken communicator waits for the message with the reason.
             PendingState::Arrived if !self.member.comm.meeting.is_broken() => {
                 let needs = self.member.comm.needed_for(self.place.number);
-                // The last rank may have come since it was polled.
+                // The last rank may have arrived since the last poll.
                 match self.member.comm.is_joint() && needs.is_empty() {
                     true => Helpers::Anybody,
                     false => Helpers::Queued(needs),
@@ -423,7 +425,7 @@ impl PendingCollective {
         matches!(need, Need::Collective { comm, rank, number } if (*comm, *rank, *number) == (id, own, place))
     }
 
-    /// Describes the operation and what it waits for, for messages.
+    /// Describes the operation and the ranks it waits for, for error texts.
     pub(crate) fn describe(&self) -> String {
         let Member { comm, rank, .. } = &*self.member;
         format!(
@@ -455,7 +457,7 @@ impl TaskBody<Stream> for PendingCollective {
         self.expire(why)
     }
 
-    /// How long it may wait for the others.
+    /// Returns the time limit for the wait for other ranks.
     fn limit(&self) -> Option<Duration> {
         self.member.exec_timeout
     }

@@ -1,21 +1,22 @@
-//! `HcclGroupStart` to `HcclGroupEnd`: calls of a thread that are kept back, and then go out
+//! Groups (`HcclGroupStart` to `HcclGroupEnd`): calls of a thread that are kept, and then issued
 //! together.
 //!
-//! A group lets one thread speak for several ranks. Alone, each of their calls would wait for the
-//! others: a rank that joins a communicator waits for all ranks, and so does its first operation.
-//! The end of a group first says everything that others wait for, for all its calls, and only then
-//! waits.
+//! A group lets one thread make the calls of several ranks. Without a group, each call could wait
+//! for the others: a rank that joins a communicator waits for all ranks, and so does its first
+//! operation. The end of a group first posts everything that other ranks wait for, for all its
+//! calls. Only then does it wait.
 //!
-//! A call is checked when it is made, and refused there. CANN does not report errors that occur
-//! later, at the end: on A2 and A3 `HcclGroupEnd` returns success in any case. So it does here. The
-//! result of each call is kept for `ascendExtGroupResult`, and a failure is also a recent error
-//! text.
+//! A call is checked when it is made, and may return an error then. CANN does not report errors
+//! that occur later, at the end: on A2 and A3 `HcclGroupEnd` returns success in any case. The
+//! emulator does the same. The result of each call is kept for `ascendExtGroupResult`, and a
+//! failure also becomes a recent error text.
 //!
-//! A group serves one of three purposes. Making and ending communicators: those that end go first.
-//! Collectives: they must not depend on each other, because A2 and A3 issue the larger ones first;
-//! the end waits until they are complete. Sends and receives: those of a communicator become one
-//! batch, in the stream that was named first, and pair with messages of other batches. Ascend 950
-//! has this third purpose only.
+//! A group has one of three purposes. Ascend 950 supports only the last one.
+//! - Making and ending communicators. Communicators are ended before others are made.
+//! - Collectives. They must not depend on each other, because A2 and A3 issue the larger ones
+//!   first. The end of the group waits until they are complete.
+//! - Sends and receives. Those of a communicator become one batch in the stream of the first call.
+//!   They are matched with messages of other batches.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -49,7 +50,7 @@ thread_local! {
     static RESULTS: RefCell<Vec<Result<(), Failure>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call that is kept back.
+/// A kept call.
 struct GroupedCall {
     function: &'static str,
     /// The action at the end of the group.
@@ -58,7 +59,7 @@ struct GroupedCall {
 
 enum GroupedAction {
     Join(Box<Join>),
-    /// The communicator behind this handle.
+    /// The end of the communicator with this handle.
     Destroy(u64),
     Collective(Box<Collective>),
     Message(Box<GroupedMessage>),
@@ -70,10 +71,10 @@ struct Join {
     finish: Finish,
 }
 
-/// Brings a rank to the others.
+/// Lets a rank enter the meeting in which a communicator is made.
 pub(crate) type Enter = Box<dyn FnOnce(&Applicant) -> Result<Entered, Failure>>;
 
-/// Hands the communicator to the caller.
+/// Returns the communicator to the caller.
 type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Failure>>;
 /// Puts the operation into the stream.
 type GroupedIssue = Box<dyn FnOnce(&mut IssueState, &'static Stream) -> Result<(), Failure>>;
@@ -100,7 +101,7 @@ struct GroupedMessage {
 type Post =
     fn(&mut IssueState, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Failure>;
 
-/// The most messages that Ascend 950 accepts in a group.
+/// The largest number of messages that Ascend 950 accepts in a group.
 const MOST_MESSAGES: usize = 2048;
 /// The name of a batch that a group has made.
 const BATCH: &str = "HcclSend and HcclRecv in a group";
@@ -115,7 +116,7 @@ impl GroupedAction {
     }
 }
 
-/// Whether the calling thread is between start and end.
+/// Whether the calling thread has an open group.
 #[inline]
 pub(crate) fn is_open() -> bool {
     DEPTH.get() > 0
@@ -125,8 +126,8 @@ pub(crate) fn start() {
     DEPTH.set(DEPTH.get() + 1);
 }
 
-/// Keeps back a call that makes a communicator. `finish` gets the communicator when all ranks have
-/// come.
+/// Keeps a call that makes a communicator. `finish` receives the communicator when all ranks have
+/// joined.
 pub(crate) fn join(
     function: &'static str,
     enter: Enter,
@@ -137,13 +138,13 @@ pub(crate) fn join(
     add(product, function, GroupedAction::Join(Box::new(Join { enter, applicant, finish })))
 }
 
-/// Keeps back the end of a communicator.
+/// Keeps a call that ends a communicator.
 pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Failure> {
     let product = registry::member(handle)?.comm.product;
     add(product, function, GroupedAction::Destroy(handle))
 }
 
-/// Keeps back a collective that was checked and could be issued.
+/// Keeps a collective that was checked and could be issued.
 #[cold]
 pub(crate) fn collective(
     issue_state: &IssueState,
@@ -159,7 +160,7 @@ pub(crate) fn collective(
     add(product, request.function(), GroupedAction::Collective(Box::new(call)))
 }
 
-/// Keeps back a message that was checked and could be posted.
+/// Keeps a message that was checked and could be posted.
 #[cold]
 pub(crate) fn message(
     issue_state: &IssueState,
@@ -187,14 +188,14 @@ fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<
         if let Some(other) = calls.first().filter(|other| other.what.purpose() != what.purpose()) {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "a group serves one purpose: this one has begun with {}, and {function} is not of them; end it first",
+                "a group has one purpose: this one has begun with {}, but {function} is not one of them; end the group first",
                 other.what.purpose()
             );
         }
         if product == Product::Ascend950 && calls.len() == MOST_MESSAGES {
             return refuse!(
                 HCCL_E_INTERNAL,
-                "the group has {MOST_MESSAGES} sends and receives already, and {product} takes no more"
+                "the group has {MOST_MESSAGES} sends and receives already, which is the limit of {product}"
             );
         }
         calls.push(GroupedCall { function, what });
@@ -202,7 +203,7 @@ fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<
     })
 }
 
-/// A new call begins to look at its arguments.
+/// Notes that a new call begins to check its arguments.
 #[inline]
 pub(crate) fn begin_call() {
     if is_open() {
@@ -210,7 +211,8 @@ pub(crate) fn begin_call() {
     }
 }
 
-/// A buffer of the call that is being made, which must still be there at the end of an open group.
+/// Notes a buffer of the current call. If a group is open, the buffer must still exist at the end
+/// of the group.
 #[inline]
 pub(crate) fn note_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
     if is_open() { hold_buffer(data, bytes) } else { Ok(()) }
@@ -223,7 +225,8 @@ fn hold_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the group; the outermost end lets the calls go and gives a text for each that failed.
+/// Ends the group. The outermost end issues the calls, and returns a text for each call that
+/// failed.
 pub(crate) fn end() -> Result<Vec<String>, Failure> {
     match DEPTH.get() {
         0 => return refuse!(HCCL_E_NOT_SUPPORT, "no group was started on this thread"),
@@ -234,7 +237,7 @@ pub(crate) fn end() -> Result<Vec<String>, Failure> {
         }
     }
     may_block()?;
-    // Closed before anything runs: the calls that it runs are calls like any other.
+    // The group is closed before its calls are issued, because they must not be kept again.
     DEPTH.set(0);
     let calls = CALLS.take();
     let on_950 = calls.iter().any(|call| match &call.what {
@@ -263,7 +266,7 @@ pub(crate) fn end() -> Result<Vec<String>, Failure> {
     });
     let texts: Vec<_> = texts.collect();
     RESULTS.set(results);
-    // Ascend 950 groups messages only, and there the end reports failures.
+    // Ascend 950 groups only messages. There, the end of the group reports failures.
     if on_950 && !texts.is_empty() {
         return Err(Failure::new(HcclResult::HCCL_E_INTERNAL, texts.join("\n")));
     }
@@ -282,7 +285,7 @@ pub(crate) fn result(index: u32) -> Result<Option<Failure>, Failure> {
     })
 }
 
-/// Ends communicators, then brings all ranks to where they meet, then waits for the others.
+/// Ends communicators, then lets all ranks enter their meetings, then waits for the other ranks.
 fn make_and_end(
     joins: Vec<(usize, Join)>,
     ends: Vec<(usize, u64)>,
@@ -303,7 +306,7 @@ fn make_and_end(
     }
 }
 
-/// Makes all first contacts, then issues, then waits.
+/// Makes all first contacts, then issues the collectives, then waits for them.
 fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>]) {
     calls.sort_by_key(|(_, call)| Reverse(call.request.bytes()));
     let mut contacts = Vec::new();
@@ -315,7 +318,7 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>
             let before = calls[..at].iter().filter(of_device).count();
             let Some(newest) = unlinked(*handle) else { continue };
             if faults::before_contact(member, before).is_err() {
-                // The communicator has ended, which its operations find out.
+                // The communicator has ended, so its operations fail later.
                 continue;
             }
             let number = newest + 1;
@@ -325,7 +328,7 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>
     }
     let began = Instant::now();
     for (handle, member, number, request) in contacts {
-        // A call that fails here has ended the communicator; its operations find that out.
+        // A call that fails here has ended the communicator, so its operations fail later.
         if member.comm.await_all(member.rank, number, request, began).is_ok() {
             let _ = with_issue_state(handle, |issue_state| {
                 issue_state.linked = true;
@@ -344,8 +347,8 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>
     }
 }
 
-/// Returns the number of a communicator's newest collective, if its rank exists and has not met the
-/// others.
+/// Returns the number of a communicator's latest collective, if its rank exists and has not met the
+/// other ranks.
 fn unlinked(handle: u64) -> Option<u64> {
     let newest = with_issue_state(handle, |issue_state| {
         Ok((!issue_state.linked).then_some(issue_state.newest.number))
@@ -353,8 +356,8 @@ fn unlinked(handle: u64) -> Option<u64> {
     newest.ok().flatten()
 }
 
-/// Issues a collective whose rank has met the others. Checks again, because the checks of the call
-/// may not hold any more.
+/// Issues a collective whose rank has met the other ranks. The checks are repeated, because those
+/// of the call may not hold any more.
 fn put(call: Collective) -> Result<Option<Mark>, Failure> {
     let Collective { handle, stream, mut buffers, issue, .. } = call;
     with_issue_state(handle, |issue_state| {
@@ -378,18 +381,18 @@ fn gone(text: String) -> Failure {
 struct GroupBatch {
     handle: u64,
     member: Arc<Member>,
-    /// The streams of the calls: the first one takes the batch, the others wait for it.
+    /// The streams of the calls. The batch is queued in the first one, and the others wait for it.
     streams: Vec<u64>,
-    /// Places among the calls.
+    /// The indices of the calls in the group.
     indices: Vec<usize>,
     items: Vec<BatchItem>,
     post: Post,
-    /// The peers that it meets for the first time.
+    /// The peers that the rank meets for the first time.
     new: Vec<usize>,
 }
 
-/// Makes a batch for each communicator, tells all new peers that they are wanted, waits for them,
-/// and posts.
+/// Makes a batch for each communicator, posts first contacts to all new peers, waits for these
+/// peers, and posts the messages.
 fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Failure>]) {
     let mut batches: Vec<GroupBatch> = Vec::new();
     for (index, message) in messages {
@@ -422,7 +425,7 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Fa
     }
     let began = Instant::now();
     for GroupBatch { handle, member, new, .. } in &batches {
-        // A call that fails here has ended the communicator; its batch finds that out.
+        // A call that fails here has ended the communicator, so its batch fails later.
         if !new.is_empty() && member.comm.await_peers(member.rank, new, BATCH, began).is_ok() {
             let _ = with_issue_state(*handle, |issue_state| {
                 new.iter().for_each(|peer| issue_state.peers[*peer] = true);
@@ -450,7 +453,8 @@ impl GroupBatch {
             list.extend(items);
             let Some((first, others)) = streams.split_first() else { return Ok(()) };
             post(issue_state, first, list, BATCH)?;
-            // A wait for any of these streams is a wait for the messages of the batch.
+            // Each of these streams waits for the batch, so that a wait for any of them includes
+            // the messages.
             let after = |mark| {
                 others.iter().try_for_each(|other| capture::submit(other, After(mark)).map(drop))
             };

@@ -1,10 +1,10 @@
-//! The extra steps of a collective some of whose ranks are in other processes.
+//! The additional steps of a collective with ranks in other processes.
 //!
-//! The contributions are copied out and checked first. And each rank lets the others see whether it
-//! may hold a chunk: a process can end in the middle of a chunk, which then nobody finishes. The
-//! others give the operation up, and are complete when no living rank holds a chunk any more. A
-//! process that is only stopped lives: until it goes on, or is ended, the operation is not
-//! complete, and its buffers are not free.
+//! First, the contributions are copied and checked. Also, each rank announces whether it may hold a
+//! chunk, because a process can end in the middle of a chunk, which is then never finished. In that
+//! case, the other ranks abandon the operation, and are complete when no living rank holds a chunk
+//! any more. A process that is only stopped counts as living: until it continues or is ended, the
+//! operation is not complete, and its buffers stay in use.
 
 use super::collective::PendingCollective;
 use crate::collective::comm_error::{Cause, CommError};
@@ -14,13 +14,13 @@ use crate::fabric::{Joint, Member};
 use crate::step::Step;
 
 impl PendingCollective {
-    /// Copies out the contributions of all ranks, where some are in other processes. All have
-    /// arrived. The error is a rank whose contribution is impossible.
+    /// Copies and checks the contributions of all ranks, if some are in other processes. All ranks
+    /// have arrived. The error is a rank whose contribution is invalid.
     pub(super) fn gather(&mut self) -> Result<(), usize> {
         let comm = &self.member.comm;
         if let Some(joint) = &comm.joint {
             let find = |rank, address, bytes| joint.find(rank, address, bytes);
-            // SAFETY: all have arrived, and this rank is not complete.
+            // SAFETY: all ranks have arrived, and this rank has not completed the operation.
             let gathered =
                 unsafe { Gathered::new(&comm.meeting, self.place, &self.call.request, find) }?;
             self.aside.get_or_insert_default().gathered = Some(gathered);
@@ -28,9 +28,9 @@ impl PendingCollective {
         Ok(())
     }
 
-    /// A rank has brought memory that its device does not have. Others may have begun already,
-    /// since that rank can tell each something else. So the operation is abandoned: this rank takes
-    /// no chunk, and is complete when nobody holds one.
+    /// Abandons the operation, because a rank has brought memory that its device does not have.
+    /// Other ranks may have begun already, since the faulty rank may show each rank different data.
+    /// This rank claims no chunk, and is complete when no rank holds one.
     #[cold]
     pub(super) fn give_up_on(&mut self, rank: usize) {
         let comm = &self.member.comm;
@@ -40,9 +40,9 @@ impl PendingCollective {
         self.join_in();
     }
 
-    /// Whether the rank may take a chunk: always, where all ranks are in one process. Otherwise the
-    /// others can see from now on that it may hold one, until it [says](Self::hold_nothing) that it
-    /// does not.
+    /// Returns whether the rank may claim a chunk. If all ranks are in one process, it always may.
+    /// Otherwise this first announces that the rank may hold a chunk, until
+    /// [`hold_nothing`](Self::hold_nothing) withdraws that.
     #[inline]
     pub(super) fn may_hold(&self) -> bool {
         let Member { comm, rank, .. } = &*self.member;
@@ -68,7 +68,7 @@ impl PendingCollective {
         }
     }
 
-    /// Whether no living rank touches the memory of an operation that was abandoned.
+    /// Whether no living rank touches the memory of an abandoned operation any more.
     pub(super) fn is_untouched(&self) -> bool {
         let comm = &self.member.comm;
         let is_lost = |rank| comm.joint.as_ref().is_some_and(|joint| joint.is_lost(rank));
@@ -76,8 +76,8 @@ impl PendingCollective {
         !(0..comm.ranks()).any(holds)
     }
 
-    /// The operation was abandoned, because a process is gone that may hold a chunk. It is over
-    /// when nobody else holds one.
+    /// Ends an operation that was abandoned because a process that may hold a chunk is gone. The
+    /// operation is over when no living rank holds a chunk.
     #[cold]
     pub(super) fn wind_up(&self, plan: Plan) -> Step {
         let comm = &self.member.comm;
@@ -91,7 +91,7 @@ impl PendingCollective {
         let error = match (comm.meeting.error(), comm.joint.as_ref().and_then(Joint::lost)) {
             (Some(error), _) => error,
             (None, Some((ranks, why))) => comm.end_for(&ranks, why),
-            // Another process has heard of the loss first.
+            // Another process has noticed the loss first; the reason has not arrived here yet.
             (None, None) => return Step::Park,
         };
         Step::Done(Err(self.failure(&error)))

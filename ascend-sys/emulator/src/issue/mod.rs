@@ -1,7 +1,8 @@
-//! Operations of a rank, from the checked call to the task of a stream.
+//! The operations of a rank, from the checked call to the task of a stream.
 //!
-//! [`submit`] puts collectives into a stream and [`post`] messages, or both into the open [group],
-//! which keeps them back until it ends. The tasks are a [collective] and a [batch] of messages.
+//! [`submit`] puts collectives into a stream, and [`post`] puts messages into a stream. In an open
+//! [group], both are kept until the group ends. The tasks are [collectives](collective) and
+//! [batches](batch) of messages.
 
 pub(crate) mod batch;
 pub(crate) mod collective;

@@ -1,4 +1,4 @@
-//! Messages on their way into a stream.
+//! Putting messages into a stream.
 
 use super::batch::PendingBatch;
 use super::submit::{keep_order, record_call, waiting_with};
@@ -11,7 +11,8 @@ use crate::faults;
 use crate::message::Failure;
 use crate::stream::{Mark, Stream};
 
-/// Puts messages into the stream, at least one. The first of a pair of ranks meets the peer here.
+/// Puts messages into the stream; there must be at least one. The first message of a pair of ranks
+/// waits here until the peer makes contact.
 pub(crate) fn post(
     issue_state: &mut IssueState,
     stream: &'static Stream,
@@ -32,7 +33,8 @@ pub(crate) fn post(
         item.content.count -= 1;
     }
     link(issue_state, new, &items, function)?;
-    // It is announced first: the order kept here is not an order of the program.
+    // The batch is announced to checked mode first, because the order that `keep_order` makes is
+    // not one of the program.
     let batch = check::CheckedBatch::of(stream, &issue_state.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose()?;
     if let Err(failure) = keep_order(issue_state, stream) {
@@ -41,7 +43,8 @@ pub(crate) fn post(
     }
     let comm = &issue_state.member.comm;
     let number = comm.exchange.issue(rank);
-    // SAFETY: as for a collective.
+    // SAFETY: the issue state, and with it the member, is locked until this call is over. By then
+    // the task is done, or it is in the queue and keeps the member.
     let task = unsafe { PendingBatch::new(&issue_state.member, number, items) };
     match capture::submit(stream, task) {
         Ok(ticket) => {
@@ -56,14 +59,14 @@ pub(crate) fn post(
     }
 }
 
-/// The peers of messages that the rank has not met yet.
+/// Returns the peers of the messages that the rank has not met yet.
 fn new_peers(issue_state: &IssueState, items: &[BatchItem]) -> Vec<usize> {
     let rank = issue_state.member.rank;
     let peers = items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     peers.filter(|peer| !issue_state.peers[*peer]).collect()
 }
 
-/// The first contact with these peers.
+/// Makes the first contact with these peers, if there are any.
 #[inline]
 fn link(
     issue_state: &mut IssueState,
@@ -91,7 +94,7 @@ fn meet(
     })
 }
 
-/// Returns the bytes of messages, also of those that stay on the device.
+/// Returns the bytes of all messages, including those of the rank to itself.
 fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
     items.iter().flat_map(|item| {
         let bytes = item.content.bytes();
@@ -100,7 +103,7 @@ fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
     })
 }
 
-/// Records messages on a captured stream: every execution of the graph posts them anew.
+/// Records messages on a captured stream. Every execution of the graph posts them again.
 #[cold]
 fn record(
     issue_state: &mut IssueState,

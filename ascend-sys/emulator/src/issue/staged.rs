@@ -1,18 +1,18 @@
-//! The copy of a send buffer that partly overlaps the receive buffer, which HCCL allows for some
-//! operations.
+//! The copy of a send buffer that partly overlaps the receive buffer. HCCL allows this overlap for
+//! some operations.
 
 use crate::fabric::Member;
 use crate::machine;
 use crate::memory;
 
-/// The memory of the copy: on the heap, or memory of the device, where other processes find it.
+/// The memory of the copy: on the heap, or in device memory, which other processes can access.
 pub(super) enum Staged {
     Heap(Box<[u8]>),
     Device { device: u32, address: usize, bytes: usize },
 }
 
 impl Staged {
-    /// Takes room for `bytes` bytes. The error says why there is none.
+    /// Allocates memory for `bytes` bytes. The error is a text with the reason.
     #[cold]
     pub(super) fn new(member: &Member, bytes: usize) -> Result<Self, String> {
         if !member.comm.is_joint() {
@@ -28,7 +28,7 @@ impl Staged {
         }
     }
 
-    /// Where it begins, and how many bytes it has.
+    /// Returns the address and the size in bytes of the copy.
     pub(super) fn place(&mut self) -> (*mut u8, usize) {
         match self {
             Self::Heap(copy) => (copy.as_mut_ptr(), copy.len()),
@@ -43,7 +43,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Self::Device { device, address, .. } = self {
-            // When the operation is complete, no rank reads the copy any more.
+            // The operation is complete, so no rank reads the copy any more.
             let _ =
                 machine::device_slot(*device)
                     .free(*address, "the end of its operation", |_| Vec::new());

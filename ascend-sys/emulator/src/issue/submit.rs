@@ -1,5 +1,6 @@
-//! A checked call on its way into a stream: the steps that all operations share (streams, buffers,
-//! the first contact with other ranks, the order of a rank's operations), and collectives.
+//! Putting a checked call into a stream. This has the steps that all operations share (streams,
+//! buffers, the first contact with other ranks, the order of a rank's operations), and the
+//! collectives.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -28,12 +29,13 @@ use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 use ascend_reduce::DataType;
 
-/// The value of `hcclOpExpansionMode` for vector cores without a fallback.
+/// The value of `hcclOpExpansionMode` for vector cores only, without a fallback.
 const AIV_ONLY: u32 = 4;
 
-/// Issues a collective in which, by its arguments, no rank gives anything. It succeeds whatever the
-/// other arguments are, takes no number and meets nobody; the rank keeps a note of it. But a rank
-/// that [numbers](Member::numbers_zeros) these calls issues it like any other.
+/// Issues a collective whose arguments show that no rank gives anything. It succeeds whatever the
+/// other arguments are. It takes no number, and the rank does not meet the others, but the call is
+/// noted. A rank that [numbers](Member::numbers_zeros) such calls issues them like any other
+/// collective.
 #[cold]
 pub(crate) fn issue_void(
     operation: Operation,
@@ -41,8 +43,8 @@ pub(crate) fn issue_void(
     comm: u64,
     stream: aclrtStream,
 ) -> Result<(), Failure> {
-    // This must not take the lock of the issue state, which may be held for as long as a first
-    // contact takes.
+    // This must not take the lock of the issue state, because a first contact may hold it for a
+    // long time.
     let Ok(member) = registry::member(comm) else { return Ok(()) };
     if !member.numbers_zeros.load(Ordering::Relaxed) {
         member.comm.note_lone_zero(member.rank, void(operation, dtype));
@@ -51,13 +53,14 @@ pub(crate) fn issue_void(
     with_issue_state(comm, |issue_state| issue_void_at(issue_state, operation, dtype, stream))
 }
 
-/// Returns the request of a call with nothing to move; its data type may be invalid.
+/// Returns the request of a call without elements. An invalid data type becomes INT8.
 fn void(operation: Operation, dtype: HcclDataType) -> CollectiveRequest {
     let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
     CollectiveRequest { operation, dtype, count: 0 }
 }
 
-/// The same for a caller that holds the issue state.
+/// Issues a collective in which no rank gives anything, as [`issue_void`] does, for a caller that
+/// holds the issue state.
 #[cold]
 pub(crate) fn issue_void_at(
     issue_state: &mut IssueState,
@@ -76,21 +79,21 @@ pub(crate) fn issue_void_at(
     issue(issue_state, stream, CollectiveCall::new(request, null, null))
 }
 
-/// Whether the rank can issue.
+/// Checks that the rank can issue operations.
 #[inline]
 fn may_issue(issue_state: &IssueState) -> Result<(), Failure> {
     let Member { comm, suspended, .. } = &*issue_state.member;
     if suspended.load(Ordering::Relaxed) {
         return refuse!(
             HCCL_E_SUSPENDING,
-            "the communicator \"{}\" is suspended; HcclCommResume ends that",
+            "the communicator \"{}\" is suspended; call HcclCommResume first",
             comm.title()
         );
     }
     comm.check(Origin::Call)
 }
 
-/// Checks that the rank can issue; returns the stream.
+/// Checks that the rank can issue operations on a stream. Returns the stream.
 #[inline]
 pub(crate) fn begin(
     issue_state: &IssueState,
@@ -111,7 +114,8 @@ pub(crate) fn begin(
     Ok(stream)
 }
 
-/// Where the data of a buffer is; null if it has no bytes.
+/// Returns the address of the data of a buffer; null if it has no bytes. Checks that the buffer is
+/// memory of the rank's device.
 #[inline]
 pub(crate) fn buffer(
     member: &Member,
@@ -134,12 +138,13 @@ pub(crate) fn buffer(
     }
 }
 
-/// Other processes look a buffer up in the memory of its rank's own process.
+/// Returns the error for a buffer in memory that was mapped from outside. Other processes look a
+/// buffer up in the memory of its rank's process.
 #[cold]
 fn outside_buffer(argument: &str, address: *mut c_void) -> Result<*mut u8, Failure> {
     refuse!(
         HCCL_E_NOT_SUPPORT,
-        "{argument}: {address:p} is memory that another process has exported or that aclrtMapMem has mapped, and ranks of the communicator are in other processes"
+        "{argument}: {address:p} is memory that another process has exported or that aclrtMapMem has mapped; a communicator with ranks in other processes cannot use it"
     )
 }
 
@@ -158,13 +163,13 @@ fn bad_buffer(
             id = machine::named(id)
         ),
         Ok(Where::Pinned | Where::Pageable) => {
-            format!("{address:p} is host memory; HCCL takes device memory (aclrtMalloc)")
+            format!("{address:p} is host memory; HCCL needs device memory (aclrtMalloc)")
         }
     };
     refuse!(HCCL_E_PARA, "{argument}: {what}")
 }
 
-/// Looks at the buffers of a request and puts it into the stream.
+/// Checks the buffers of a request and puts it into the stream.
 #[inline]
 pub(crate) fn submit(
     issue_state: &mut IssueState,
@@ -183,7 +188,7 @@ pub(crate) fn submit(
 
 /// Puts a collective into the stream, or into the open group.
 ///
-/// Inlined, so that the call is built in the place of its task, and not moved there.
+/// Inlined, so that the call is built directly in its task instead of being moved there.
 #[inline(always)]
 pub(crate) fn issue(
     issue_state: &mut IssueState,
@@ -201,14 +206,14 @@ pub(crate) fn issue(
     issue_now(issue_state, stream, call)
 }
 
-/// Whether there is an algorithm that runs on vector cores alone: for a single rank Ascend 950 has
-/// none.
+/// Checks that there is an algorithm that uses only vector cores. Ascend 950 has none for a single
+/// rank.
 #[cold]
 fn has_algorithm(member: &Member) -> Result<(), Failure> {
     if member.comm.product == Product::Ascend950 && member.comm.ranks() == 1 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "the communicator \"{}\" runs on vector cores only (hcclOpExpansionMode {AIV_ONLY}), and Ascend 950 has no algorithm \
+            "the communicator \"{}\" runs on vector cores only (hcclOpExpansionMode {AIV_ONLY}), but Ascend 950 has no algorithm \
              of that kind for a single rank; 3 (AIV) falls back to another",
             member.comm.title()
         );
@@ -216,7 +221,8 @@ fn has_algorithm(member: &Member) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts a collective into the stream. The first one meets the other ranks here.
+/// Puts a collective into the stream. The first collective of a rank waits here until the other
+/// ranks make contact.
 #[inline(always)]
 fn issue_now(
     issue_state: &mut IssueState,
@@ -236,13 +242,14 @@ fn issue_now(
     let number = before.number + 1;
     let place = MeetingPlace { number };
     link(issue_state, &call)?;
-    // It is announced first: the order kept here is not an order of the program.
+    // The collective is announced to checked mode first, because the order that `keep_order` makes
+    // is not one of the program.
     let announced = check::collective(stream, &issue_state.member, number, &call)?;
     keep_order(issue_state, stream)?;
     issue_state.newest = place;
     issue_state.member.comm.note_issued(rank, number);
-    // SAFETY: the issue state, and with it the member, is locked until this call is over; by then
-    // the task is done or in the queue, which keeps it.
+    // SAFETY: the issue state, and with it the member, is locked until this call is over. By then
+    // the task is done, or it is in the queue and keeps the member.
     let task = unsafe { PendingCollective::new(&issue_state.member, place, call) };
     match capture::submit(stream, task) {
         Ok(ticket) => {
@@ -257,7 +264,7 @@ fn issue_now(
     }
 }
 
-/// The first contact with the other ranks.
+/// Makes the first contact with the other ranks, if it was not made yet.
 #[inline]
 fn link(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failure> {
     if issue_state.linked { Ok(()) } else { meet(issue_state, call) }
@@ -276,8 +283,8 @@ fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failu
     })
 }
 
-/// Waits for other ranks in a call. Queued work keeps its buffers, but nothing is queued yet: so
-/// this checks afterwards that the program has freed none meanwhile.
+/// Calls `wait`, which waits for other ranks. Queued work keeps its buffers, but nothing is queued
+/// yet. So this checks afterwards that the program has not freed a buffer during the wait.
 pub(crate) fn waiting_with(
     touched: impl IntoIterator<Item = (*const u8, usize)>,
     wait: impl FnOnce() -> Result<(), Failure>,
@@ -288,8 +295,8 @@ pub(crate) fn waiting_with(
     held.iter_mut().try_for_each(HeldMemory::check).map_err(gone)
 }
 
-/// Records a collective on a captured stream: every execution of the graph issues it anew, with a
-/// number of its own.
+/// Records a collective on a captured stream. Every execution of the graph issues it again with a
+/// new number.
 #[cold]
 fn record(
     issue_state: &mut IssueState,
@@ -308,7 +315,7 @@ fn record(
     record_call(issue_state, stream, name, &touched, issue)
 }
 
-/// As [`capture::record_call`], for an operation of a rank.
+/// Records an operation of a rank on a captured stream, as [`capture::record_call`] does.
 #[cold]
 pub(crate) fn record_call(
     issue_state: &IssueState,
@@ -328,7 +335,7 @@ pub(crate) fn record_call(
     capture::record_call(stream, name, touched, Box::new(issue))
 }
 
-/// Orders the operations of a rank one after the other, also in different streams.
+/// Orders an operation after the previous one of the rank, also if that is in another stream.
 #[inline]
 pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Failure> {
     match issue_state.mark {

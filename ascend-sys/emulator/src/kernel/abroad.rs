@@ -1,25 +1,25 @@
-//! The windows of a rank in another process, as the kernels and servers of this one reach them.
+//! The windows of ranks in other processes, for the kernels and servers of this process.
 //!
-//! A rank leaves the places of its windows in [words](RankWindows), before it meets the others for
-//! its context. The windows are device memory, which this process has mapped: a kernel's writes
-//! there are in the memory of the other device at once.
+//! A rank stores the addresses of its windows in [shared words](RankWindows) before it meets the
+//! other ranks for its context. The windows are device memory that this process has mapped, so a
+//! write of a kernel is at once in the memory of the other device.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::fabric::Comm;
 
-/// The windows of a rank, as its words give them: the one for input first.
+/// The windows of a rank, as they are stored in its words. The window for input comes first.
 pub(super) struct RankWindows {
     /// The addresses of their data in the process of the rank.
     pub(super) data: [usize; 2],
     pub(super) bytes: usize,
 }
 
-/// The word that says whether the other words hold.
+/// The index of the word with the state, which tells whether the other words are valid.
 const STATE: usize = 3;
 
-/// The states of a rank's windows.
+/// The state of windows that other processes may use.
 const OPEN: u64 = 1;
 const CLOSED: u64 = 2;
 
@@ -29,25 +29,25 @@ pub(super) struct AbroadWindow {
     comm: Arc<Comm>,
     pub(super) rank: usize,
     pub(super) bytes: usize,
-    /// The address at which this process has it mapped, for as long as the communicator is there.
-    /// Kernels know it by this address: the address of the other process may belong to something
-    /// else here.
+    /// The address at which this process has mapped the window; valid as long as the communicator
+    /// exists. Kernels use this address, because the address in the other process may belong to
+    /// other memory here.
     pub(super) data: usize,
 }
 
 impl RankWindows {
-    /// Lets other processes see the windows. Called once for each rank.
+    /// Makes the windows available to other processes. This is called once for each rank.
     pub(super) fn open(&self, comm: &Comm, rank: usize) {
         let words = comm.words_of(rank);
         let numbers = self.data.into_iter().chain([self.bytes]);
         for (word, number) in words.iter().zip(numbers) {
             word.store(number as u64, Ordering::Relaxed);
         }
-        // Stored behind the other words; pairs with the load in `is_open`.
+        // Stored after the other words; pairs with the load in `is_open`.
         words[STATE].store(OPEN, Ordering::Release);
     }
 
-    /// Closes the windows of a rank: the memory is about to be freed.
+    /// Closes the windows of a rank, whose memory is about to be freed.
     pub(super) fn close(comm: &Comm, rank: usize) {
         comm.words_of(rank)[STATE].store(CLOSED, Ordering::Release);
     }
@@ -60,8 +60,8 @@ fn is_open(comm: &Comm, rank: usize) -> bool {
 }
 
 impl AbroadWindow {
-    /// Finds the window of a rank in another process, if it is open. The words are read once; their
-    /// values hold only if the memory is the device's.
+    /// Returns the window of a rank in another process, if it is open. The words are read once.
+    /// Their values are used only if the addresses lie in the memory of the rank's device.
     pub(super) fn find(comm: &Arc<Comm>, rank: usize, output: bool) -> Option<Self> {
         let joint =
             comm.joint.as_ref().filter(|joint| rank < comm.ranks() && !joint.is_own(rank))?;
@@ -76,8 +76,8 @@ impl AbroadWindow {
         Some(Self { comm: Arc::clone(comm), rank, bytes, data })
     }
 
-    /// Returns the window that holds bytes at an address of a kernel of this process, and the
-    /// offset in it.
+    /// Returns the window that contains `bytes` bytes from an address of a kernel of this process
+    /// on, and the offset in that window.
     pub(super) fn holding(comm: &Arc<Comm>, address: u64, bytes: u64) -> Option<(Self, usize)> {
         let address = usize::try_from(address).ok()?;
         let ranks = 0..if comm.is_joint() { comm.ranks() } else { 0 };
@@ -89,23 +89,23 @@ impl AbroadWindow {
         })
     }
 
-    /// Returns where bytes of it are.
+    /// Returns the address of `bytes` bytes at an offset of the window.
     pub(super) fn at(&self, offset: usize, bytes: u64) -> Result<*mut u8, String> {
         self.check()?;
         let is_within = offset <= self.bytes && bytes <= (self.bytes - offset) as u64;
         match is_within {
             true => Ok(std::ptr::with_exposed_provenance_mut(self.data + offset)),
-            false => Err(format!("{bytes} bytes at {offset} of a window of {}", self.bytes)),
+            false => Err(format!("{bytes} bytes at {offset} exceed a window of {}", self.bytes)),
         }
     }
 
-    /// Checks that the rank still has it.
+    /// Checks that the rank still has the window.
     pub(super) fn check(&self) -> Result<(), String> {
         if is_open(&self.comm, self.rank) {
             return Ok(());
         }
         let why = self.comm.board.departure(self.rank);
         let why = why.unwrap_or_else(|| "it has ended its communicator".into());
-        Err(format!("rank {} is gone ({why}), and its windows with it", self.rank))
+        Err(format!("rank {} is gone ({why}), so its windows are too", self.rank))
     }
 }

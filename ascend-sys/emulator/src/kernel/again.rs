@@ -1,5 +1,6 @@
-//! A second check of a launch that is over, where races are looked for. It uses the values that the
-//! cores have read, so nothing depends on data that is not there, and it follows a longer kernel.
+//! A second check of a launch after its end, in checked mode. It uses the values that the cores
+//! have read, so it also checks the parts that depend on data. It also follows a longer kernel than
+//! the first check.
 
 use super::core::Core;
 use super::running::{Launched, RunningKernel};
@@ -9,20 +10,21 @@ use ascend_program::check::{CoreReads, Setting};
 use ascend_sync::lock_std as lock;
 use std::sync::{Arc, Mutex};
 
-/// The factor by which the second look follows a launch further than the check before it.
+/// The factor by which the second check follows more steps of a launch than the first one.
 const FURTHER: u64 = 4;
-/// A look can take hundreds of megabytes, so there is one at a time.
+/// Allows one second check at a time, because a check can need hundreds of megabytes.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The input of the second look.
+/// The input of the second check.
 pub(super) struct SecondLook {
-    /// The setting of the first look.
+    /// The setting of the first check.
     setting: Arc<Setting>,
     reads: Vec<CoreReads>,
 }
 
 impl SecondLook {
-    /// A second look at a launch of which the first look had to leave out something.
+    /// Makes the input of a second check, for a launch of which the first check had to leave out a
+    /// part.
     pub(super) fn new(setting: Arc<Setting>) -> SecondLook {
         SecondLook { setting, reads: Vec::new() }
     }
@@ -37,7 +39,7 @@ impl SecondLook {
 }
 
 impl RunningKernel {
-    /// Checks the parts that the check before the launch had to leave out; an error there is a
+    /// Checks the parts that the first check had to leave out. An error there is reported as a
     /// finding.
     pub(super) fn look_again(&mut self, stream: &'static Stream, launched: &Launched) {
         let Some(again) = self.again.take() else { return };

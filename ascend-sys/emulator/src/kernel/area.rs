@@ -1,11 +1,13 @@
-//! The message area of one context, which a kernel and the communication server of its rank share.
+//! The message area of a context. A kernel and the communication server of its rank share it.
 //!
-//! On hardware this is memory: slots for messages, and for each slot two counters, of turns that
-//! the kernel has committed and of turns that the server has finished. A kernel reaches it through
-//! its client only, so here it is a structure under a lock. Of the memory itself, only the part
-//! that the program can see exists: the head of the context (see `context`).
+//! On hardware the area is memory. It has slots for messages. Each slot has two counters: of the
+//! turns that the kernel has committed, and of the turns that the server has finished. A kernel
+//! accesses the area only through its client, so in the emulator it is a structure under a lock.
+//! Only the part of the memory that the program can see exists: the head of the context (see
+//! `context`).
 //!
-//! Each side counts the actions of the other since it looked, and is woken by it when it sleeps.
+//! Each side counts its actions, so that the other side can see whether anything has changed since
+//! its last check. An action wakes the other side if it sleeps.
 
 use super::binary::SERVER;
 use super::global::RegionAddress;
@@ -20,14 +22,15 @@ use ascend_sync::lock_std as lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The messages that one kernel can write through a client, without the message that ends it.
+/// The largest number of messages that one kernel can write through a client, not counting the
+/// final message.
 pub(super) const MOST_TASKS: usize = 63;
 
 /// The message area of one rank in one communicator.
 pub(crate) struct Area {
     /// The address of the context.
     pub(super) context: usize,
-    /// The rank among the servers.
+    /// The rank in the communicator of the servers.
     pub(super) member: Arc<Member>,
     pub(super) hub: Arc<Hub>,
     /// The communicator's name.
@@ -38,35 +41,36 @@ pub(crate) struct Area {
 /// The state of an area.
 #[derive(Default)]
 pub(super) struct AreaState {
-    /// The number of kernels that have ended their conversation with a server.
+    /// The number of conversations of a kernel with a server that have ended.
     pub(super) generation: u64,
     pub(super) kernel: Option<AreaSide>,
     pub(super) server: Option<AreaSide>,
-    /// Servers that are queued in streams.
+    /// The tasks of servers that are queued in streams.
     pub(super) queued: Vec<Mark>,
     pub(super) slots: Vec<MessageSlot>,
-    /// On Ascend 950: the turns that were posted, how many of them are done, and how many there
-    /// were in the conversation before.
+    /// The posted turns, on Ascend 950. `done` is the number of those that are done, and
+    /// `done_before` the number that were done in the previous conversation.
     pub(super) posted: Vec<Posted>,
     pub(super) done: usize,
     pub(super) done_before: usize,
-    /// The queues of all cores, by number, where the host has set queues.
+    /// The queues of all cores, by number, if the host has set queues.
     pub(super) queues: Vec<WriteQueue>,
-    /// The failure of the kernel or of the server: the other one gives up.
+    /// The failure of the kernel or of the server. The other side fails when it sees it.
     pub(super) failure: Option<Arc<str>>,
-    /// The number of actions of the kernel.
+    /// The number of actions of the kernel so far.
     pub(super) posts: u64,
-    /// The number of actions of the server.
+    /// The number of actions of the server so far.
     pub(super) moves: u64,
-    /// The newest turn of the rank, and the number of tasks that it has begun.
+    /// The latest turn of the rank. `tasks` is the number of tasks that the rank has begun.
     pub(super) place: MeetingPlace,
     pub(super) tasks: u64,
-    /// The accesses of turns, if the device is watched for races.
+    /// The memory accesses of turns, in checked mode.
     pub(super) touches: Vec<Touch>,
 }
 
 impl Area {
-    /// Notes that the server's work for a task touches memory of a device, which may be a window.
+    /// Reports to checked mode that the server's work for a task touches memory of a device, which
+    /// may be a window.
     pub(super) fn window_touched(
         &self,
         device: u32,
@@ -84,20 +88,20 @@ impl Area {
     }
 }
 
-/// A kernel or a server that runs.
+/// A running kernel or server.
 pub(super) struct AreaSide {
-    /// Its task.
+    /// The mark of its task.
     pub(super) mark: Mark,
-    /// The stream to wake when the other side does something.
+    /// The stream to wake after an action of the other side, if this side sleeps.
     pub(super) sleeps: Option<&'static Stream>,
 }
 
-/// A message with its counters.
+/// A message with its counters of turns.
 pub(super) struct MessageSlot {
     pub(super) content: Arc<ClientMessage>,
     pub(super) committed: u32,
     pub(super) finished: u32,
-    /// The number of its task, when the server has told it to the other ranks.
+    /// The number of its task, once the server has sent the task to the other ranks.
     pub(super) said: Option<u64>,
 }
 
@@ -118,11 +122,11 @@ pub(super) struct Posted {
 /// A queue of one-sided writes.
 #[derive(Default)]
 pub(super) struct WriteQueue {
-    /// The messages that were put into it and are not done.
+    /// The messages in the queue that are not done yet.
     pub(super) messages: VecDeque<ClientMessage>,
-    /// How many of them are done.
+    /// The number of messages that are done.
     pub(super) done: u64,
-    /// The end was put into the queue, and the server has come to it.
+    /// Whether the end was put into the queue. `ended` is set when the server has reached it.
     pub(super) closing: bool,
     pub(super) ended: bool,
 }
@@ -130,13 +134,13 @@ pub(super) struct WriteQueue {
 /// The content of a message.
 pub(super) enum ClientMessage {
     Work(Box<PreparedWork>),
-    /// `BatchWrite`: `count` items.
+    /// A `BatchWrite` of `count` items.
     Write {
         items: RegionAddress,
         count: u64,
         place: String,
     },
-    /// Wait for a task of another group.
+    /// A wait for a task of another group.
     After {
         area: Arc<Area>,
         generation: u64,
@@ -144,7 +148,8 @@ pub(super) enum ClientMessage {
         total: u32,
         place: String,
     },
-    /// Wait until a queue is empty; it is empty when the message is read.
+    /// A wait until the queue is empty. A queue is worked off in order, so it is empty when the
+    /// message is read.
     Barrier,
     Finalize,
 }
@@ -158,12 +163,12 @@ impl Area {
         lock(&self.state)
     }
 
-    /// "rank 2 of "world"".
+    /// Returns a description: `rank 2 of communicator "world"`.
     pub(super) fn describe(&self) -> String {
         format!("rank {} of communicator \"{}\"", self.member.rank, self.group)
     }
 
-    /// Changes the area for the kernel, in a way that the server may wait for.
+    /// Changes the area on behalf of the kernel, and wakes the server if it sleeps.
     pub(super) fn post<R>(&self, change: impl FnOnce(&mut AreaState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
@@ -176,7 +181,7 @@ impl Area {
         result
     }
 
-    /// Changes the area for the server, in a way that the kernel may wait for.
+    /// Changes the area on behalf of the server, and wakes the kernel if it sleeps.
     pub(super) fn answer<R>(&self, change: impl FnOnce(&mut AreaState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
@@ -189,8 +194,8 @@ impl Area {
         result
     }
 
-    /// Returns the number of finished turns of the message in a slot; none if its conversation is
-    /// over.
+    /// Returns the number of finished turns of the message in a slot. `None` if its conversation
+    /// has ended.
     pub(super) fn finished(&self, generation: u64, slot: usize) -> Option<u32> {
         let state = self.state();
         if state.generation != generation {
@@ -201,7 +206,7 @@ impl Area {
 }
 
 impl AreaState {
-    /// Ends the conversation: the next kernel finds an empty area.
+    /// Ends the conversation and empties the area for the next kernel.
     pub(super) fn reset(&mut self) {
         self.slots.clear();
         self.posted.clear();
@@ -211,7 +216,7 @@ impl AreaState {
         self.generation += 1;
     }
 
-    /// Describes the work of a server that has come to a message.
+    /// Describes the state of a server that has reached the message in slot `at`.
     pub(super) fn describe(&self, at: usize) -> String {
         let kernel =
             if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };

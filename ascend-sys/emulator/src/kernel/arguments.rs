@@ -1,4 +1,4 @@
-//! The arguments of a launch, and the lists in which a caller collects them.
+//! The arguments of a launch, and the argument lists that a program builds.
 
 use super::code::{Code, KernelFunction};
 use super::cpu_arguments::CpuBlock;
@@ -9,16 +9,16 @@ use ascend_program::Program;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::sync::Arc;
 
-/// The most arguments that a kernel takes.
+/// The largest number of arguments of a kernel.
 const MOST: usize = 128;
 
 /// An argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum KernelArgument {
-    /// A value, mostly an address.
+    /// A value; mostly an address.
     Word(u64),
-    /// Bytes that the device gets with the launch. The flag: there may be more bytes than belong to
-    /// the argument.
+    /// Bytes that are copied to the device with the launch. The flag tells whether there may be
+    /// more bytes than belong to the argument.
     Bytes(Arc<[u8]>, bool),
 }
 
@@ -27,7 +27,7 @@ impl KernelArgument {
         match self {
             KernelArgument::Word(word) => Ok(*word),
             KernelArgument::Bytes(..) => {
-                Err(format!("the argument {name} is a placeholder, which only the tiling can be"))
+                Err(format!("the argument {name} is a placeholder; only the tiling can be one"))
             }
         }
     }
@@ -37,7 +37,7 @@ impl KernelArgument {
 #[derive(Clone)]
 pub(crate) enum Arguments {
     Given(Arc<[KernelArgument]>),
-    /// They lie in memory of the device and are read when the kernel begins.
+    /// Arguments in device memory, which are read when the kernel begins.
     InMemory {
         address: usize,
         bytes: usize,
@@ -45,19 +45,20 @@ pub(crate) enum Arguments {
 }
 
 impl Arguments {
-    /// Returns where their bytes lie, if they are read only when the kernel begins.
+    /// Returns the address and the number of bytes of arguments that are read only when the kernel
+    /// begins; otherwise a null pointer and 0.
     pub(super) fn lie_in(&self) -> (*const u8, usize) {
         match self {
             Arguments::Given(_) => (std::ptr::null(), 0),
             Arguments::InMemory { address, bytes } => match memory::resolve(*address, *bytes) {
                 Ok(found) => (found.data.cast_const(), *bytes),
-                // The memory is gone: the kernel fails.
+                // The memory was freed, so the kernel will fail.
                 Err(_) => (std::ptr::null(), 0),
             },
         }
     }
 
-    /// Reads the arguments, as many as there are.
+    /// Returns the arguments. Arguments in device memory are read now: all whole words.
     pub(super) fn read(&self) -> Result<Arc<[KernelArgument]>, String> {
         match self {
             Arguments::Given(arguments) => Ok(Arc::clone(arguments)),
@@ -73,7 +74,7 @@ impl Arguments {
     }
 }
 
-/// The whole words of a block of arguments.
+/// Returns the whole words of a block of arguments.
 fn words(block: &[u8]) -> impl Iterator<Item = u64> {
     block.chunks_exact(8).map(|chunk| {
         let mut word = [0; 8];
@@ -90,7 +91,8 @@ pub(crate) fn names(program: &Program) -> Vec<String> {
     contexts.chain(parameters).chain(["workspace".into(), "tiling".into()]).collect()
 }
 
-/// Returns the bytes of each argument, if the function defines them.
+/// Returns the size in bytes of each argument. Returns an error for a function on the CPU, which
+/// does not define its arguments.
 pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
     match &function.code {
         Code::Program(recorded) => Ok(vec![8; names(&recorded.program).len()]),
@@ -105,15 +107,16 @@ pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
 /// The arguments of a kernel, by their kinds.
 pub(super) struct Sorted<'a> {
     pub(super) contexts: &'a [KernelArgument],
-    /// Inputs and outputs, and the workspace.
+    /// The inputs and outputs, then the workspace.
     pub(super) buffers: &'a [KernelArgument],
-    /// The number of bytes of each buffer that the kernel may touch, if the caller gives them:
-    /// between workspace and tiling. Otherwise all bytes behind the pointer.
+    /// For each buffer, the number of bytes that the kernel may touch. The caller may pass these
+    /// numbers between the workspace and the tiling. If the list is empty, the kernel may touch
+    /// everything up to the end of the allocation.
     pub(super) extents: &'a [KernelArgument],
     pub(super) tiling: &'a KernelArgument,
 }
 
-/// Refuses another number of arguments than the kernel has.
+/// Divides the arguments by their kinds. Returns an error if their number is wrong.
 pub(super) fn sort<'a>(
     program: &Program,
     given: &'a [KernelArgument],
@@ -135,14 +138,14 @@ fn right_count(program: &Program, count: usize) -> Result<(), String> {
     Err(format!("{count} arguments; {name} has {}: {all}", names.len()))
 }
 
-/// Refuses another number of arguments than the kernel has.
+/// Checks that the number of arguments is that of the kernel.
 pub(crate) fn check_count(code: &Code, count: usize) -> Result<(), Failure> {
     let Code::Program(recorded) = code else { return Ok(()) };
     let refused = |text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text);
     right_count(&recorded.program, count).map_err(refused)
 }
 
-/// A list under construction (`aclrtKernelArgsInit`).
+/// An argument list that a program builds (`aclrtKernelArgsInit`).
 pub(crate) struct ArgumentList {
     pub(crate) function: u64,
     items: Vec<ListItem>,
@@ -151,7 +154,8 @@ pub(crate) struct ArgumentList {
 
 enum ListItem {
     Value(Vec<u8>),
-    /// The bytes, once the program has asked where to put them. They stay where they are.
+    /// A placeholder. It has a buffer once the program has requested its address; the address never
+    /// changes.
     Place(Option<Box<[u8]>>),
 }
 
@@ -194,11 +198,11 @@ impl ArgumentList {
         }
     }
 
-    /// Where the caller puts the bytes of a placeholder.
+    /// Returns the address of the buffer of a placeholder, which has `bytes` bytes.
     pub(crate) fn buffer(&mut self, handle: u64, bytes: usize) -> Result<*mut u8, Failure> {
         match self.item(handle)? {
             ListItem::Value(_) => {
-                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a value and no placeholder")
+                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a value, not a placeholder")
             }
             ListItem::Place(Some(buffer)) if buffer.len() == bytes => Ok(buffer.as_mut_ptr()),
             ListItem::Place(Some(buffer)) => fail!(
@@ -227,7 +231,7 @@ impl ArgumentList {
                 value.len()
             ),
             ListItem::Place(_) => {
-                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a placeholder and no value")
+                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a placeholder, not a value")
             }
         }
     }
@@ -262,13 +266,13 @@ impl ArgumentList {
         }
         fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the list is not finalised; aclrtKernelArgsFinalize after the last change"
+            "the list is not finalised; call aclrtKernelArgsFinalize after the last change"
         )
     }
 
-    /// Makes the block with which a CPU kernel is launched: all arguments, each at a multiple of 8
-    /// bytes. Behind them lie the bytes of the placeholders, whose arguments are the addresses of
-    /// these bytes.
+    /// Makes the argument block for the launch of a CPU kernel. It has all arguments, each at a
+    /// multiple of 8 bytes, followed by the buffers of the placeholders. The argument of a
+    /// placeholder is the address of its buffer.
     pub(crate) fn block(&self) -> Result<CpuBlock, Failure> {
         self.is_finalised()?;
         let mut block = CpuBlock::default();
@@ -285,7 +289,7 @@ impl ArgumentList {
         block.checked()
     }
 
-    /// Returns the arguments of a launch: a copy of the list, which may change afterwards.
+    /// Returns the arguments of a launch. They are a copy, so the list may change afterwards.
     pub(crate) fn arguments(&self) -> Result<Arguments, Failure> {
         self.is_finalised()?;
         let argument = |item: &ListItem| match item {
@@ -298,8 +302,8 @@ impl ArgumentList {
     }
 }
 
-/// Makes the arguments from a block as the host has it. Each placeholder gives the place of an
-/// address in the block, and the place in it that the address points to.
+/// Makes the arguments from a block of the host. Each placeholder gives two offsets in the block:
+/// that of an address, and that of the data to which the address points.
 pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments, Failure> {
     let first = places.iter().map(|(_, data)| *data as usize).min().unwrap_or(block.len());
     for (address, data) in places {

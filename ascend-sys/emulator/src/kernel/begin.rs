@@ -1,4 +1,4 @@
-//! The beginning of a kernel: its arguments are read, it is checked, and it joins the conversations
+//! The beginning of a kernel. Its arguments are read, it is checked, and it joins the conversations
 //! with the servers.
 
 use super::again::SecondLook;
@@ -51,11 +51,11 @@ impl RunningKernel {
             match context::find(address) {
                 Some(area) if area.member.device == device.id => Ok(area),
                 Some(area) => Err(format!(
-                    "{name} ({address:#x}) is of device {}, the kernel runs on {}",
+                    "{name} ({address:#x}) is of device {}, but the kernel runs on {}",
                     machine::named(area.member.device), machine::named(device.id)
                 )),
                 None => Err(format!(
-                    "{name} ({address:#x}) is no context; HcclAllocComResourceByTiling makes one, which goes with its communicator"
+                    "{name} ({address:#x}) is no context; HcclAllocComResourceByTiling makes one, which ends with its communicator"
                 )),
             }
         }).collect();
@@ -67,7 +67,7 @@ impl RunningKernel {
         running
     }
 
-    /// Begins a kernel with its arguments read and its contexts found.
+    /// Begins a kernel whose arguments were read and whose contexts were looked up.
     fn begin(
         launched: &Launched,
         stream: &'static Stream,
@@ -78,7 +78,7 @@ impl RunningKernel {
         let (program, device) = (&launched.recorded.program, stream.device());
         if launched.blocks > RESIDENT && synchronises(program) {
             return Err(format!(
-                "{} blocks, whose cores wait for each other: they must all fit the device at once, which takes {RESIDENT}",
+                "{} blocks, whose cores wait for each other: all of them must run at once, but the device runs at most {RESIDENT}",
                 launched.blocks
             ));
         }
@@ -126,7 +126,7 @@ impl RunningKernel {
         Ok(running)
     }
 
-    /// A launch that begins.
+    /// Makes the timeline record of a launch that begins.
     fn record(
         &self,
         log: Arc<timeline::Log>,
@@ -147,8 +147,8 @@ impl RunningKernel {
     }
 }
 
-/// Says in one line why a kernel does not begin, for the other ranks: with the first finding and
-/// its place, if there are findings.
+/// Returns in one line why a kernel cannot begin, for the other ranks. The line contains the first
+/// finding and its place, if there are findings.
 fn in_one_line(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
@@ -158,7 +158,8 @@ fn in_one_line(text: &str) -> String {
     }
 }
 
-/// The kernel does not begin: tells the servers that wait for it, or are still to come.
+/// Reports to the servers that wait for a kernel, or that are still queued, that the kernel cannot
+/// begin.
 fn refuse(areas: &[Arc<Area>], text: &str) {
     for area in areas {
         area.post(|state| {
@@ -171,7 +172,8 @@ fn refuse(areas: &[Arc<Area>], text: &str) {
     }
 }
 
-/// Takes the kernel's part in every conversation.
+/// Makes the kernel join the conversation of each of its contexts. If it cannot join one, it joins
+/// none.
 fn join(
     found: Vec<Result<Arc<Area>, String>>,
     mark: Mark,
@@ -183,13 +185,13 @@ fn join(
             let taken = area.post(|state| {
                 if state.kernel.is_some() {
                     return Err(format!(
-                        "another kernel runs with the context of {}: one at a time",
+                        "another kernel is running with the context of {}; only one may run at a time",
                         area.describe()
                     ));
                 }
                 if !state.slots.is_empty() {
                     return Err(format!(
-                        "the kernel before on the context of {} ended without Finalize",
+                        "the previous kernel with the context of {} ended without Finalize",
                         area.describe()
                     ));
                 }
@@ -223,7 +225,7 @@ fn join(
     }
 }
 
-/// The bytes of the tiling struct.
+/// Returns the bytes of the tiling struct.
 fn tiling_bytes(
     program: &Program,
     argument: &KernelArgument,
@@ -238,18 +240,18 @@ fn tiling_bytes(
             Ok(bytes[..size].to_vec())
         }
         KernelArgument::Bytes(bytes, _) => Err(format!(
-            "the tiling has {} bytes, but {} of the kernel has {size}: host and kernel must use one struct",
+            "the tiling has {} bytes, but {} of the kernel has {size}: host and kernel must use the same struct",
             bytes.len(),
             layout.name
         )),
         KernelArgument::Word(address) => {
-            // It is checked as any other buffer.
+            // The tiling is checked like any other buffer.
             Region::new("tiling", *address, device)?.at(0, size as u64)?;
             let address = usize::try_from(*address).unwrap_or(usize::MAX);
             let found = memory::resolve(address, size)?;
             let mut bytes = vec![0; size];
             let store = ascend_reduce::Store::Plain;
-            // SAFETY: the bytes lie in a live allocation, and our buffer has as many.
+            // SAFETY: the bytes lie in a live allocation, and `bytes` has the same number.
             unsafe { ascend_reduce::copy::copy(bytes.as_mut_ptr(), found.data, size, store) };
             Ok(bytes)
         }

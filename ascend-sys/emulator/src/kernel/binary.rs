@@ -1,9 +1,9 @@
-//! Binaries, the functions in them, and argument lists: the objects that handles name on the way to
+//! Binaries, their functions, and argument lists: the objects with handles that a program needs for
 //! a launch.
 //!
-//! A binary is a recorded program, a library of CPU kernels, or stands for the library of the
-//! communication server, which every CANN has and the emulator
-//! has built in. It belongs to the device that was current when it was loaded.
+//! A binary is a recorded program, a library of CPU kernels, or the library of the communication
+//! server. Every CANN has that last library; the emulator has it built in. A binary belongs to the
+//! device that was current when it was loaded.
 
 use super::arguments::ArgumentList;
 pub(crate) use super::code::{Code, KernelFunction};
@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The function that is the communication server.
+/// The name of the function of the communication server.
 pub(crate) const SERVER: &str = "RunAicpuKfcSrvLaunch";
-/// The library that it is in.
+/// The name of the library of the communication server.
 pub(crate) const SERVER_LIBRARY: &str = "libccl_kernel";
 
-/// The content of a slot: taken and put back with its handle.
+/// The content of a slot: a value that lives as long as its handle.
 pub(crate) struct HandleEntry<T: 'static, const K: u8> {
     index: u32,
     value: Mutex<Option<T>>,
@@ -85,7 +85,7 @@ where
     value
 }
 
-/// Bytes that a caller wrapped (`aclrtCreateBinary`).
+/// Makes a handle for bytes that a caller wraps (`aclrtCreateBinary`).
 pub(crate) fn wrap(bytes: Arc<[u8]>) -> Result<u64, Failure> {
     put(&WRAPPERS, bytes)
 }
@@ -102,12 +102,12 @@ pub(crate) fn unwrap(handle: u64) -> Result<(), Failure> {
 pub(crate) struct Binary {
     pub(crate) device: u32,
     pub(crate) code: Code,
-    /// The functions that were asked for, by name.
+    /// The functions that a program has requested, by name.
     functions: Mutex<BTreeMap<String, u64>>,
 }
 
-/// The most argument lists that one function keeps. No call ends a list, so the oldest goes when
-/// there are more.
+/// The largest number of argument lists that one function keeps. No call frees a list, so the
+/// oldest list is removed if there are more.
 const MOST_LISTS: usize = 1024;
 
 pub(crate) fn load(device: u32, code: Code) -> Result<u64, Failure> {
@@ -118,8 +118,8 @@ pub(crate) fn binary(handle: u64) -> Result<Arc<Binary>, Failure> {
     get(&BINARIES, handle)
 }
 
-/// Unloads a binary, and with it its functions and their argument lists. Kernels that were launched
-/// run on.
+/// Unloads a binary with its functions and their argument lists. Kernels that were launched earlier
+/// still run.
 pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
     let Some(binary) = remove(&BINARIES, handle) else {
         return Err(unknown(HandleKind::Binary, handle));
@@ -134,18 +134,18 @@ pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Unloads everything of devices that go.
+/// Unloads all binaries of devices that are removed.
 pub(crate) fn unload_all(devices: &Range<u32>) {
     for (entry, handle) in BINARIES.live_handles() {
         let device = lock(&entry.value).as_ref().map(|binary| binary.device);
         if device.is_some_and(|device| devices.contains(&device)) {
-            // When two threads unload it at once, one is late.
+            // This fails if another thread has unloaded the binary at the same time.
             let _ = unload(handle);
         }
     }
 }
 
-/// Returns the handle of a function: always the same for a name.
+/// Returns the handle of the function with this name. Each name always gets the same handle.
 pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     let binary = binary(handle)?;
     let there = match &binary.code {
@@ -179,7 +179,7 @@ pub(crate) fn function(handle: u64) -> Result<Arc<KernelFunction>, Failure> {
     get(&FUNCTIONS, handle)
 }
 
-/// A new argument list of a function.
+/// Makes a handle for a new argument list of a function.
 pub(crate) fn new_list(function: &KernelFunction, list: ArgumentList) -> Result<u64, Failure> {
     let handle = put(&LISTS, Arc::new(Mutex::new(list)))?;
     let mut lists = lock(&function.lists);
@@ -192,7 +192,7 @@ pub(crate) fn new_list(function: &KernelFunction, list: ArgumentList) -> Result<
     Ok(handle)
 }
 
-/// Uses an argument list.
+/// Calls `use_it` with an argument list.
 pub(crate) fn with_list<R>(
     handle: u64,
     use_it: impl FnOnce(&mut ArgumentList) -> Result<R, Failure>,
@@ -202,14 +202,14 @@ pub(crate) fn with_list<R>(
     use_it(&mut list)
 }
 
-/// Refuses a function that belongs to another device.
+/// Checks that a function belongs to this device.
 pub(crate) fn is_on(function: &KernelFunction, device: u32) -> Result<(), Failure> {
     if function.device == device {
         return Ok(());
     }
     fail!(
         ACL_ERROR_RT_INVALID_HANDLE,
-        "the binary of {} was loaded on device {}, the stream is on device {device}; load it there too",
+        "the binary of {} was loaded on device {}, but the stream is on device {device}; load it there too",
         function.name,
         machine::named(function.device),
         device = machine::named(device)

@@ -1,5 +1,5 @@
-//! Conversions between types of number, as the vector unit does them: rounded according to the
-//! mode, integers saturated.
+//! Conversions between types of number, as the vector unit does them. Values are rounded according
+//! to the mode, and integers saturate.
 
 use ascend_program::layout::Number;
 use ascend_program::step::Round;
@@ -10,7 +10,8 @@ fn is_float(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
 }
 
-/// `Cast` of as many elements as the ranges hold.
+/// Does a `Cast` of all elements that the two ranges hold. Returns an error if the ranges overlap
+/// in a way that would change an operand before it is read.
 pub(super) fn cast(
     (to_type, from_type): (Number, Number),
     round: Round,
@@ -40,8 +41,8 @@ pub(super) fn cast(
     Ok(())
 }
 
-/// Converts one number, given as the bits that values of programs have. A value that does not fit
-/// into an integer saturates.
+/// Converts one number. `bits` and the result have the form of values of a program. A value that
+/// does not fit into an integer type saturates.
 fn convert(from: Number, to: Number, round: Round, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (true, true) if from == to => integral(f64::from_bits(bits), round).to_bits(),
@@ -93,7 +94,7 @@ fn integral(float: f64, round: Round) -> f64 {
     }
 }
 
-/// Rounds to a number of a narrower floating point type.
+/// Rounds to a number of another floating point type.
 fn nearby(exact: f64, to: Number, round: Round) -> f64 {
     let near = f64::from_bits(ascend_program::flow::fit(to, exact.to_bits()));
     if near == exact || !exact.is_finite() {
@@ -114,9 +115,9 @@ fn nearby(exact: f64, to: Number, round: Round) -> f64 {
     }
 }
 
-/// Returns the next number of a type.
+/// Returns the next larger (`up`) or next smaller number of a type.
 fn neighbour(float: f64, of: Number, up: bool) -> f64 {
-    // Bits of numbers of one sign are ordered as the numbers are.
+    // For numbers of the same sign, the order of the bits is the order of the magnitudes.
     let step = |bits: u32, sign: u32| -> u32 {
         match (bits & sign != 0, up) {
             _ if bits & !sign == 0 => {
@@ -153,7 +154,7 @@ mod tests {
         let to = |from: f64, number, round| {
             f64::from_bits(convert(Number::F32, number, round, from.to_bits()))
         };
-        // A value between two halves, and a tie.
+        // A value between two halves that is nearer to one of them, and a tie.
         let (one, step) = (1.0, 1.0 / 1024.0);
         for (round, near, tie) in [
             (Nearest, one, one),

@@ -1,8 +1,8 @@
-//! The HCCL client of one core: the effects of its calls, and the messages of them that reach the
+//! The HCCL client of one core: the effects of its calls, and the messages that it writes to the
 //! server.
 //!
-//! Every core that calls a client keeps its own [books](super::books); only the working core writes
-//! messages and counters.
+//! Every core that calls a client keeps its own [records](super::books). Only the working core
+//! writes messages and counters.
 
 use super::area::{ClientMessage, MOST_TASKS, MessageSlot};
 use super::books::{Client, PreparedTask};
@@ -24,7 +24,7 @@ pub(super) fn init(
     let client = id.0 as usize;
     let name = world.client_name(client);
     if core.clients[client].init.is_some() {
-        return Err(format!("{name} is initialised already; one client has one InitV2"));
+        return Err(format!("{name} is initialised already; InitV2 may be called once"));
     }
     world.group_of(client)?.used = true;
     let version = core.tiling_number(offset, Number::U32)?;
@@ -88,7 +88,7 @@ pub(super) fn configure(
     Ok(())
 }
 
-/// The offset of the `Mc2CcTiling` of an operation.
+/// Returns the offset of the `Mc2CcTiling` of an operation.
 pub(super) fn configuration(
     core: &Core,
     client: usize,
@@ -110,7 +110,7 @@ pub(super) fn configuration(
     }
 }
 
-/// Writes a message, if this is the core that does so.
+/// Writes a message if this core is the one that writes messages.
 pub(super) fn post(
     core: &mut Core,
     client: usize,
@@ -132,7 +132,7 @@ pub(super) fn post(
             CoreKind::Aiv => format!("AIV {index}"),
         };
         return Err(format!(
-            "{name} is told what to do by {} and by {}: keep one kind of core away, or name the core of the client",
+            "{name} receives calls from {} and from {}: let only one kind of core call it, or name the core of the client",
             say(writer),
             say((kind, index))
         ));
@@ -165,7 +165,7 @@ pub(super) fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result
     Ok(())
 }
 
-/// Where the launch is recorded: notes the messages of the working core to the server.
+/// Adds a message of the working core to the core's track, if the launch is recorded.
 pub(super) fn tell_track(
     core: &mut Core,
     call: &str,
@@ -189,11 +189,11 @@ pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     if posted::is_used(world) {
         return posted::wait(core, client, slot);
     }
-    // A task in a queue is not waited for.
+    // Wait returns at once for a task in a queue.
     if core.clients[client].queues.each > 0 {
         return;
     }
-    // A core does not wait for turns that it has not seen committed: the call gives -1 at once.
+    // A core does not wait for turns that it has not committed: the call returns -1 at once.
     if handle.awaited < handle.committed {
         handle.awaited = (handle.awaited + handle.step).min(handle.total);
         let PreparedTask { client, slot, awaited, .. } = *handle;
@@ -201,7 +201,7 @@ pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     }
 }
 
-/// `Query`.
+/// `Query`: returns the number of finished turns of a task.
 pub(super) fn query(core: &Core, task: TaskId, world: &mut World) -> Result<u64, String> {
     if posted::is_used(world) {
         return Err("Ascend 950 has no Query".into());
@@ -216,15 +216,16 @@ pub(super) fn query(core: &Core, task: TaskId, world: &mut World) -> Result<u64,
     Ok(finished.unwrap_or(0).into())
 }
 
-/// `GetQueueNum`.
+/// `GetQueueNum`: returns the number of queues of a client.
 pub(super) fn queues(core: &Core, id: ClientId) -> Result<u64, String> {
     match core.clients[id.0 as usize].init {
         Some(offset) => core.tiling_number(offset + 42, Number::U16),
-        None => Err("a client is asked before its InitV2".into()),
+        None => Err("GetQueueNum is called before InitV2".into()),
     }
 }
 
-/// Returns the next block of a fine-grained AlltoAllV: one to be produced, or one that has come.
+/// Returns the rank of the next block of a fine-grained AlltoAllV: a block to produce, or, if
+/// `received`, a block to receive.
 pub(super) fn slice(
     core: &mut Core,
     task: TaskId,
@@ -259,7 +260,7 @@ pub(super) fn after(
 ) -> Result<(), String> {
     ready(core, id, world)?;
     if world.product != Product::A3 {
-        return Err(format!("{} has no InterHcclGroupSync; Atlas A3 has", world.product));
+        return Err(format!("{} has no InterHcclGroupSync; Atlas A3 does", world.product));
     }
     let name = world.program.tasks[task.0 as usize].name.clone();
     let Some(handle) = core.handles[task.0 as usize].clone() else {
@@ -271,7 +272,7 @@ pub(super) fn after(
         return Err(format!("InterHcclGroupSync with {name}, which is of the same group"));
     }
     if core.clients[own].slot >= MOST_TASKS {
-        return Err(format!("more than {MOST_TASKS} tasks; that is the most of one client"));
+        return Err(format!("one client can have at most {MOST_TASKS} tasks; this is one more"));
     }
     let place = world.program.line(core.source());
     let source = world.group_of(other)?;
@@ -280,7 +281,8 @@ pub(super) fn after(
     post(core, own, ClientMessage::After { area, generation, slot, total, place }, 1, world)
 }
 
-/// `QueueBarrier`. A queue is worked off in order, so there is nothing to wait for.
+/// Implements `QueueBarrier`. The messages of a queue are processed in order, so a barrier needs no
+/// wait.
 pub(super) fn barrier(
     core: &mut Core,
     id: ClientId,
@@ -290,7 +292,7 @@ pub(super) fn barrier(
     ready(core, id, world)?;
     let client = id.0 as usize;
     if world.product != Product::A3 {
-        return Err(format!("{} has no QueueBarrier; Atlas A3 has", world.product));
+        return Err(format!("{} has no QueueBarrier; Atlas A3 does", world.product));
     }
     if core.clients[client].queues.each > 0 {
         return queues::put(core, client, queue, ClientMessage::Barrier, world);
@@ -325,7 +327,7 @@ pub(super) fn finalise(
     post(core, client, ClientMessage::Finalize, 0, world)
 }
 
-/// Whether the counter of a message has reached a value.
+/// Returns whether the counter of finished turns of a message has reached a value.
 pub(super) fn turns_are_done(
     world: &mut World,
     client: usize,
@@ -344,13 +346,14 @@ pub(super) fn turns_are_done(
     Ok(state.slots.get(slot).is_some_and(|slot| slot.finished >= wanted))
 }
 
-/// `Finalize` of the working core: says good-bye when the last task is done.
+/// `Finalize` of the working core: writes the final message when the last task is done. Returns
+/// whether the core's wait is over.
 pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Result<bool, String> {
     if posted::is_used(world) {
         if !posted::last_is_done(core, client, world)? {
             return Ok(false);
         }
-        // The good-bye is not answered.
+        // The server does not answer the final message.
         world.group_of(client)?.leaving = true;
         return post(core, client, ClientMessage::Finalize, 0, world).map(|()| true);
     }
@@ -365,18 +368,18 @@ pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Resul
     Ok(false)
 }
 
-/// Whether the server has answered the good-bye.
+/// Whether the server has answered the final message.
 pub(super) fn server_has_left(world: &mut World, client: usize, generation: u64) -> bool {
     world.group_of(client).is_ok_and(|group| group.area.state().generation != generation)
 }
 
-/// Whether the server can leave without another call of this kernel.
+/// Whether the server can end the conversation without another call of this kernel.
 pub(super) fn may_leave(world: &mut World, client: usize) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     group.area.state().queues.iter().all(|queue| queue.closing)
 }
 
-/// Whether a wait for turns can ever end without another call of this kernel.
+/// Whether a wait for turns can end without another call of this kernel.
 pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u32) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();

@@ -1,4 +1,4 @@
-//! The code of a kernel, and a function that a program has asked for.
+//! The code of a kernel, and the functions that a program has requested.
 
 use super::cpu_library::{CpuBinary, FileKind};
 use super::verdict::Recorded;
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex};
 pub(crate) enum Code {
     Program(Arc<Recorded>),
     Server,
-    /// Kernels of the AI CPU, compiled for the host.
+    /// Kernels for the AI CPU, compiled for the host.
     Cpu(Arc<CpuBinary>),
 }
 
-/// The reason why bytes are refused.
-const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_bytes` gives), libccl_kernel.json for the \
-                     communication server, and from a file libraries of CPU kernels that are compiled for the host, or \
-                     their descriptor; the object files of Ascend C need an NPU";
+/// The end of the error text for bytes that are not accepted.
+const TAKES: &str = "the emulator accepts recorded kernels (from `Recorded::to_bytes`), libccl_kernel.json for the \
+                     communication server and, from a file, a library of CPU kernels that was compiled for the host or \
+                     the descriptor of one; the object files of Ascend C need an NPU";
 
 impl Code {
     /// Reads a binary from a file with these bytes.
@@ -57,6 +57,6 @@ pub(crate) struct KernelFunction {
     pub(crate) device: u32,
     pub(crate) name: String,
     pub(crate) code: Code,
-    /// Argument lists, the oldest first.
+    /// The handles of the argument lists, the oldest first.
     pub(super) lists: Mutex<VecDeque<u64>>,
 }

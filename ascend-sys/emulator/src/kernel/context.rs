@@ -1,11 +1,11 @@
-//! Contexts: `HcclAllocComResourceByTiling` gives one to a rank, and a kernel gets it as a hidden
-//! argument.
+//! Contexts. `HcclAllocComResourceByTiling` returns the context of a rank, and a kernel receives it
+//! as a hidden argument.
 //!
-//! A context is device memory that begins as CANN's does: the place and size of the workspace of
-//! the messages, the rank, the number of ranks, and the size and places of the windows. At first
-//! these are the own windows only, then those of all ranks when all have met. The bytes behind them
-//! differ by product and are zero here. The workspace exists and is never written: messages are a
-//! structure of the emulator (see `area`).
+//! A context is device memory that begins like that of CANN: the address and size of the workspace
+//! for messages, the rank, the number of ranks, and the size and addresses of the windows. At first
+//! it has only the rank's own windows; those of all ranks are added when all ranks have met. The
+//! bytes that follow differ by product and are zero here. The workspace exists but is never
+//! written, because messages are a structure of the emulator (see `area`).
 
 use super::abroad::{AbroadWindow, RankWindows};
 use super::area::Area;
@@ -24,7 +24,7 @@ use std::slice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// The size of the workspace: 16 MiB, on 950 20.
+/// Returns the size of the workspace in bytes: 16 MiB, or 20 MiB on Ascend 950.
 fn workspace_bytes(product: Product) -> usize {
     match product {
         Product::A2 | Product::A3 => 16 << 20,
@@ -32,17 +32,17 @@ fn workspace_bytes(product: Product) -> usize {
     }
 }
 
-/// The size of CANN's largest context, rounded up.
+/// The size in bytes of CANN's largest context, rounded up.
 const BYTES: usize = 9216;
 
-/// The place in a context of an A3 that says how far in it the table of ranks begins. The table has
-/// a pointer of the host and one of the device for each rank. The pointer of the host is empty;
-/// that of the device leads to the rank's record.
+/// The offset, in a context of an A3, of the field with the offset of the table of ranks. For each
+/// rank the table has a host pointer, which is null, and a device pointer to the rank's record.
 const TABLE_OF_RANKS: usize = 192;
 const TABLE_ENTRY: usize = 16;
 const RECORD: usize = 32;
 
-/// Bytes of a context: on A3 the table of ranks and the records lie behind the rest.
+/// Returns the size of a context in bytes. On A3 the table of ranks and the records follow the
+/// rest.
 fn context_bytes(product: Product, ranks: usize) -> usize {
     match product {
         Product::A2 | Product::Ascend950 => BYTES,
@@ -50,13 +50,13 @@ fn context_bytes(product: Product, ranks: usize) -> usize {
     }
 }
 
-/// Where the record of a rank lies in a context of an A3.
+/// Returns the offset of the record of a rank in a context of an A3.
 fn record_of(rank: usize, ranks: usize) -> usize {
     BYTES + ranks * TABLE_ENTRY + rank * RECORD
 }
 
-/// Where a context says where the windows of a rank are. On A2 there is room for 32 ranks, on 950
-/// for 64.
+/// Returns the offsets, in a context, of the two fields with the addresses of a rank's windows.
+/// There is room for 32 ranks on A2 and for 64 on Ascend 950.
 fn window_places(product: Product, rank: usize, ranks: usize) -> Option<[usize; 2]> {
     match product {
         Product::A2 => (rank < 32).then(|| [32 + 8 * rank, 288 + 8 * rank]),
@@ -78,7 +78,7 @@ struct KernelContext {
 /// The contexts, by address.
 static CONTEXTS: Mutex<BTreeMap<usize, KernelContext>> = Mutex::new(BTreeMap::new());
 
-/// Returns the area behind an address that a kernel was given.
+/// Returns the area of the context at an address that a kernel has received.
 pub(super) fn find(address: u64) -> Option<Arc<Area>> {
     let contexts = lock(&CONTEXTS);
     usize::try_from(address).ok().and_then(|at| contexts.get(&at)).map(|c| Arc::clone(&c.area))
@@ -93,7 +93,7 @@ pub(super) enum RankWindow {
 }
 
 impl RankWindow {
-    /// The address by which kernels of this process know it.
+    /// Returns the address that kernels of this process use for the window.
     pub(super) fn start(&self) -> usize {
         match self {
             RankWindow::Own { start, .. } => *start,
@@ -119,7 +119,7 @@ pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<RankWindo
     AbroadWindow::find(&area.hub.comm, rank, output).map(RankWindow::Abroad)
 }
 
-/// The rank of a device in the same communicator, if it has a context.
+/// Returns the rank of a device in the same communicator, if the rank has a context.
 pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
     let contexts = lock(&CONTEXTS);
     area.hub.contexts.iter().position(|address| {
@@ -128,7 +128,7 @@ pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
     })
 }
 
-/// Returns the context of a rank: the first call makes it, later calls return the same.
+/// Returns the address of the context of a rank. The first call makes the context.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Failure> {
     let hub = Arc::clone(hub_of(&member.comm));
     let own = &hub.contexts[member.rank];
@@ -136,7 +136,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
         return Ok(own.load(Ordering::Acquire));
     }
     let mut contexts = lock(&CONTEXTS);
-    // Another thread may have made it just now.
+    // Another thread may have made it in the meantime.
     if own.load(Ordering::Acquire) != 0 {
         return Ok(own.load(Ordering::Acquire));
     }
@@ -205,7 +205,8 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
     Ok(address)
 }
 
-/// The part of a context that is alike on A2, A3 and on 950's own engine, and the own windows.
+/// The part of a context that is the same on A2, A3 and the engine of Ascend 950, and the rank's
+/// own windows.
 struct Head {
     workspace: u64,
     workspace_bytes: u64,
@@ -252,7 +253,7 @@ fn store(address: usize, bytes: &[u8]) -> Result<(), Failure> {
     match memory::resolve(address, bytes.len()) {
         Ok(found) => {
             let kind = ascend_reduce::Store::Plain;
-            // SAFETY: the allocation was found just now, with as many bytes.
+            // SAFETY: the bytes were resolved above, in a live allocation.
             unsafe { ascend_reduce::copy::copy(found.data, bytes.as_ptr(), bytes.len(), kind) };
             Ok(())
         }
@@ -260,8 +261,9 @@ fn store(address: usize, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// All ranks have asked for their contexts: writes the places of all windows into the context of
-/// this rank, by the addresses that kernels and servers of this process know them by.
+/// Writes the addresses of the windows of all ranks into the context of this rank. This is called
+/// when all ranks have requested their contexts. The addresses are those that kernels and servers
+/// of this process use.
 pub(crate) fn complete(member: &Member, address: usize) -> Result<(), Failure> {
     let Some(area) = find(address as u64) else { return Ok(()) };
     let ranks = member.comm.ranks();
@@ -276,10 +278,11 @@ pub(crate) fn complete(member: &Member, address: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the kernel and the server of an area, if there are any: this is how stuck ones are ended.
+/// Fails the kernel and the server of an area, if they run. This also ends a kernel or server that
+/// waits forever.
 fn end(area: &Area) {
     let rank = area.member.rank;
-    let text = format!("rank {rank} ended the communicator \"{}\" in mid-kernel", area.group);
+    let text = format!("rank {rank} ended the communicator \"{}\" during a kernel", area.group);
     let busy = area.answer(|state| {
         let busy = state.kernel.is_some() || state.server.is_some();
         if busy {
@@ -295,7 +298,7 @@ fn end(area: &Area) {
 }
 
 impl CommPart for Arc<Hub> {
-    /// A rank of the communicator is gone: ends its context.
+    /// Ends the context of a rank that is gone.
     fn left(&self, rank: usize, why: &str) {
         let has_context = self.contexts[rank].load(Ordering::Acquire) != 0;
         if has_context {
@@ -308,7 +311,7 @@ impl CommPart for Arc<Hub> {
             end(&context.area);
             let device = machine::device_slot(context.area.member.device);
             for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
-                // Its device may have been reset meanwhile, and its memory with it.
+                // A reset of the device may have freed the memory already.
                 let _ = device.free(memory, "HcclCommDestroy", stream::unfinished_on);
             }
         }

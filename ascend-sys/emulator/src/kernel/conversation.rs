@@ -1,5 +1,5 @@
-//! The conversation of a server about one context: it reads the messages there in order, and does
-//! what they say.
+//! The conversation of a server with the kernels of one context. The server reads the messages in
+//! order and carries them out.
 
 use super::area::{Area, ClientMessage, Posted};
 use super::global::RegionAddress;
@@ -27,31 +27,32 @@ pub(super) struct Conversation {
     /// The slot of the current message.
     pub(super) slot: usize,
     pub(super) turn: Option<Box<PendingCollective>>,
-    /// For an AlltoAllvWrite: this rank has written, and meets the others once more.
+    /// Whether this rank has done its writes for an AlltoAllvWrite, and now meets the other ranks
+    /// once more.
     pub(super) written: bool,
     pub(super) done: bool,
-    /// The kernel's count of actions at the last look.
+    /// The number of actions of the kernel at the last check.
     pub(super) seen: u64,
-    /// The log of turns, if the block records, and the turn under way.
+    /// The log of turns, if the block records. `noted` is the record of the current turn.
     pub(super) log: Option<Arc<timeline::Log>>,
     pub(super) noted: Option<Box<ascend_timeline::TurnSpan>>,
 }
 
-/// The next action.
+/// The next action of the server.
 enum NextAction {
     Message(Arc<ClientMessage>, u32, u32),
-    /// This turn of the task in the slot.
+    /// A turn of the task in the slot, given by its number.
     Turn(Arc<ClientMessage>, u32),
     Queues,
     Uncommitted,
     Nothing,
 }
 
-/// The result of a look at a context.
+/// The result of one step of a conversation.
 pub(super) enum ConversationStep {
     /// The conversation has done something, and may do more.
     Moved,
-    /// A piece of a turn is done.
+    /// A piece of a turn is done, and the turn goes on.
     Again,
     Waits,
 }
@@ -83,7 +84,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the kernel's next request.
+    /// Returns the next action that the kernel requests.
     fn next_message(&mut self) -> Result<NextAction, Failure> {
         let state = self.area.state();
         self.seen = state.posts;
@@ -96,7 +97,7 @@ impl Conversation {
             return Ok(NextAction::Queues);
         }
         if self.area.hub.comm.product == Product::Ascend950 {
-            // On 950 turns run in the order in which they were committed.
+            // On Ascend 950 turns run in the order in which they were committed.
             let posted = state.posted.get(state.done).copied();
             if let Some(Posted { slot, turn }) = posted
                 && let Some(message) = state.slots.get(slot)
@@ -151,7 +152,7 @@ impl Conversation {
         }
     }
 
-    /// Does a batch of writes.
+    /// Does the writes of a `BatchWrite`.
     fn write(&mut self, items: &RegionAddress, count: u64, place: &str) -> Result<(), Failure> {
         if let Some(log) = &self.log {
             self.noted = Some(Box::new(track::writes(log, &self.area, count, place)));
@@ -163,7 +164,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Does one message of each queue.
+    /// Carries out one message of each queue.
     fn serve_queues(&mut self) -> Result<ConversationStep, Failure> {
         let mut moved = false;
         let queues = self.area.state().queues.len();
@@ -186,7 +187,7 @@ impl Conversation {
         Ok(if moved { ConversationStep::Moved } else { ConversationStep::Waits })
     }
 
-    /// The kernel has said that it is done: ends the conversation.
+    /// Ends the conversation, as the final message of the kernel requests.
     fn end(&mut self) {
         self.done = true;
         self.area.answer(|state| {
@@ -195,7 +196,8 @@ impl Conversation {
         });
     }
 
-    /// Notes the result of the message in the slot, and goes to the next message.
+    /// Stores the number of finished turns of the message in the slot, and continues with the next
+    /// message.
     pub(super) fn next(&mut self, finished: u32) {
         let slot = self.slot;
         self.area.answer(|state| {
@@ -217,7 +219,7 @@ impl Conversation {
             return Ok(ConversationStep::Moved);
         }
         self.say(work);
-        // A fine-grained task waits before every `size` steps.
+        // A fine-grained task waits for a commit before every `size` steps.
         let needed = match work.steps {
             Some(size) => (finished / size + 1) * size,
             None => finished + 1,
@@ -226,7 +228,7 @@ impl Conversation {
     }
 
     /// Compares the task in the slot with the tasks of the other ranks, once. A disagreement ends
-    /// the communicator; the turn finds the text there.
+    /// the communicator, and the turn then fails with its text.
     fn say(&self, work: &PreparedWork) {
         let number = {
             let mut state = self.area.state();
@@ -242,8 +244,8 @@ impl Conversation {
         self.area.hub.say(self.area.member.rank, number, work);
     }
 
-    /// Returns the task in the slot, as long as its first turn waits for ranks of other processes
-    /// to send their tasks.
+    /// Returns the number of the task in the slot, if its first turn still waits for ranks of other
+    /// processes to send their tasks.
     pub(super) fn uncompared(&self) -> Option<u64> {
         if self.turn.is_some() || !self.area.hub.comm.is_joint() {
             return None;
@@ -252,7 +254,8 @@ impl Conversation {
         (!self.area.hub.is_compared(said)).then_some(said)
     }
 
-    /// Gives up on the ranks that have not come to a task.
+    /// Ends the wait for the ranks that have not reached a task, and ends the communicator. Returns
+    /// the failure.
     pub(super) fn give_up_on(&self, task: u64, why: &Reason) -> Failure {
         let missing = self.area.hub.missing(task);
         let text = format!("rank {} waited for {missing}: {}", self.area.member.rank, why.text());
@@ -266,7 +269,7 @@ impl Conversation {
         self.told(Failure::new(why.code(), text))
     }
 
-    /// Nothing more is committed: the conversation waits, unless the communicator has failed.
+    /// Makes the conversation wait for a commit. Returns an error if the communicator has failed.
     fn wait_for_commit(&self) -> Result<ConversationStep, Failure> {
         match self.area.member.comm.meeting.error() {
             Some(error) => Err(self.failure(error.told_to_kernel(
@@ -304,7 +307,7 @@ impl Conversation {
         Ok(ConversationStep::Moved)
     }
 
-    /// Begins the meeting of the ranks.
+    /// Begins a meeting of the ranks.
     fn meet(&mut self, call: CollectiveCall) {
         let member = Arc::clone(&self.area.member);
         let place = {
@@ -313,13 +316,13 @@ impl Conversation {
             state.place
         };
         member.comm.note_issued(member.rank, place.number);
-        // SAFETY: `member` lives until the turn is kept.
+        // SAFETY: `member` lives until `keep`, after which the turn keeps it alive.
         let mut turn = unsafe { PendingCollective::new(&member, place, call) };
         turn.keep();
         self.turn = Some(Box::new(turn));
     }
 
-    /// Ends the note of the turn, and logs it.
+    /// Completes the record of the turn and writes it to the log.
     pub(super) fn keep_note(&mut self) {
         if let (Some(log), Some(mut turn)) = (&self.log, self.noted.take()) {
             turn.to = log.now();
@@ -327,7 +330,7 @@ impl Conversation {
         }
     }
 
-    /// The ranks have met for a turn: does the work that follows.
+    /// Does the work after the ranks have met for a turn.
     pub(super) fn go_on_with_turn(&mut self) -> Result<(), Failure> {
         self.turn = None;
         let content = self.area.state().slots.get(self.slot).map(|slot| Arc::clone(&slot.content));
@@ -335,8 +338,8 @@ impl Conversation {
             && let Some(windows) = &work.windows
             && !self.written
         {
-            // All ranks have come to the task, so the windows are free. When they meet again, all
-            // know that the windows have been written.
+            // All ranks have reached the task, so the windows are free. The second meeting ensures
+            // that all ranks have written the windows.
             let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
             write::blocks(&self.area, work, windows, moved)
                 .map_err(|text| self.failure(format!("{}: {text}", work.describe())))?;
@@ -360,7 +363,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns another area, whose task the next message waits for.
+    /// Returns the other area whose task the next message waits for.
     pub(super) fn awaited(&self) -> Option<Arc<Area>> {
         let content = {
             let state = self.area.state();
@@ -390,13 +393,14 @@ impl Conversation {
             .of_task(format!("communication server of {}", self.area.describe()))
     }
 
-    /// The failure of a turn, with the task that it belongs to.
+    /// Adds the description of the server's task to the failure of a turn.
     pub(super) fn told(&self, failure: Failure) -> Failure {
         let task = format!("communication server of {}: {}", self.area.describe(), self.describe());
         failure.of_task(task)
     }
 
-    /// Tells the other ranks that no more turns come from here.
+    /// Ends the communicator of the servers after a failure, so that the other ranks do not wait
+    /// for this server.
     pub(super) fn break_off(&self, text: &str) {
         let rank = self.area.member.rank;
         let first = text.lines().next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! One core of a kernel: its position in the program, its local memory, its books, and its wait.
+//! One core of a kernel: its position in the program, its local memory, its records of clients, and
+//! its wait.
 
 use super::books::{Client, PreparedTask};
 use super::local::LocalMemory;
@@ -11,7 +12,7 @@ use ascend_program::layout::Number;
 use ascend_program::step::{Node, Source};
 use ascend_program::{Core as Kind, Program, ValueId};
 
-/// A piece of work, in bytes: about 20 microseconds.
+/// The size in bytes of a piece of work, which takes about 20 microseconds.
 pub(super) const PIECE: i64 = 64 << 10;
 
 /// A core.
@@ -19,44 +20,45 @@ pub(super) struct Core {
     pub(super) walk: Walk<'static>,
     pub(super) memory: LocalMemory,
     pub(super) clients: Vec<Client>,
-    /// The tasks that their names stand for.
+    /// The prepared task of each task variable of the program.
     pub(super) handles: Vec<Option<PreparedTask>>,
     pub(super) wait: Option<Wait>,
     pub(super) product: Option<Box<MatrixProduct>>,
     pub(super) ended: bool,
     /// The pending instructions, if a seed chooses the order of the launch.
     pub(super) units: Option<Box<PendingUnits>>,
-    /// A step that has to wait before it is done.
+    /// A step that is done only after the core's wait.
     pub(super) postponed: Option<&'static Node>,
-    /// The track, for a launch that is recorded.
+    /// The track of the core, if the launch is recorded.
     pub(super) track: Option<Box<CoreTrack>>,
-    /// The bits of the values it has read, if the launch is looked at again when it is over.
+    /// The bits of the values that the core has read, if the launch is checked again after its end.
     pub(super) reads: Option<Vec<u64>>,
 }
 
-/// The thing that a core waits for.
+/// The object of a core's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Flag(u16),
-    /// Instructions of its own units.
+    /// Instructions of the core's own units.
     Units(Counts),
     Barrier {
         vector: bool,
         number: u32,
     },
-    /// For a client: the value that the counter of turns of a message must reach.
+    /// The counter of finished turns of a client's message, and the value that it must reach.
     Turns {
         client: usize,
         slot: usize,
         finished: u32,
     },
-    /// For a client of Ascend 950: the place of a turn among all.
+    /// The place of a turn among all turns of a client, on Ascend 950.
     Place {
         client: usize,
         slot: usize,
         place: usize,
     },
-    /// `Finalize` waits first for the end of the last task, then for the server to leave.
+    /// The end of the last task, in `Finalize`. After it, `Finalize` waits in `Farewell` until the
+    /// server has ended the conversation.
     Last {
         client: usize,
     },
@@ -66,7 +68,7 @@ pub(super) enum Wait {
     },
 }
 
-/// The text for a value that cannot be computed.
+/// Returns the error text for a value that cannot be computed.
 pub(super) fn unknown(why: Unknown) -> String {
     match why {
         Unknown::Fault(fault) => fault.text,
@@ -105,7 +107,7 @@ impl Core {
         self.walk.source()
     }
 
-    /// "AIV 3".
+    /// Returns the name of the core, for example "AIV 3".
     pub(super) fn name(&self) -> String {
         let kind = match self.kind() {
             Kind::Aic => "AIC",
@@ -126,7 +128,8 @@ impl Core {
         self.walk.tiling(offset, number).map_err(|fault| fault.text)
     }
 
-    /// "tiles 2 of 4": a turn of the task that this core has prepared in a slot.
+    /// Returns the name of a turn of the task that this core has prepared in a slot, for example
+    /// "tiles 2 of 4".
     pub(super) fn turn_name(&self, client: usize, slot: usize, turn: u32, world: &World) -> String {
         let tasks = self.handles.iter().zip(&world.program.tasks);
         let mut tasks = tasks.filter_map(|(handle, task)| Some((handle.as_ref()?, &task.name)));

@@ -1,5 +1,5 @@
-//! The arguments of a CPU kernel: one block of bytes, which is copied at the launch. The kernel
-//! gets the address of a copy of its own.
+//! The arguments of a CPU kernel: one block of bytes that is copied at the launch. Each run of the
+//! kernel receives the address of its own copy.
 
 use crate::memory;
 use crate::message::{Failure, fail};
@@ -7,7 +7,7 @@ use ascend_reduce::Store;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::sync::Arc;
 
-/// The most bytes that a launch copies from the host.
+/// The largest number of bytes that a launch copies from the host.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// The alignment of an argument in a list, and the size of an address in the block.
 const WORD: usize = 8;
@@ -16,29 +16,29 @@ const WORD: usize = 8;
 #[derive(Clone)]
 pub(crate) enum CpuArguments {
     Block(Arc<CpuBlock>),
-    /// They lie in memory of the device and are read when the kernel begins.
+    /// Arguments in device memory, which are read when the kernel begins.
     InMemory {
         address: usize,
         bytes: usize,
     },
 }
 
-/// A block of bytes, in which some words are addresses in the block itself.
+/// A block of bytes in which some words are addresses of bytes of the block itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuBlock {
     bytes: Vec<u8>,
-    /// The places of addresses, and the places that the addresses point to.
+    /// The offset of each such address, and the offset of the byte to which it points.
     places: Vec<(usize, usize)>,
 }
 
-/// The copy that a kernel gets: aligned for any number.
+/// A part of the copy that a kernel receives. It is aligned for every type of number.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 pub(super) struct ArgumentLine([u8; 64]);
 
 impl CpuBlock {
-    /// Makes a block from the host's. Each placeholder gives the place of an address in it, and the
-    /// byte that the address points to.
+    /// Makes a block from bytes of the host. Each placeholder gives two offsets in the block: that
+    /// of an address, and that of the byte to which the address points.
     pub(crate) fn of_host(bytes: &[u8], places: &[(u32, u32)]) -> Result<CpuBlock, Failure> {
         let mut block = CpuBlock { bytes: bytes.to_vec(), places: Vec::new() };
         for (address, data) in places {
@@ -57,7 +57,7 @@ impl CpuBlock {
         Ok(block)
     }
 
-    /// Adds a value, or the place of an address.
+    /// Adds a value, or the word of an address. Returns its offset.
     pub(super) fn push(&mut self, value: &[u8]) -> usize {
         let at = self.bytes.len().next_multiple_of(WORD);
         self.bytes.resize(at, 0);
@@ -65,13 +65,13 @@ impl CpuBlock {
         at
     }
 
-    /// Adds bytes behind all arguments, and their address at a place.
+    /// Adds bytes after all arguments. The word at the offset `place` becomes their address.
     pub(super) fn push_behind(&mut self, place: usize, bytes: &[u8]) {
         let at = self.push(bytes);
         self.places.push((place, at));
     }
 
-    /// Refuses a block that is too large.
+    /// Returns the block, or an error if it is too large.
     pub(super) fn checked(self) -> Result<CpuBlock, Failure> {
         if self.bytes.len() > MOST_BYTES {
             return fail!(
@@ -95,8 +95,8 @@ impl CpuBlock {
 }
 
 impl CpuArguments {
-    /// Returns the copy for one run of the kernel. The error says what became of the memory that
-    /// holds the arguments.
+    /// Returns the copy for one run of the kernel. Returns an error if the memory with the
+    /// arguments is no longer valid.
     pub(super) fn copy(&self) -> Result<Vec<ArgumentLine>, String> {
         match self {
             CpuArguments::Block(block) => Ok(block.copy()),
@@ -111,25 +111,26 @@ impl CpuArguments {
         }
     }
 
-    /// Returns where their bytes lie, if they are read only when the kernel begins.
+    /// Returns the address and the number of bytes of arguments that are read only when the kernel
+    /// begins; otherwise a null pointer and 0.
     pub(super) fn lie_in(&self) -> (*const u8, usize) {
         match self {
             CpuArguments::Block(_) => (std::ptr::null(), 0),
             CpuArguments::InMemory { address, bytes } => match memory::resolve(*address, *bytes) {
                 Ok(found) => (found.data.cast_const(), *bytes),
-                // The memory is gone: the kernel fails.
+                // The memory was freed, so the kernel will fail.
                 Err(_) => (std::ptr::null(), 0),
             },
         }
     }
 }
 
-/// Returns at least `bytes` bytes, and one line if `bytes` is 0.
+/// Makes enough zeroed lines for `bytes` bytes, and at least one line.
 fn lines(bytes: usize) -> Vec<ArgumentLine> {
     vec![ArgumentLine([0; 64]); bytes.div_ceil(size_of::<ArgumentLine>()).max(1)]
 }
 
-/// Writes bytes at an offset, for which there is room.
+/// Writes bytes at an offset. The lines must have room for them.
 fn write(lines: &mut [ArgumentLine], mut at: usize, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let line = &mut lines[at / size_of::<ArgumentLine>()].0[at % size_of::<ArgumentLine>()..];

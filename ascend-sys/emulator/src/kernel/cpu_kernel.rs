@@ -1,10 +1,10 @@
-//! A CPU kernel in a stream: code of the program that stands for a kernel of the AI CPU.
+//! The task of a CPU kernel: code of the program that takes the place of a kernel of the AI CPU.
 //!
-//! It runs on an OS thread of its own, on which the device is set, when its stream has come to it.
-//! The stream goes on when the kernel has returned. A kernel may call the primitives of operators,
-//! also those that wait, and reads and writes memory of the device by its addresses. A result other
-//! than 0 fails the stream. A kernel that takes too long, or whose stream is aborted, is abandoned:
-//! it runs on, and its result is ignored.
+//! When its stream reaches it, the kernel runs on its own OS thread, on which the device is set.
+//! The stream continues when the kernel has returned. A kernel may call the primitives of
+//! operators, including those that wait, and accesses device memory by its addresses. A result
+//! other than 0 fails the stream. A kernel that exceeds its time limit, or whose stream is aborted,
+//! is abandoned: it continues to run, but its result is ignored.
 
 use super::binary::is_on;
 use super::code::KernelFunction;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The stack of a kernel's thread: as much as a program's first thread has.
+/// The stack size in bytes of a kernel's thread. It is that of a program's first thread.
 const STACK: usize = 8 << 20;
 
 /// Puts a CPU kernel into a stream.
@@ -47,8 +47,8 @@ pub(crate) fn launch(
         more => {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "{} with {more} blocks: it is not known how a CPU kernel learns which block it is, \
-                 so the emulator runs one",
+                "{} with {more} blocks: it is not known how a CPU kernel gets the number of its block, \
+                 so launch one block",
                 function.name
             );
         }
@@ -63,7 +63,7 @@ pub(crate) fn launch(
     submit::submit(stream, call, task).map(drop)
 }
 
-/// A launch.
+/// A launch of a CPU kernel.
 struct LaunchedCpuKernel {
     name: Box<str>,
     entry: CpuEntry,
@@ -74,12 +74,13 @@ struct LaunchedCpuKernel {
 /// One run of the kernel.
 struct CpuKernel {
     launched: Arc<LaunchedCpuKernel>,
-    /// Written before the stream learns that the kernel has returned.
+    /// The result of the kernel. It is written before the stream is notified that the kernel has
+    /// returned.
     result: Arc<AtomicU32>,
 }
 
 impl CpuKernel {
-    /// Begins the kernel on a thread of its own.
+    /// Starts the kernel on a new thread.
     fn begin(&self, stream: &'static Stream, caller: Caller) -> Result<(), Failure> {
         let launched = &self.launched;
         let failed = |text: String| {
@@ -97,8 +98,8 @@ impl CpuKernel {
                 return;
             }
             enter(stream, knows);
-            // SAFETY: the program has named the function as a CPU kernel, and launched it with
-            // these arguments; they stay until it returns.
+            // SAFETY: the program has loaded the function as a CPU kernel and launched it with
+            // these arguments. They stay valid until it returns.
             let returned = unsafe { entry(arguments.as_mut_ptr().cast()) };
             result.store(returned, Ordering::Relaxed);
             caller.returns();
@@ -116,7 +117,7 @@ impl CpuKernel {
         format!("CPU kernel {}", self.launched.name)
     }
 
-    /// Ends the task of a call that has returned.
+    /// Turns the completion of a kernel with a result other than 0 into a failure.
     fn judged(&self, step: Step) -> Step {
         match (step, self.result.load(Ordering::Relaxed)) {
             (Step::Done(Ok(())), returned @ 1..) => {
@@ -129,11 +130,11 @@ impl CpuKernel {
     }
 }
 
-/// Makes the calling thread run a kernel of a stream, until it ends.
+/// Prepares the calling thread to run a kernel of a stream.
 fn enter(stream: &Stream, knows: KernelClock) {
     knows.enter();
     enter_cpu_kernel();
-    // If the context is gone meanwhile, functions that need one fail.
+    // If the context was destroyed in the meantime, functions that need a context fail.
     let _ = context::set_current(stream.context());
 }
 
@@ -156,7 +157,7 @@ impl TaskBody<Stream> for CpuKernel {
         Some(self.launched.limit)
     }
 
-    /// Makes another run of the kernel.
+    /// Makes a task for another run of the kernel.
     fn again(&self) -> Option<Task> {
         let launched = Arc::clone(&self.launched);
         Some(Task::new(CpuKernel { launched, result: Arc::default() }))
@@ -166,7 +167,7 @@ impl TaskBody<Stream> for CpuKernel {
         "CPU kernel"
     }
 
-    /// Arguments that lie in memory, which the kernel reads when it begins.
+    /// Returns the arguments in memory that the kernel reads when it begins.
     fn touched(&self) -> [(*const u8, usize); 2] {
         [self.launched.arguments.lie_in(), (std::ptr::null(), 0)]
     }

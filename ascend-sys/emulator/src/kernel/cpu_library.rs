@@ -1,14 +1,14 @@
 //! Libraries of CPU kernels: code for the AI CPU of a device that was compiled for the host.
 //!
-//! A library is a shared object of the processor that the program runs on. Either the program loads
-//! it itself, and each symbol is a kernel; or it loads a descriptor, a JSON file that gives each
-//! kernel a library and a symbol:
+//! A library is a shared object for the processor on which the program runs. Either the program
+//! loads the library itself, and each symbol is a kernel. Or it loads a descriptor: a JSON file
+//! that gives the library and the symbol of each kernel.
 //!
 //! ```json
 //! {"Name": {"opInfo": {"kernelSo": "libkernels.so", "functionName": "Symbol"}}}
 //! ```
 //!
-//! A library that was loaded stays in the process: a kernel may run after its binary was unloaded,
+//! A loaded library stays in the process, because a kernel may run after its binary was unloaded,
 //! and code of the library may have left state in any thread.
 
 use crate::memory::window;
@@ -24,13 +24,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// A CPU kernel: it gets its block of arguments, and returns 0 when nothing was wrong.
+/// A CPU kernel. It receives its block of arguments, and returns 0 on success.
 pub(super) type CpuEntry = unsafe extern "C" fn(*mut c_void) -> u32;
 
 /// A binary of CPU kernels.
 pub(crate) struct CpuBinary {
-    /// By the name of a kernel: the library, and the symbol in it. `None`: kernels have the names
-    /// of the symbols of the only library.
+    /// The library and the symbol of each kernel, by the name of the kernel. `None` if the name of
+    /// a kernel is the symbol in the only library.
     named: Option<BTreeMap<String, (usize, CString)>>,
     libraries: Vec<HostLibrary>,
 }
@@ -46,12 +46,12 @@ unsafe impl Send for HostLibrary {}
 // SAFETY: as above.
 unsafe impl Sync for HostLibrary {}
 
-/// The kind of a file, by its first bytes.
+/// The kind of a file, which its first bytes determine.
 pub(crate) enum FileKind {
     Descriptor,
-    /// A shared object of this processor.
+    /// A shared object for this processor.
     Library,
-    /// A shared object of another processor, by its number in ELF.
+    /// A shared object for another processor, with the number of that processor in ELF.
     ForeignLibrary(u16),
     Other,
 }
@@ -75,16 +75,17 @@ impl FileKind {
     }
 }
 
-/// The number of this processor in ELF.
+/// The number in ELF of this processor.
 const OWN_MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 
-/// The most kernels of a descriptor.
+/// The largest number of kernels in a descriptor.
 const MOST_KERNELS: usize = 1 << 16;
 
 impl CpuBinary {
-    /// The library at a path.
+    /// Loads the library at a path.
     pub(crate) fn of_library(path: &Path) -> Result<CpuBinary, Failure> {
-        // The loader searches other directories for a name without a directory.
+        // The path is made absolute, because the loader searches other directories for a name
+        // without a directory.
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) => {
@@ -96,7 +97,7 @@ impl CpuBinary {
         Ok(CpuBinary { named: None, libraries })
     }
 
-    /// Returns the kernels that a descriptor names. It lies at `path` and contains `text`.
+    /// Loads the kernels of the descriptor at `path`, which contains `text`.
     pub(crate) fn of_descriptor(path: &Path, text: &[u8]) -> Result<CpuBinary, Failure> {
         let kernels = match parse(text) {
             Ok(kernels) => kernels,
@@ -126,7 +127,7 @@ impl CpuBinary {
         Ok(CpuBinary { named: Some(named), libraries })
     }
 
-    /// The kernel with a name.
+    /// Returns the kernel with this name.
     pub(super) fn entry(&self, name: &str) -> Result<CpuEntry, Failure> {
         let unnamed;
         let (library, symbol) = match &self.named {
@@ -156,7 +157,7 @@ impl CpuBinary {
     }
 }
 
-/// Returns the kernels of a descriptor, each with the library and the symbol in it.
+/// Returns the kernels of a descriptor, each with its library and symbol.
 fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
     let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let kernels = match value.as_object() {
@@ -182,7 +183,8 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
     kernels.iter().map(kernel).collect()
 }
 
-/// Returns the path of a descriptor's library: beside it, or a name for the loader to look for.
+/// Returns the path of a descriptor's library: that beside the descriptor, if it exists, else the
+/// name, which the loader searches for.
 fn place_of(descriptor: &Path, library: &str) -> PathBuf {
     let beside = descriptor.with_file_name(library);
     match beside.canonicalize() {
@@ -200,8 +202,8 @@ impl HostLibrary {
             );
         };
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-        // SAFETY: `name` is a text of C. The program has asked for the library's code to be run, so
-        // it is responsible for the library's initialisers.
+        // SAFETY: `name` is a text of C. The program has requested that the library's code be run,
+        // so it is responsible for the library's initialisers.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         let library = match NonNull::new(handle) {
             Some(handle) => HostLibrary { handle, path },
@@ -214,10 +216,10 @@ impl HostLibrary {
         Ok(library)
     }
 
-    /// Refuses a library whose primitives are those of another emulator in this process. A program
-    /// that has the emulator built in shares nothing with the installed libraries.
+    /// Checks that the library does not use the primitives of another emulator in this process. An
+    /// emulator that is built into the program shares no state with the installed libraries.
     fn is_of_this_emulator(&self) -> Result<(), Failure> {
-        // SAFETY: as for any symbol. Libraries that this one needs are looked through, too.
+        // SAFETY: as in `symbol`. The search includes the libraries on which this one depends.
         let table = unsafe { libc::dlsym(self.handle.as_ptr(), CORE.as_ptr()) };
         let own: fn(&[u8]) -> FileKind = FileKind::of;
         if table.is_null() || image_of(table) == image_of(own as *const c_void) {
@@ -225,15 +227,15 @@ impl HostLibrary {
         }
         fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} is linked with the libraries of an installed emulator, and this program has another \
-             one built in, which would know none of its handles; give the kernel the functions that \
+            "{} is linked with the libraries of an installed emulator, but this program has another \
+             one built in, to which its handles are unknown; give the kernel the functions that \
              it calls, or run the program on the installed libraries",
             self.path.display()
         )
     }
 
     fn symbol(&self, name: &CStr) -> Result<CpuEntry, Failure> {
-        // SAFETY: a handle of the loader that nothing closes, and a text of C.
+        // SAFETY: the handle of the loader is never closed, and `name` is a C string.
         let symbol = unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) };
         if symbol.is_null() {
             return fail!(
@@ -243,15 +245,16 @@ impl HostLibrary {
                 name.to_string_lossy()
             );
         }
-        // SAFETY: not null; the program claims that it is a CPU kernel by asking for it as one.
+        // SAFETY: the symbol is not null. By loading it as a CPU kernel, the program promises that
+        // it is one.
         Ok(unsafe { std::mem::transmute::<*mut c_void, CpuEntry>(symbol) })
     }
 }
 
-/// The only symbol of the core of an installed emulator.
+/// The only symbol that the core of an installed emulator exports.
 const CORE: &CStr = c"ascend_emulator_table";
 
-/// Returns the start of the program or library that an address lies in; 0: in none.
+/// Returns the start address of the program or library that contains an address; 0 if none does.
 fn image_of(address: *const c_void) -> usize {
     let mut about = MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: the out parameter is a live local, and the loader has filled it if it returns
@@ -264,9 +267,10 @@ fn image_of(address: *const c_void) -> usize {
     }
 }
 
-/// Returns why the loader has refused the last request of the calling thread.
+/// Returns the loader's error text for the last failed request of the calling thread.
 fn loader_error() -> String {
-    // SAFETY: null, or a text that is the calling thread's until its next call of the loader.
+    // SAFETY: null, or a text that stays valid until the next call of the loader by the calling
+    // thread.
     unsafe {
         match libc::dlerror() {
             text if text.is_null() => "the loader does not say why".into(),
@@ -275,7 +279,7 @@ fn loader_error() -> String {
     }
 }
 
-/// Opens device memory: CPU kernels read and write memory of devices by its addresses.
+/// Opens device memory, because CPU kernels read and write it by its addresses.
 fn open_device_memory() -> Result<(), Failure> {
     match window::open_to_kernels() {
         Ok(()) => Ok(()),
@@ -302,7 +306,7 @@ mod tests {
         assert!(matches!(FileKind::of(b" \n{}"), FileKind::Descriptor));
         assert!(matches!(FileKind::of(&elf(3, OWN_MACHINE)), FileKind::Library));
         assert!(matches!(FileKind::of(&elf(3, 7)), FileKind::ForeignLibrary(7)));
-        // An object file, and one that ends too early.
+        // An object file, and a file that ends too early.
         assert!(matches!(FileKind::of(&elf(1, OWN_MACHINE)), FileKind::Other));
         assert!(matches!(FileKind::of(&elf(3, OWN_MACHINE)[..19]), FileKind::Other));
         assert!(matches!(FileKind::of(b""), FileKind::Other));

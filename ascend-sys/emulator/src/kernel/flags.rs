@@ -1,24 +1,24 @@
-//! The waits of the cores of a kernel for each other: counted flags, and barriers of all cores.
+//! The synchronisation of the cores of a kernel: counted flags, and barriers of all cores.
 
 use ascend_program::Core;
 use ascend_program::step::Mode;
 use std::collections::BTreeMap;
 
-/// The largest count of a flag of one core.
+/// The largest value that a flag of one core can count.
 const MOST: u32 = 15;
 
 /// The flags and barriers of one launch.
 pub(super) struct Flags {
-    /// Cores of each kind: cube, vector.
+    /// The numbers of cube cores and of vector cores.
     cores: [u32; 2],
-    /// Vector cores of a block.
+    /// The number of vector cores of a block.
     ratio: u32,
-    /// How often each core has raised a flag, by flag, mode and kind.
+    /// The number of times that each core has raised a flag, by flag, mode and kind of core.
     raised: BTreeMap<(u16, u8, u8), Vec<u32>>,
-    /// How often each core has waited for a flag, by flag and kind.
+    /// The number of times that each core has waited for a flag, by flag and kind of core.
     awaited: BTreeMap<(u16, u8), Vec<u32>>,
-    /// How often each core has come to a barrier of vector cores, and of all: cube cores, then
-    /// vector cores.
+    /// The number of times that each core has reached a barrier: first barriers of vector cores,
+    /// then barriers of all cores. In each list, cube cores come before vector cores.
     barriers: [Vec<u32>; 2],
 }
 
@@ -41,7 +41,7 @@ impl Flags {
         }
     }
 
-    /// A core raises a flag.
+    /// Raises a flag on behalf of a core.
     pub(super) fn raise(
         &mut self,
         core: Core,
@@ -59,7 +59,7 @@ impl Flags {
         let raised = self.raised[&(flag, mode as u8, kind(core) as u8)][index as usize];
         if mode == Mode::Kind && raised.saturating_sub(waited) > MOST {
             return Err(format!(
-                "flag {flag} is raised {} times more than it was waited for; {MOST} is the most that a core counts",
+                "flag {flag} is raised {} times more often than it was waited for; a core counts at most {MOST}",
                 raised - waited
             ));
         }
@@ -76,7 +76,7 @@ impl Flags {
         cores.filter_map(|index| counts.get(index as usize).copied()).min().unwrap_or(0)
     }
 
-    /// How often a flag has been raised for a core.
+    /// Returns the number of times that a flag was raised for a core.
     fn released(&self, core: Core, index: u32, flag: u16) -> u32 {
         let own = self.least(flag, Mode::Kind, core, 0..self.cores[kind(core)]);
         let block = |index: u32| index * self.ratio..(index + 1) * self.ratio;
@@ -91,7 +91,8 @@ impl Flags {
         own + others
     }
 
-    /// Whether a core that waits for a flag may go on. If so, one of the flag's counts is used up.
+    /// Returns whether a core that waits for a flag may continue. If so, the count of the flag goes
+    /// down by one.
     pub(super) fn await_one(&mut self, core: Core, index: u32, flag: u16) -> bool {
         if self.released(core, index, flag) <= self.waited(core, index, flag) {
             return false;
@@ -102,7 +103,7 @@ impl Flags {
         true
     }
 
-    /// Notes that a core comes to a barrier. Returns the barrier's number.
+    /// Notes that a core has reached a barrier. Returns the barrier's number.
     pub(super) fn arrive(&mut self, core: Core, index: u32, vector: bool) -> u32 {
         let at = self.at(core, index);
         let counts = &mut self.barriers[usize::from(!vector)];
@@ -117,13 +118,13 @@ impl Flags {
         }
     }
 
-    /// Whether all have come to the barrier with this number.
+    /// Whether all cores have reached the barrier with this number.
     pub(super) fn is_open(&self, vector: bool, number: u32) -> bool {
         let first = if vector { self.cores[0] as usize } else { 0 };
         self.barriers[usize::from(!vector)][first..].iter().all(|count| *count >= number)
     }
 
-    /// Names the cores that have not come to the barrier.
+    /// Returns the names of the cores that have not reached the barrier.
     pub(super) fn missing(&self, vector: bool, number: u32) -> Vec<String> {
         let cubes = self.cores[0] as usize;
         let first = if vector { cubes } else { 0 };

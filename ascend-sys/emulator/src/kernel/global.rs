@@ -1,9 +1,9 @@
-//! Global memory as a kernel sees it: the allocations behind its arguments, and nothing else.
+//! Global memory that a kernel may access: only the allocations to which its arguments point.
 //!
-//! Every access is checked when it is made, against the allocation that the argument pointed into
-//! when the kernel began, or the part of it that the caller gave. So an overrun is found even where
-//! it would hit memory of another allocation. An access to a buffer that is freed while the kernel
-//! runs is found, too.
+//! Every access is checked when it is made. It must lie in the allocation to which the argument
+//! pointed when the kernel began, or in the part of it that the caller gave. So an overrun is
+//! reported even if it would hit memory of another allocation. An access to a buffer that was freed
+//! while the kernel runs is reported too.
 
 use super::abroad::AbroadWindow;
 use crate::machine;
@@ -12,17 +12,17 @@ use crate::memory::{self, MemoryPlace};
 use ascend_reduce::Store;
 use ascend_reduce::copy;
 
-/// The allocation that an address points into.
+/// The memory that a kernel may access through one argument.
 #[derive(Clone)]
 pub(super) struct Region {
-    /// The kernel's name for it.
+    /// The name that the kernel has for it.
     pub(super) name: String,
-    /// The address of offset 0, as programs know it.
+    /// The address of offset 0, as programs use it.
     start: usize,
-    /// The end of the allocation, or of the part of it that may be touched.
+    /// The end of the allocation, or of the part that the kernel may touch.
     end: usize,
     owner: RegionOwner,
-    /// The distance from the address that programs know to the data.
+    /// The distance from the address that programs use to the address of the data.
     distance: usize,
 }
 
@@ -34,7 +34,7 @@ enum RegionOwner {
         device: u32,
         pool: &'static MemoryPool,
         number: u64,
-        /// Nothing was freed since the last look, if the pool's epoch still is this one.
+        /// The epoch of the pool at the last check. If it is unchanged, nothing was freed since.
         epoch: u64,
     },
     /// A rank in another process.
@@ -49,7 +49,7 @@ pub(super) struct RegionAddress {
 }
 
 impl Region {
-    /// The allocation of `device` that holds `address`.
+    /// Makes the region from `address` to the end of the allocation of `device` that contains it.
     pub(super) fn new(name: &str, address: u64, device: u32) -> Result<Region, String> {
         if address == 0 {
             return Err(format!("{name} is NULL"));
@@ -59,7 +59,7 @@ impl Region {
             MemoryPlace::Device(id) if id == device => {}
             MemoryPlace::Device(id) => {
                 return Err(format!(
-                    "{name} ({start:#x}) is memory of device {id}, the kernel runs on {device}",
+                    "{name} ({start:#x}) is memory of device {id}, but the kernel runs on {device}",
                     device = machine::named(device),
                     id = machine::named(id)
                 ));
@@ -82,13 +82,13 @@ impl Region {
         Ok(Region { name: name.into(), start, end, owner, distance })
     }
 
-    /// The window of a rank in another process.
+    /// Makes the region of a window of a rank in another process.
     pub(super) fn abroad(name: &str, window: AbroadWindow) -> Region {
         let (start, end) = (window.data, window.data + window.bytes);
         Region { name: name.into(), start, end, owner: RegionOwner::Abroad(window), distance: 0 }
     }
 
-    /// The rank that has the memory, if that is in another process.
+    /// Returns the rank that owns the memory, if it is in another process.
     pub(super) fn rank_abroad(&self) -> Option<usize> {
         match &self.owner {
             RegionOwner::Device { .. } => None,
@@ -96,14 +96,14 @@ impl Region {
         }
     }
 
-    /// Returns the first `bytes` bytes of it at most: a part of a buffer.
+    /// Returns the region shortened to at most `bytes` bytes.
     pub(super) fn first(self, bytes: u64) -> Region {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let end = self.start.saturating_add(bytes).min(self.end);
         Region { end, ..self }
     }
 
-    /// Returns where the data of some bytes is.
+    /// Returns the address of the data of `bytes` bytes at an offset. Checks the access.
     pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
         let room = (self.end - self.start) as u64;
         if offset.checked_add(bytes).is_none_or(|end| end > room) {
@@ -125,20 +125,21 @@ impl Region {
             RegionOwner::Abroad(window) => window.check(),
         };
         still.map_err(|text| format!("{}: {text}", self.name))?;
-        // The offset is not beyond the allocation, so it is within the address space.
+        // The offset lies within the allocation, so the sum does not overflow.
         let address = self.start + offset as usize;
         Ok(std::ptr::with_exposed_provenance_mut(address.wrapping_add(self.distance)))
     }
 
-    /// Copies bytes out.
+    /// Copies bytes from the region to `to`.
     pub(super) fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<(), String> {
         let from = self.at(offset, to.len() as u64)?;
-        // SAFETY: the bytes lie in a live allocation of a device, and `to` is ours.
+        // SAFETY: the bytes lie in a live allocation of a device, and `to` is a local buffer of the
+        // emulator.
         unsafe { copy::copy(to.as_mut_ptr(), from, to.len(), Store::Plain) };
         Ok(())
     }
 
-    /// Copies bytes in.
+    /// Copies the bytes of `from` to the region.
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), String> {
         let to = self.at(offset, from.len() as u64)?;
         // SAFETY: as above.
@@ -146,7 +147,7 @@ impl Region {
         Ok(())
     }
 
-    /// Returns the device of this process that has the memory.
+    /// Returns the device that owns the memory, if it is in this process.
     pub(super) fn device(&self) -> Option<u32> {
         match self.owner {
             RegionOwner::Device { device, .. } => Some(device),
@@ -154,14 +155,15 @@ impl Region {
         }
     }
 
-    /// Returns the address that programs know, and the number of bytes that follow it.
+    /// Returns the start address, as programs use it, and the number of bytes.
     pub(super) fn extent(&self) -> (usize, usize) {
         (self.start, self.end - self.start)
     }
 }
 
 impl RegionAddress {
-    /// Where the data of bytes behind it is.
+    /// Returns the address of the data of `bytes` bytes that begin `offset` bytes after this
+    /// address.
     pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
         self.region.at(self.offset.saturating_add(offset), bytes)
     }

@@ -1,12 +1,12 @@
-//! The hub of a communicator, where the servers of all its ranks meet.
+//! The hub of a communicator, in which the servers of all its ranks meet.
 //!
-//! Turns are collectives of a communicator of their own, so that they may come in any order with
+//! Turns are collectives of a separate communicator, so that they may run in any order relative to
 //! those of the host. A collective compares its own arguments. The hub compares the tasks before
-//! their first turn: all ranks must have prepared the same task, with the same strides and as many
-//! turns.
+//! their first turn: all ranks must have prepared the same task, with the same strides and the same
+//! number of turns.
 //!
-//! Ranks in other processes send news of the tasks that they have prepared, so there a server waits
-//! until all have sent it.
+//! Ranks in other processes send messages about the tasks that they have prepared. A server waits
+//! until all ranks have sent theirs.
 
 use super::work::{PreparedWork, WorkKind};
 use crate::collective::comm_error::{Cause, CommError, Origin};
@@ -22,26 +22,26 @@ use std::sync::{Arc, Mutex};
 
 /// The servers of one communicator.
 pub(crate) struct Hub {
-    /// The number, which no other hub has.
+    /// The number of the hub; no two hubs have the same number.
     pub(super) number: u64,
     pub(crate) comm: Arc<Comm>,
-    /// The context of each rank of this process; 0 where it has none.
+    /// The address of the context of each rank of this process; 0 if the rank has none.
     pub(super) contexts: Box<[AtomicUsize]>,
 }
 
-/// The tasks that ranks say they have come to, kept in the communicator of the servers.
+/// The tasks that ranks have reached. They are a part of the communicator of the servers.
 struct Tasks {
     ranks: usize,
     known: Mutex<KnownTasks>,
-    /// Servers of this process that wait until all ranks have come to a task.
+    /// The servers of this process that wait until all ranks have reached a task.
     sleepers: SleepingStreams,
 }
 
 #[derive(Default)]
 struct KnownTasks {
-    /// By the number of the task: the task that each rank has prepared.
+    /// For each task number, the task that each rank has prepared.
     said: BTreeMap<u64, Vec<Option<Said>>>,
-    /// All ranks have come to the tasks up to this one.
+    /// The number of the last task that all ranks have reached.
     compared: u64,
 }
 
@@ -52,12 +52,12 @@ struct Said {
 }
 
 impl Hub {
-    /// The servers that meet in a communicator.
+    /// Makes the hub for servers that meet in a communicator.
     pub(crate) fn new(comm: Arc<Comm>) -> Hub {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let contexts = (0..comm.ranks()).map(|_| AtomicUsize::new(0)).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // From now on the communicator hears of tasks.
+        // From now on the communicator receives messages about tasks.
         Tasks::of(&comm);
         Hub { number, comm, contexts }
     }
@@ -66,7 +66,7 @@ impl Hub {
         Tasks::of(&self.comm)
     }
 
-    /// A rank of this process has come to a task: compares the task. A disagreement ends the
+    /// Notes and compares a task that a rank of this process has reached. A disagreement ends the
     /// communicator.
     pub(super) fn say(&self, rank: usize, number: u64, work: &PreparedWork) {
         let mine = Said { columns: columns(work), place: work.place.clone() };
@@ -79,9 +79,9 @@ impl Hub {
         }
     }
 
-    /// Whether a task has been compared as far as it must be before its first turn, so that the
-    /// turn need not wait for ranks that have not come to the task. Where a rank is gone, or the
-    /// communicator has failed, the turn says so.
+    /// Whether the first turn of a task may begin. Between processes it may begin only after the
+    /// tasks of all ranks were compared. If a rank is gone, or the communicator has failed, it may
+    /// begin at once, because the turn then fails with the reason.
     pub(super) fn is_compared(&self, number: u64) -> bool {
         let is_gone = |rank: &usize| self.comm.board.departure(*rank).is_some();
         !self.comm.is_joint() || self.comm.meeting.error().is_some() || {
@@ -90,13 +90,14 @@ impl Hub {
         }
     }
 
-    /// The same for a server that is about to sleep: it is woken when the answer may have changed.
+    /// Registers a server that is about to sleep, so that it is woken when the result of
+    /// [`is_compared`](Self::is_compared) may have changed. Returns the current result.
     pub(super) fn arm(&self, number: u64, stream: &'static Stream) -> bool {
         self.tasks().sleepers.add(stream);
         self.is_compared(number)
     }
 
-    /// The ranks that have not come to a task.
+    /// Returns the ranks that have not reached a task.
     fn absent(&self, number: u64) -> Vec<usize> {
         let known = lock(&self.tasks().known);
         if number <= known.compared {
@@ -107,7 +108,7 @@ impl Hub {
         (0..self.comm.ranks()).filter(|rank| !has_said(*rank)).collect()
     }
 
-    /// Names the ranks that have not come to a task.
+    /// Returns the end of an error text that names the ranks that have not reached a task.
     pub(super) fn missing(&self, number: u64) -> String {
         format!("{} to come to the same task", list(&self.absent(number)))
     }
@@ -122,7 +123,8 @@ impl Tasks {
         })
     }
 
-    /// A rank of any process has come to a task: compares the task. The error is a disagreement.
+    /// Notes and compares a task that a rank of any process has reached. Returns an error if the
+    /// tasks disagree.
     fn hear(&self, rank: usize, number: u64, task: Said) -> Option<CommError> {
         let mut known = lock(&self.known);
         if number <= known.compared {
@@ -172,11 +174,11 @@ impl CommPart for Tasks {
     }
 }
 
-/// Returns each argument that must agree.
+/// Returns the arguments that must agree, as columns of text.
 fn columns(work: &PreparedWork) -> Vec<String> {
     let mut columns = vec![work.kind.name().to_owned()];
     if work.kind == WorkKind::AlltoAllvWrite {
-        // Each rank writes where it wants.
+        // Each rank may write to different places.
         return columns;
     }
     if work.kind != WorkKind::AlltoAllV {

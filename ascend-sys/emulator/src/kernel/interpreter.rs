@@ -1,4 +1,4 @@
-//! The interpreter of a core: it runs until the core would wait, and continues when the wait is
+//! The interpreter of a core. It runs until the core has to wait, and continues when the wait is
 //! over.
 
 use super::client::{self, AwaitedTurn};
@@ -7,16 +7,16 @@ use super::posted;
 use super::world::World;
 use ascend_program::flow::Unknown;
 
-/// The cost of one step, in bytes moved.
+/// The cost of one step, as a number of moved bytes.
 const STEP: i64 = 64;
 
-/// The result of a core's turn.
+/// The result of running a core for a while.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CoreProgress {
-    /// The core went on, perhaps to its end: others may wait for what it did last.
+    /// The core made progress, perhaps to its end. Other cores may wait for its last step.
     Runs,
     Waits,
-    /// The core had ended before.
+    /// The core had ended earlier.
     Ended,
 }
 
@@ -67,7 +67,7 @@ impl Core {
                     track.goes_on();
                 }
                 moved = true;
-                // A wait may end in the next wait.
+                // The end of a wait may begin the next wait.
                 continue;
             }
             if *budget <= 0 {
@@ -100,7 +100,7 @@ impl Core {
                     self.ended = true;
                     return Ok(CoreProgress::Runs);
                 }
-                // This is a long computation: other cores take their turns.
+                // The computation is long, so other cores get their turns.
                 Err(Unknown::Idle) => {
                     *budget = 0;
                     return Ok(CoreProgress::Runs);
@@ -115,8 +115,8 @@ impl Core {
         }
     }
 
-    /// Does an instruction of one of the core's units that may be done; `forced`: also one that is
-    /// late. Returns false if there is none.
+    /// Does one pending instruction of the core's units that is due, or, if `forced`, also one that
+    /// is delayed. Returns false if there is none.
     pub(super) fn work(&mut self, world: &mut World, forced: bool) -> Result<bool, String> {
         let Some(units) = &mut self.units else { return Ok(false) };
         match units.next(forced) {
@@ -152,7 +152,7 @@ impl Core {
         }
     }
 
-    /// Whether a wait is over. If so, does the work that belongs to its end.
+    /// Returns whether a wait is over. If so, also does the work that belongs to its end.
     fn is_over(&mut self, wait: Wait, world: &mut World) -> Result<bool, String> {
         match wait {
             Wait::Flag(flag) => Ok(world.flags.await_one(self.kind(), self.index(), flag)),
@@ -173,7 +173,7 @@ impl Core {
         }
     }
 
-    /// Describes what the core waits for.
+    /// Describes the state of the core, for error texts: its wait, or that it runs or has ended.
     pub(super) fn describe(&self, world: &World) -> String {
         let Some(wait) = self.wait else {
             return if self.ended { "has ended".into() } else { "runs".into() };
@@ -194,7 +194,7 @@ impl Core {
             }
             Wait::Place { client, slot, place } => {
                 let held = AwaitedTurn { world, client, slot, finished: 0 };
-                format!("waits in Wait for place {place} of the engine, which {held} is to have")
+                format!("waits in Wait for place {place} of the engine, which is meant for {held}")
             }
             Wait::Last { client } => match self.clients[client].last {
                 Some((slot, finished)) => {

@@ -1,4 +1,4 @@
-//! Launches: from a function and its arguments to a task of a stream.
+//! Launches of functions as tasks of a stream.
 
 use super::arguments::{Arguments, KernelArgument, check_count};
 use super::binary::is_on;
@@ -19,12 +19,12 @@ use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most blocks of a launch.
+/// The largest number of blocks of a launch.
 const MOST_BLOCKS: u32 = 65_535;
-/// Most contexts that a server serves.
+/// The largest number of contexts that a server serves.
 const MOST_GROUPS: u64 = 3;
 
-/// Puts a function into a stream; into its graph if it is captured.
+/// Puts a function into a stream, or into the graph of the stream if it is captured.
 pub(crate) fn launch(
     function: &KernelFunction,
     blocks: u32,
@@ -47,7 +47,7 @@ pub(crate) fn launch(
         }
         (Code::Program(recorded), _) => kernel(recorded, blocks, arguments, limit, stream, call),
         (Code::Server, _) => server(arguments, limit, stream),
-        // Its arguments are a block of bytes: see `cpu_kernel`.
+        // The arguments of a CPU kernel are a block of bytes: see `cpu_kernel`.
         (Code::Cpu(_), _) => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
             "{} runs on the CPU and takes a block of arguments",
@@ -71,8 +71,8 @@ fn kernel(
         let issue = move |stream| kernel(&recorded, blocks, arguments.clone(), limit, stream, call);
         return capture::record_call(stream, name, &touched, Box::new(issue));
     }
-    // A kernel that communicates waits for the other ranks, and no longer than any other operation
-    // of the communicator does.
+    // A kernel that communicates waits for the other ranks. It may wait no longer than other
+    // operations of the communicator.
     let patience = || match exec_timeout(&recorded.program, &arguments) {
         Some(limit) => limit.min(PATIENCE),
         None => PATIENCE,
@@ -83,7 +83,7 @@ fn kernel(
     capture::submit(stream, Box::new(Kernel::new(launched))).map(drop)
 }
 
-/// The limit of the communicators that a kernel uses.
+/// Returns the smallest execution time limit of the communicators that a kernel uses.
 fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
     let Arguments::Given(given) = arguments else { return None };
     let contexts = given.iter().take(program.groups as usize);
@@ -94,8 +94,8 @@ fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
     limits.min()
 }
 
-/// Returns the bytes that the arguments of a captured kernel point to: one byte of each allocation,
-/// to check that it stays the same.
+/// Returns one byte of each allocation to which the arguments of a captured kernel point. The graph
+/// later checks that the allocations are still the same.
 fn touched(arguments: &Arguments) -> Vec<(*const u8, usize)> {
     let addresses: Vec<u64> = match arguments {
         Arguments::Given(given) => given
@@ -148,7 +148,7 @@ fn server(
             Some(area) => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "the context {address:#x} is of device {}, but {} is not",
+                    "the context {address:#x} is of device {}, but {} is on another one",
                     machine::named(area.member.device),
                     stream.describe()
                 );
@@ -156,7 +156,7 @@ fn server(
             None => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "{address:#x} is no context; HcclAllocComResourceByTiling makes one, which goes with its communicator"
+                    "{address:#x} is no context; HcclAllocComResourceByTiling makes one, which ends with its communicator"
                 );
             }
         }
@@ -167,7 +167,8 @@ fn server(
     }
     let limit = Some(limit.unwrap_or_else(time_limit::now));
     let task = Server::new(areas.clone(), limit);
-    // A waiting kernel can see that the server is coming, even if it comes at once.
+    // Notes the queued server, so that a waiting kernel can see that a server will run. The server
+    // may already have begun.
     let ticket = capture::submit(stream, Box::new(task))?;
     let mark = Mark::new(stream, ticket);
     for area in areas {

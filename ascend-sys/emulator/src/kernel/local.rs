@@ -1,8 +1,9 @@
-//! The local memory of a vector core: real bytes, as many as the product has, handed out by queues.
+//! The local memory of a vector core. It is as large as on the hardware, and its buffers are
+//! managed by queues.
 //!
-//! A core's steps run one after the other here, so data that passes through a queue is always
-//! there. Only one check remains: that each buffer is where the program believes it to be. A buffer
-//! is allocated, filled, taken and freed, in this order.
+//! In the emulator the steps of a core run one after another, so data in a queue is always
+//! complete. It remains to check that each buffer is in the state that the program expects. A
+//! buffer is allocated, filled, taken and freed, in this order.
 
 use crate::profile::Product;
 use ascend_program::layout::Number;
@@ -13,14 +14,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Buffers begin at multiples of this.
+/// The alignment of buffers in bytes.
 pub(super) const ALIGNMENT: u64 = 32;
-/// The content of a buffer that was not written yet: not a number in every floating point type.
+/// The value of each byte of a buffer that was not written yet. It makes a NaN in every floating
+/// point type.
 const UNWRITTEN: u8 = 0xff;
-/// Most buffers that the queues of one position may have together.
+/// The largest number of buffers that the queues of one position may have together.
 const MOST_BUFFERS: usize = 8;
 
-/// Returns the part of the unified buffer that a kernel can use, in bytes.
+/// Returns the number of bytes of the unified buffer that a kernel can use.
 fn usable(product: Product, mixed: bool) -> u64 {
     match product {
         Product::A2 | Product::A3 => (184 << 10) - if mixed { 256 } else { 0 },
@@ -38,12 +40,12 @@ pub(super) struct LocalMemory {
 }
 
 struct BufferQueue {
-    /// The place of each buffer.
+    /// The byte range of each buffer.
     buffers: Vec<Range<usize>>,
     states: Vec<BufferState>,
     /// The filled buffers, the oldest first.
     filled: VecDeque<usize>,
-    /// The buffer where the search for a free one begins.
+    /// The buffer at which the search for a free one begins.
     next: usize,
 }
 
@@ -58,11 +60,11 @@ enum BufferState {
 #[derive(Clone)]
 struct Tensor {
     range: Range<usize>,
-    /// The queue and the number of the buffer.
+    /// The queue and the index of the buffer, for a tensor from a queue.
     buffer: Option<(usize, usize)>,
 }
 
-/// Memory of cores that have ended, for the next ones.
+/// The memory of cores that have ended, for reuse.
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const MOST_SPARE: usize = 128;
 
@@ -98,7 +100,7 @@ impl LocalMemory {
             .filter(|end| *end <= self.limit);
         let Some(end) = end else {
             return Err(format!(
-                "a buffer of {length} bytes, but of the {} bytes of local memory that a kernel can use {} are left",
+                "a buffer of {length} bytes does not fit: a kernel can use {} bytes of local memory, of which {} are left",
                 self.limit,
                 self.limit - used
             ));
@@ -107,7 +109,7 @@ impl LocalMemory {
         Ok(used as usize..used as usize + length as usize)
     }
 
-    /// `InitBuffer` of a queue, with as many bytes for each buffer.
+    /// Implements `InitBuffer` of a queue: gives the queue its buffers, with `length` bytes each.
     pub(super) fn init_queue(
         &mut self,
         program: &Program,
@@ -117,7 +119,7 @@ impl LocalMemory {
         let declared = &program.queues[id.0 as usize];
         let name = &declared.name;
         if self.queues[id.0 as usize].is_some() {
-            return Err(format!("the queue {name} has its buffers already"));
+            return Err(format!("the queue {name} has buffers already"));
         }
         let position = declared.what.position;
         let others = program.queues.iter().zip(&self.queues);
@@ -126,7 +128,7 @@ impl LocalMemory {
         let count = usize::from(declared.what.buffers);
         if others + count > MOST_BUFFERS {
             return Err(format!(
-                "the queues of {position:?} would have {} buffers together; {MOST_BUFFERS} is the most",
+                "the queues of {position:?} would have {} buffers together; at most {MOST_BUFFERS} are possible",
                 others + count
             ));
         }
@@ -138,7 +140,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// `InitBuffer` of a buffer without a queue.
+    /// Implements `InitBuffer` of a buffer without a queue.
     pub(super) fn init_scratch(
         &mut self,
         program: &Program,
@@ -146,10 +148,7 @@ impl LocalMemory {
         length: u64,
     ) -> Result<(), String> {
         if self.scratches[id.0 as usize].is_some() {
-            return Err(format!(
-                "{} has its buffer already",
-                program.scratches[id.0 as usize].name
-            ));
+            return Err(format!("{} has a buffer already", program.scratches[id.0 as usize].name));
         }
         self.scratches[id.0 as usize] = Some(self.take(length)?);
         Ok(())
@@ -164,7 +163,7 @@ impl LocalMemory {
         })
     }
 
-    /// `AllocTensor`.
+    /// Implements `AllocTensor`: gives a free buffer of the queue to a tensor.
     pub(super) fn alloc(
         &mut self,
         program: &Program,
@@ -188,7 +187,8 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// The buffer of a queue that a tensor names, which must be in some state.
+    /// Returns the index of the buffer of a tensor in a queue. The buffer must be in one of the
+    /// states `wanted`.
     fn buffer(
         &mut self,
         program: &Program,
@@ -218,7 +218,7 @@ impl LocalMemory {
         }
     }
 
-    /// `EnQue`.
+    /// Implements `EnQue`: enqueues the buffer of a tensor.
     pub(super) fn enqueue(
         &mut self,
         program: &Program,
@@ -232,7 +232,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// `DeQue`.
+    /// Implements `DeQue`: gives the oldest enqueued buffer to a tensor.
     pub(super) fn dequeue(
         &mut self,
         program: &Program,
@@ -253,7 +253,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// `FreeTensor`.
+    /// Implements `FreeTensor`: frees the buffer of a tensor.
     pub(super) fn free(
         &mut self,
         program: &Program,
@@ -267,13 +267,13 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// Returns the buffer of a queue that a tensor has: its number, and its place.
+    /// Returns the index and the byte range of the queue's buffer that a tensor has.
     pub(super) fn held(&self, tensor: LocalId) -> Option<(usize, Range<usize>)> {
         let tensor = self.tensors[tensor.0 as usize].as_ref()?;
         tensor.buffer.map(|(_, number)| (number, tensor.range.clone()))
     }
 
-    /// Overwrites a range whose content is no longer of use.
+    /// Overwrites a range whose content is no longer defined.
     pub(super) fn decay(&mut self, range: Range<usize>) {
         let end = range.end.min(self.bytes.len());
         if let Some(bytes) = self.bytes.get_mut(range.start..end) {
@@ -281,7 +281,7 @@ impl LocalMemory {
         }
     }
 
-    /// `TBuf::Get`.
+    /// Implements `TBuf::Get`: gives the buffer without a queue to a tensor.
     pub(super) fn get(
         &mut self,
         program: &Program,
@@ -296,7 +296,7 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// Returns the place of some elements of a tensor, `offset` and `count` in elements.
+    /// Returns the byte range of some elements of a tensor. `offset` and `count` are in elements.
     pub(super) fn place(
         &self,
         program: &Program,
@@ -333,12 +333,12 @@ impl LocalMemory {
         &mut self.bytes[range]
     }
 
-    /// Returns all of the memory, for the arithmetic.
+    /// Returns the whole memory, for the arithmetic.
     pub(super) fn all(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// The type of a tensor.
+    /// Returns the element type of a tensor.
     pub(super) fn number(program: &Program, local: &Local) -> Number {
         program.locals[local.tensor.0 as usize].what
     }

@@ -1,5 +1,5 @@
-//! Products of matrices: `c = a * b`, summed up in 32 bits in the order of the depth, some rows at
-//! a time.
+//! Products of matrices: `c = a * b`. Each element is summed in 32 bits in the order of the depth.
+//! A call computes some rows.
 
 use super::global::RegionAddress;
 use ascend_program::Matmul;
@@ -7,11 +7,12 @@ use ascend_program::flow::{load, store};
 use ascend_program::layout::Number;
 use half::{bf16, f16};
 
-/// Multiplications that are done in one piece, before something else gets a turn: about 20
-/// microseconds.
+/// The number of multiplications of one piece of work, which takes about 20 microseconds. Then
+/// other work gets a turn.
 const PIECE: usize = 96 << 10;
 
-/// The sizes of one piece of a product, in elements.
+/// The sizes of a product in elements. The pitches of `a`, `b` and `c` are the distances between
+/// the starts of two rows.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) rows: u64,
@@ -20,7 +21,7 @@ pub(super) struct Sizes {
     pub(super) pitches: [u64; 3],
 }
 
-/// A product under way.
+/// A product that is being computed.
 pub(super) struct MatrixProduct {
     types: Matmul,
     sizes: Sizes,
@@ -29,13 +30,13 @@ pub(super) struct MatrixProduct {
     /// The right matrix, row by row.
     b: Vec<f32>,
     bias: Vec<f32>,
-    /// A row of the result, and a row of the left matrix.
+    /// A row of the result. `left` is a row of the left matrix.
     sums: Vec<f32>,
     left: Vec<f32>,
     row: u64,
 }
 
-/// Converts all numbers in `bytes` to 32 bits.
+/// Converts all numbers in `bytes` to 32-bit floats and appends them to `to`.
 fn widen(number: Number, bytes: &[u8], to: &mut Vec<f32>) {
     let words = || bytes.chunks_exact(2).map(|word| u16::from_le_bytes([word[0], word[1]]));
     match number {
@@ -67,7 +68,7 @@ fn read(
     let too_large = || "a matrix is larger than any memory".to_owned();
     let offset = at.checked_mul(size).and_then(|at| at.checked_add(from.offset));
     let (offset, length) = offset.zip(count.checked_mul(size)).ok_or_else(too_large)?;
-    // The check comes before anything of that size is allocated.
+    // The range is checked before memory of that size is allocated.
     from.region.at(offset, length)?;
     bytes.resize(length as usize, 0);
     from.region.read(offset, bytes)?;
@@ -83,8 +84,8 @@ impl MatrixProduct {
         bias: Option<RegionAddress>,
     ) -> Result<MatrixProduct, String> {
         let Sizes { rows, columns, depth, pitches } = sizes;
-        // Rows must not overlap, so that no matrix is larger than its memory: then nothing below is
-        // larger either.
+        // Rows must not overlap. So no matrix is larger than its memory, and no vector below is
+        // either.
         let turned = |transposed: bool, x: u64, y: u64| if transposed { (y, x) } else { (x, y) };
         for (name, (lines, length), pitch) in [
             ("a", turned(types.transposed_a, rows, depth), pitches[0]),
@@ -147,7 +148,7 @@ impl MatrixProduct {
         })
     }
 
-    /// Returns all rows of the result, and their places, without writing them.
+    /// Returns all rows of the result with their byte offsets, without writing them.
     pub(super) fn rows(&mut self) -> Result<Vec<(u64, Vec<u8>)>, String> {
         let mut rows = Vec::new();
         let mut bytes = Vec::new();
@@ -159,7 +160,7 @@ impl MatrixProduct {
         Ok(rows)
     }
 
-    /// Computes some rows. True when all are done.
+    /// Computes and writes some rows. Returns true when all rows are done.
     pub(super) fn go_on(&mut self) -> Result<bool, String> {
         let Sizes { rows, columns, depth, .. } = self.sizes;
         let mut done = 0;
@@ -174,7 +175,7 @@ impl MatrixProduct {
         Ok(self.row == rows)
     }
 
-    /// The sums of a row.
+    /// Computes the sums of the next row.
     fn sum(&mut self, bytes: &mut Vec<u8>) -> Result<(), String> {
         let Sizes { columns, depth, pitches, .. } = self.sizes;
         self.left.clear();
@@ -200,7 +201,7 @@ impl MatrixProduct {
         Ok(())
     }
 
-    /// Returns the row that was summed up, and its place.
+    /// Returns the byte offset and the bytes of the row that was summed.
     fn row_bytes(&self) -> (u64, Vec<u8>) {
         let number = self.types.c;
         let size = number.size() as usize;

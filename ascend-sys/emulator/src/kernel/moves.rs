@@ -1,4 +1,4 @@
-//! Copies between local and global memory, and single elements.
+//! Copies between local and global memory, and reads and writes of single elements.
 
 use super::core::{Core, PIECE};
 use super::local::{ALIGNMENT, LocalMemory};
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Returns the places of the pieces of a copy. `None` if there is nothing to move.
+    /// Returns the places of the pieces of a copy; `None` if there is nothing to move.
     fn pieces(
         &mut self,
         local: &Local,
@@ -89,7 +89,7 @@ impl Core {
         let count = pieces.count.map_or(Ok(1), |count| self.count(count))?;
         let gap = pieces.gap.map_or(Ok(0), |gap| self.count(gap))?;
         if count > 4095 {
-            return Err(format!("a copy of {count} pieces; 4095 is the most"));
+            return Err(format!("a copy of {count} pieces; at most 4095 are possible"));
         }
         if length == 0 || count == 0 {
             return Ok(None);
@@ -98,8 +98,8 @@ impl Core {
         let offset = local.offset.map_or(Ok(0), |offset| self.count(offset))?;
         let bytes = length.checked_mul(size).ok_or("a copy of more bytes than there are")?;
         let skip = gap.saturating_mul(size).saturating_add(bytes);
-        // Each piece begins at a multiple of 32 bytes. A piece that is longer than memory is
-        // refused below, wherever the next would be.
+        // Each piece begins at a multiple of 32 bytes in local memory. A piece that is longer than
+        // the memory is an error below, whatever the pitch is.
         let pitch = bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX) / size;
         let first = self.memory.place(&program, local, offset, length)?;
         let last = offset.saturating_add((count - 1).saturating_mul(pitch));
@@ -110,21 +110,23 @@ impl Core {
     }
 }
 
-/// The pieces of a copy in their places, checked against local memory.
+/// The places of the pieces of a copy, checked against local memory.
 struct MovedPieces {
     base: usize,
-    /// The first piece in global memory, in bytes.
+    /// The offset in bytes of the first piece in global memory.
     at: u64,
-    /// From the start of one piece to the next.
+    /// The distance in bytes, in global memory, from the start of one piece to the start of the
+    /// next.
     skip: u64,
-    /// The first piece in local memory, and the distance from there to the next.
+    /// The byte range of the first piece in local memory. `pitch` is the distance in bytes to the
+    /// next piece.
     first: Range<usize>,
     pitch: usize,
     count: u64,
 }
 
 impl MovedPieces {
-    /// Calls `one` for each piece, one after the other.
+    /// Calls `one` for each piece, in order.
     fn each(
         self,
         mut one: impl FnMut(usize, u64, Range<usize>) -> Result<(), String>,

@@ -1,27 +1,27 @@
-//! An order of units, cores and servers that a seed chooses, for tests: a kernel must work in every
-//! order that a chip may choose.
+//! The order of units, cores and servers that a seed chooses. It is for tests, because a kernel
+//! must work in every order that a chip may choose.
 //!
-//! Without a seed the units of a core do their instructions in the order of the kernel, when they
-//! are given. With a seed they are *pending* from then on, and an instruction is done at any moment
-//! after those that it waits for. The same holds where the settings ask a unit or the server to be
-//! late, with or without a seed.
+//! Without a seed, the units of a core do each instruction at once, in the order of the kernel.
+//! With a seed, an instruction becomes *pending* when it is given to its unit. It is done at any
+//! time after the instructions that it waits for. The same holds, with or without a seed, if the
+//! settings make a line of the kernel or the server late.
 //!
 //! # Rules
 //!
-//! They are those of the checker (`ascend_program::check`):
+//! The rules are those of the checker (`ascend_program::check`):
 //!
-//! 1. An instruction waits for everything that its unit has been made to wait for. The scalar unit
-//!    waits before it gives out anything else.
-//! 2. Vector operations, results of products and writes of the scalar unit are in order, each among
-//!    themselves. Copies are not.
-//! 3. The scalar unit reads at once, behind its own writes.
-//! 4. A queue hands over from the unit that fills to the one that uses, and back with the buffer
-//!    that is freed.
-//! 5. A flag between cores is an instruction of its unit, behind all that the unit was given
-//!    before. A barrier of cores waits for all units.
+//! 1. An instruction waits for everything that its unit was made to wait for. The scalar unit
+//!    itself waits before it gives out the next instruction.
+//! 2. Vector operations are in order among themselves, and so are results of products and writes of
+//!    the scalar unit. Copies are not.
+//! 3. The scalar unit reads at once, after its own writes.
+//! 4. A queue orders the unit that fills a buffer before the unit that uses it, and the unit that
+//!    uses it before the next fill of the freed buffer.
+//! 5. A flag between cores is an instruction of its unit, after all instructions that the unit was
+//!    given before. A barrier of cores waits for all units.
 //!
-//! Local memory holds nothing of use before it is written: a buffer is overwritten with
-//! not-a-numbers when it is allocated, and so is the padding of a copied piece.
+//! Local memory has no defined content before it is written. So a buffer is overwritten with NaNs
+//! when it is allocated, and so is the padding of a copied piece.
 
 use super::local::LocalMemory;
 use super::world::World;
@@ -30,7 +30,7 @@ use ascend_program::Core;
 use ascend_program::check::Late;
 use ascend_program::step::{Pipe, Source};
 
-/// A unit that does instructions.
+/// A unit of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// The writes of the scalar unit.
@@ -39,8 +39,8 @@ pub(super) enum Unit {
     In,
     Out,
     Fix,
-    /// No unit: the overwriting of a buffer when it is allocated. That happens as soon as it may,
-    /// so an instruction that waits for the buffer finds it overwritten.
+    /// Not a real unit: it overwrites a buffer when the buffer is allocated. This is done as early
+    /// as possible, so that an instruction that waits for the buffer finds it overwritten.
     Decay,
 }
 
@@ -50,7 +50,7 @@ const UNITS: usize = 6;
 const LATE: [Unit; 5] = [Unit::In, Unit::Vector, Unit::Out, Unit::Fix, Unit::Scalar];
 
 impl Unit {
-    /// Returns the unit of a pipe; `None` means all of them.
+    /// Returns the unit of a pipe; `None` means all units.
     pub(super) fn of(pipe: Pipe) -> Option<Unit> {
         Some(match pipe {
             Pipe::Scalar => Unit::Scalar,
@@ -67,14 +67,14 @@ impl Unit {
     }
 }
 
-/// For each unit, the number of its instructions that have to be done.
+/// For each unit, the number of instructions, from its first on, that must be done.
 pub(super) type Counts = [u32; UNITS];
 
 fn join(a: &mut Counts, b: &Counts) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(*b));
 }
 
-/// The effect of an instruction, when it is done.
+/// The effect of an instruction, which is applied when the instruction is done.
 pub(super) type Effect = Box<dyn FnOnce(&mut LocalMemory, &mut World) -> Result<(), String> + Send>;
 
 struct Pending {
@@ -86,8 +86,8 @@ struct Pending {
     effect: Effect,
 }
 
-/// A generator of random numbers, SplitMix64: the seed decides the order of a kernel, in this and
-/// in every later release of any crate.
+/// A generator of random numbers: SplitMix64. It is implemented here so that a seed gives the same
+/// order of a kernel in every release of every crate.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -99,29 +99,29 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `count`.
+    /// Returns a number below `count`.
     fn below(&mut self, count: usize) -> usize {
         ((u128::from(self.next()) * count as u128) >> 64) as usize
     }
 }
 
-/// The orders that a seed prefers.
+/// The preferences of a seed for certain orders.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     random: Random,
-    /// A unit whose instructions are done when nothing else can go on.
+    /// The unit whose instructions are done only if nothing else can continue.
     late: Option<Unit>,
-    /// Instructions are given out before any is done.
+    /// Whether as many instructions as possible are given out before any is done.
     eager: bool,
-    /// The kernel is far ahead of its server.
+    /// Whether the server lets the kernel run far ahead.
     is_server_late: bool,
-    /// The unit or server that was asked to be late.
+    /// The line of the kernel, or the server, that the settings make late.
     asked: Option<Late>,
 }
 
 impl Order {
-    /// Returns the order for a device, if a seed chooses there, or if the settings ask for
-    /// lateness.
+    /// Returns the order for a device; `None` if the settings have neither a seed nor a late line
+    /// or server.
     pub(super) fn of(device: &Device) -> Option<Order> {
         let settings = device.settings()?;
         if settings.kernel_seed == 0 && settings.kernel_late.is_none() {
@@ -130,8 +130,8 @@ impl Order {
         Some(Order::new(settings.kernel_seed, settings.kernel_late, device.id - settings.first))
     }
 
-    /// Every eighth seed is of one kind: without a preference, with one of five units late, with
-    /// all of them late, or with a late server.
+    /// Makes the order for a seed. The seed modulo 8 selects one of eight kinds: no preference, one
+    /// of five units late, all units late, or the server late.
     fn new(seed: u64, asked: Option<Late>, device: u32) -> Order {
         let random = Random(seed ^ (u64::from(device) << 40));
         let kind = (seed % 8) as usize;
@@ -144,29 +144,29 @@ impl Order {
         }
     }
 
-    /// Makes the order of one core.
+    /// Makes the order for one core.
     pub(super) fn fork(&mut self) -> Order {
         let random = Random(self.random.next());
         Order { random, ..self.clone() }
     }
 
-    /// Whether the core's instruction in this line is late.
+    /// Whether a pending instruction of the core is late.
     fn is_late(&self, (kind, index): (Core, u32), pending: &Pending) -> bool {
         let asked = Late::Line { kind, index, line: pending.source.line };
         self.late == Some(pending.unit) || self.asked == Some(asked)
     }
 
-    /// Whether a server lets the kernel go on first: for long, if the server is to be late.
+    /// Returns whether the server lets the kernel continue first. A late server does so many times.
     pub(super) fn server_hesitates(&mut self) -> bool {
         self.below(if self.is_server_late { 32 } else { 2 }) != 0
     }
 
-    /// Whether the kernel goes on before each turn.
+    /// Whether the server is late, so that the kernel continues before each turn.
     pub(super) fn is_server_late(&self) -> bool {
         self.is_server_late
     }
 
-    /// True once in `once_in` times, on average.
+    /// Returns true once in `once_in` calls, on average.
     pub(super) fn happens(&mut self, once_in: u32) -> bool {
         self.below(once_in as usize) == 0
     }
@@ -176,16 +176,17 @@ impl Order {
     }
 }
 
-/// The instructions of a core that are not done yet, and the waits of each unit.
+/// The instructions of a core that are not done yet, and the instructions for which each unit
+/// waits.
 pub(super) struct PendingUnits {
     order: Order,
-    /// The core of the instructions: its kind, and its number among that kind.
+    /// The core of the instructions: its kind, and its index among the cores of that kind.
     core: (Core, u32),
     given: Counts,
     needs: [Counts; UNITS],
     pending: Vec<Pending>,
-    /// By queue: the instructions that each enqueued buffer waits for, the oldest first, and those
-    /// that each freed buffer waits for.
+    /// For each queue, the instructions that must be done before each enqueued buffer may be used,
+    /// the oldest buffer first, and before each freed buffer may be filled.
     queues: Vec<QueueOrder>,
 }
 
@@ -221,8 +222,8 @@ impl PendingUnits {
         self.pending.push(Pending { unit, number, needs, source, effect });
     }
 
-    /// As [`give`](Self::give), behind everything that the unit was given so far. Without a unit,
-    /// behind everything that any unit was given.
+    /// Gives an instruction that waits for everything that its unit was given so far. Without a
+    /// unit, it waits for everything that any unit was given.
     pub(super) fn give_last(&mut self, unit: Option<Unit>, source: Source, effect: Effect) {
         let Some(unit) = unit else {
             let all = self.given;
@@ -233,19 +234,20 @@ impl PendingUnits {
         self.push(unit, needs, source, effect);
     }
 
-    /// Returns counts that stand for everything that a unit was given so far.
+    /// Returns the counts of everything that a unit was given so far.
     pub(super) fn all_of(&self, unit: Unit) -> Counts {
         let mut all = self.needs[unit as usize];
         all[unit as usize] = self.given[unit as usize];
         all
     }
 
-    /// Returns counts that stand for everything that any unit was given.
+    /// Returns the counts of everything that all units were given so far.
     pub(super) fn all(&self) -> Counts {
         self.given
     }
 
-    /// Makes a unit wait for these; not the scalar unit, which stops itself.
+    /// Makes a unit wait for the instructions of these counts. This is not used for the scalar
+    /// unit, which stops itself.
     pub(super) fn acquire(&mut self, unit: Unit, counts: &Counts) {
         join(&mut self.needs[unit as usize], counts);
     }
@@ -266,7 +268,7 @@ impl PendingUnits {
         self.queues[queue].freed.push((buffer, counts));
     }
 
-    /// A buffer is allocated anew, and its content is lost.
+    /// Notes that a buffer is allocated again. `decay` overwrites its content.
     pub(super) fn allocated(
         &mut self,
         queue: usize,
@@ -288,7 +290,7 @@ impl PendingUnits {
         self.pending.is_empty()
     }
 
-    /// Whether everything that these counts stand for is done.
+    /// Whether all instructions of these counts are done.
     pub(super) fn are_done(&self, counts: &Counts) -> bool {
         self.pending.iter().all(|pending| pending.number > counts[pending.unit as usize])
     }
@@ -298,7 +300,7 @@ impl PendingUnits {
         (0..self.pending.len()).filter(is_ready).collect()
     }
 
-    /// Returns an instruction that may be done now; `forced`: also one that is late.
+    /// Takes an instruction that may be done now; if `forced`, also one that is late.
     pub(super) fn next(&mut self, forced: bool) -> Option<(Source, Effect)> {
         if let Some(decay) = self.next_decay() {
             return Some(decay);
@@ -326,7 +328,7 @@ impl PendingUnits {
         Some((source, effect))
     }
 
-    /// The next write of the scalar unit.
+    /// Takes the next write of the scalar unit.
     pub(super) fn next_write(&mut self) -> Option<(Source, Effect)> {
         if let Some(decay) = self.next_decay() {
             return Some(decay);
@@ -339,7 +341,7 @@ impl PendingUnits {
         Some((source, effect))
     }
 
-    /// Whether an instruction is done before the next one is given out.
+    /// Returns whether a pending instruction is done before the next one is given out.
     pub(super) fn prefers_work(&mut self) -> bool {
         !self.order.eager && self.order.happens(2)
     }

@@ -1,10 +1,10 @@
-//! The way in which a client talks to the engine of Ascend 950 (CCU), which knows turns but no
-//! tasks.
+//! The protocol of a client with the engine of Ascend 950 (CCU), which has turns but no tasks.
 //!
-//! A turn is posted when it is committed, into the next of 64 places, and the engine runs turns in
-//! that order. `Wait` looks at the place that the turn would have if all were committed in the
-//! order of their prepares, and frees it. A turn that finds no free place is owed until then. A
-//! kernel can commit a turn too many, which then really runs, one step behind the last.
+//! A turn is posted when it is committed: it takes the next of 64 places, and the engine runs the
+//! turns in the order of the places. `Wait` checks and then frees the place that the turn would
+//! have if all turns were committed in the order of their prepares. A committed turn that finds no
+//! free place is owed, and is posted when a place becomes free. A kernel can commit one turn too
+//! many. That turn then runs, one step after the last.
 
 use super::area::Posted;
 use super::books::Turns;
@@ -47,7 +47,8 @@ pub(super) fn commit(
     post(core, client, slot, world).map(drop)
 }
 
-/// Posts a turn of a task that is owed, if there is one and a free place. Returns whether it did.
+/// Posts an owed turn of a task, if there is one and a place is free. Returns whether a turn was
+/// posted.
 fn post(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Result<bool, String> {
     let works = core.clients[client].works;
     let ring = &mut core.clients[client].ring;
@@ -69,7 +70,8 @@ fn post(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Resul
     Ok(true)
 }
 
-/// `Wait`. Without any commit of the task it returns at once.
+/// `Wait`: waits for the next turn of a task. It returns at once if no turn of the task was
+/// committed.
 pub(super) fn wait(core: &mut Core, client: usize, slot: usize) {
     let ring = &mut core.clients[client].ring;
     let start = ring.start(slot);
@@ -79,7 +81,7 @@ pub(super) fn wait(core: &mut Core, client: usize, slot: usize) {
     core.wait = Some(Wait::Place { client, slot, place });
 }
 
-/// Whether the turn in a place is done. If so, frees the place.
+/// Returns whether the turn in a place is done. If so, frees the place.
 pub(super) fn is_over(
     core: &mut Core,
     client: usize,
@@ -92,7 +94,7 @@ pub(super) fn is_over(
         let state = group.area.state();
         match state.generation == group.generation {
             true => place < state.done,
-            // The working core has ended the conversation: the counters keep their last values.
+            // The working core has ended the conversation, so the counters have their last values.
             false => place < state.done_before,
         }
     };
@@ -102,7 +104,7 @@ pub(super) fn is_over(
     Ok(done)
 }
 
-/// A place is free for a turn that is owed: posts one of the same task, or else of a later one.
+/// Frees a place for an owed turn. Posts one of the same task, or else one of a later task.
 fn clear(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Result<(), String> {
     let ring = &mut core.clients[client].ring;
     ring.cleared += 1;
@@ -114,8 +116,8 @@ fn clear(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Resu
     Ok(())
 }
 
-/// Whether `Finalize` is done: it waits for the committed turns of the task that was prepared last,
-/// and for nothing else.
+/// Returns whether `Finalize` is done. It waits only for the committed turns of the last prepared
+/// task.
 pub(super) fn last_is_done(
     core: &mut Core,
     client: usize,
@@ -139,7 +141,8 @@ pub(super) fn last_is_done(
     }
 }
 
-/// Whether the engine can reach a place without another call of this kernel, or go on at all.
+/// Whether the engine can do the turn in a place without another call of this kernel; without a
+/// place, whether it can do any further turn.
 pub(super) fn may_end(world: &mut World, client: usize, place: Option<usize>) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();

@@ -1,4 +1,4 @@
-//! The prepare calls of a client: from their arguments to the message for the server.
+//! The prepare calls of a client, which make messages for the server from their arguments.
 
 use super::area::{ClientMessage, MOST_TASKS};
 use super::books::PreparedTask;
@@ -16,7 +16,7 @@ use ascend_program::step::{Operation, PerRank, Reduction};
 use ascend_program::{TaskId, ValueId};
 use ascend_reduce::{DataType, ReduceOp};
 
-/// The most ranks that a list can have.
+/// The largest number of ranks of a list.
 const MOST_RANKS: usize = 256;
 
 pub(super) fn prepare(
@@ -32,7 +32,7 @@ pub(super) fn prepare(
     ready(core, id, world)?;
     let repeat = core.count(repeat)?;
     if repeat == 0 {
-        // As on hardware: there is no task, and later calls on it do nothing.
+        // As on hardware, there is then no task, and later calls with it have no effect.
         core.handles[task.0 as usize] = None;
         return Ok(());
     }
@@ -46,7 +46,7 @@ pub(super) fn prepare(
     let at = configuration(core, client, operation.command(), world)?;
     if core.clients[client].slot >= MOST_TASKS {
         return Err(format!(
-            "{} prepares more than {MOST_TASKS} tasks; that is the most of one client",
+            "{} prepares more than {MOST_TASKS} tasks, which is the limit of one client",
             world.client_name(client)
         ));
     }
@@ -58,7 +58,7 @@ pub(super) fn prepare(
             size if size <= ranks && ranks.is_multiple_of(size) => Some(size),
             size => {
                 return Err(format!(
-                    "the stepSize is {size}; the number of ranks, which is {ranks}, must be a multiple of it"
+                    "the stepSize is {size}, but the number of ranks, {ranks}, must be a multiple of it"
                 ));
             }
         },
@@ -86,7 +86,7 @@ pub(super) fn prepare(
     if core.clients[client].queues.each > 0 {
         let Operation::BatchWrite { queue, .. } = operation else {
             return Err(format!(
-                "{} has queues (SetQueueNum), so it prepares nothing but BatchWrite",
+                "{} has queues (SetQueueNum), so it can prepare only BatchWrite",
                 world.client_name(client)
             ));
         };
@@ -96,7 +96,7 @@ pub(super) fn prepare(
         queues::put(core, client, queue, content, world)?;
     } else if core.clients[client].works {
         let content = content(core, task, operation, repeat, steps, at, world)?;
-        // On 950 no turn is committed before it is posted.
+        // On Ascend 950 a turn counts as committed when it is posted.
         let at_once = if posted::is_used(world) { 0 } else { committed };
         post(core, client, content, at_once, world)?;
     } else {
@@ -142,7 +142,7 @@ fn content(
     }
     if let Operation::AlltoAllvWrite { send, offsets, sizes, window, local } = operation {
         if product != Product::Ascend950 {
-            return Err(format!("{product} has no AlltoAllvWrite; Ascend 950 has"));
+            return Err(format!("{product} has no AlltoAllvWrite; Ascend 950 does"));
         }
         let windows = WriteWindows {
             offsets: spot(offsets, world)?,
@@ -236,12 +236,12 @@ fn content(
     })))
 }
 
-/// On 950 the tiling says how to reduce, not the call.
+/// Checks that the tiling has the same reduction as the call. Ascend 950 uses that of the tiling.
 fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(), String> {
     let said = core.tiling_number(tiling + 276, Number::U32)?;
     if product == Product::Ascend950 && said != op as u64 {
         return Err(format!(
-            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which is what Ascend 950 goes by"
+            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which is the one that Ascend 950 uses"
         ));
     }
     Ok(())
@@ -264,7 +264,7 @@ fn numbers(core: &Core, list: &PerRank, ranks: usize, what: &str) -> Result<Vec<
     };
     if length < ranks || ranks > MOST_RANKS {
         return Err(format!(
-            "{what} has {length} numbers, for {ranks} ranks; it needs one for each, and {MOST_RANKS} ranks are the most"
+            "{what} has {length} numbers for {ranks} ranks; it needs one for each, and at most {MOST_RANKS} ranks are possible"
         ));
     }
     match list {

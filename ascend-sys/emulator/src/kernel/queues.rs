@@ -1,5 +1,5 @@
-//! Queues of one-sided writes, which the host sets for A3: each core that has queues writes into
-//! its own, and each queue ends on its own.
+//! Queues of one-sided writes, which the host sets up on A3. Each core that has queues writes only
+//! to its own queues, and each queue ends separately.
 
 use super::area::{ClientMessage, WriteQueue};
 use super::books::Queues;
@@ -8,10 +8,10 @@ use super::world::World;
 use crate::profile::Product;
 use ascend_program::layout::Number;
 
-/// Most queues of all cores.
+/// The largest number of queues of all cores together.
 const MOST_QUEUES: u64 = 40;
 
-/// Reads the settings of the host, and has the queues made.
+/// Reads the settings of the host, and makes the queues.
 pub(super) fn init(
     core: &Core,
     client: usize,
@@ -28,7 +28,7 @@ pub(super) fn init(
     let cores = core.tiling_number(offset + 44, Number::U16)?.max(1);
     let all = each * cores;
     if all > MOST_QUEUES {
-        return Err(format!("{each} queues for each of {cores} cores; {MOST_QUEUES} are possible"));
+        return Err(format!("{each} queues for each of {cores} cores; {MOST_QUEUES} is the limit"));
     }
     world.group_of(client)?.area.post(|state| {
         if state.queues.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn put(
     let (kind, index) = (core.kind(), core.index());
     if u64::from(index) >= cores {
         return Err(format!(
-            "{name} has queues for {cores} cores (commBlockNum), and {} has none",
+            "{name} has queues for {cores} cores (commBlockNum), but {} has none",
             core.name()
         ));
     }
@@ -62,7 +62,7 @@ pub(super) fn put(
     let (writer, _) = *group.writer.get_or_insert((kind, 0));
     if writer != kind {
         return Err(format!(
-            "{name} is told what to do by cores of both kinds: their queues are the same, so keep one kind away"
+            "{name} receives calls from cores of both kinds, which share their queues; let only one kind of core call it"
         ));
     }
     let number = queue + u64::from(index) * each;
@@ -75,7 +75,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// `Finalize`, of the queues of this core.
+/// `Finalize`: ends the queues of this core.
 pub(super) fn finalise(
     core: &mut Core,
     client: usize,

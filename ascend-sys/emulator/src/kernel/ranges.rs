@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// The number of pieces that are kept before they are joined.
+/// The number of ranges that are kept before adjacent ones are joined.
 const MANY: usize = 1024;
 
-/// Bytes, as ranges that need not be in order.
+/// A set of bytes, as ranges that need not be in order.
 #[derive(Default)]
 pub(super) struct Ranges(Vec<Range<u64>>);
 
@@ -35,7 +35,7 @@ impl Ranges {
         });
     }
 
-    /// Returns all ranges, none touching another.
+    /// Returns the ranges in order. No two of them overlap or are adjacent.
     pub(super) fn all(mut self) -> impl Iterator<Item = Range<u64>> {
         self.join();
         self.0.into_iter()

@@ -1,4 +1,4 @@
-//! A kernel that has begun: its cores, in turn.
+//! A running kernel. Its cores run in turn.
 
 use super::again::SecondLook;
 use super::arguments::Arguments;
@@ -23,26 +23,28 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Blocks that run at a time. A kernel whose cores wait for each other has no more.
+/// The number of blocks that run at the same time. A kernel whose cores wait for each other can
+/// have no more blocks.
 pub(super) const RESIDENT: u32 = 64;
 
-/// The number of polls for which a late instruction waits for others.
+/// The number of polls for which a late instruction lets other ranks and the server continue first.
 const HELD: u32 = 8;
 
-/// A launch.
+/// A launch of a kernel.
 #[derive(Clone)]
 pub(super) struct Launched {
     pub(super) recorded: Arc<Recorded>,
     pub(super) arguments: Arguments,
     pub(super) blocks: u32,
-    /// The time limit of its waits.
+    /// The time limit of the kernel's waits.
     pub(super) limit: Option<Duration>,
-    /// The call that issued it, where races are looked for.
+    /// The call that issued the launch, in checked mode.
     pub(super) issued: Option<String>,
 }
 
 impl Launched {
-    /// Describes a launch into this stream, by the function `call`.
+    /// Makes a launch into this stream. `call` is the name of the function that launches the
+    /// kernel.
     pub(super) fn by_this_thread(
         recorded: Arc<Recorded>,
         arguments: Arguments,
@@ -56,33 +58,34 @@ impl Launched {
     }
 }
 
-/// A kernel that has begun.
+/// A running kernel.
 pub(super) struct RunningKernel {
-    /// The cores of the blocks that run, for each block one kind behind the other. Dropped before
-    /// the fields that they refer to.
+    /// The cores of the running blocks. For each block, the cube cores come before the vector
+    /// cores. This field comes first, because it must be dropped before the fields to which the
+    /// cores refer.
     pub(super) cores: Vec<Core>,
     pub(super) world: World,
     pub(super) launch: Arc<Launch>,
-    /// The core that has the next turn.
+    /// The index of the core that has the next turn.
     pub(super) next: usize,
-    /// The first block that has not begun.
+    /// The number of the first block that has not begun.
     pub(super) blocks_begun: u32,
-    /// By group: the server's count of actions before the cores looked.
+    /// For each group, the server's count of actions before the current round of the cores.
     pub(super) seen: Vec<u64>,
-    /// Rounds in which a core went on.
+    /// The number of rounds in which a core made progress.
     pub(super) progress: u64,
     /// The order of cores and units, if a seed chooses it.
     pub(super) order: Option<Order>,
-    /// Rounds in which only late instructions could go on.
+    /// The number of rounds in which only late instructions could be done.
     pub(super) held: u32,
     /// The log and the record of the launch, if the block records.
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, ascend_timeline::Launch)>>,
-    /// The input of the second look, if the launch is looked at again when it is over.
+    /// The input of the second check, if the launch is checked again after its end.
     pub(super) again: Option<Box<SecondLook>>,
 }
 
 impl RunningKernel {
-    /// Keeps the records of its cores.
+    /// Collects the records of the cores that have run.
     fn collect(&mut self) {
         if let Some(again) = &mut self.again {
             again.collect(&mut self.cores);
@@ -97,15 +100,15 @@ impl RunningKernel {
         }
     }
 
-    /// The cores of the next blocks.
+    /// Makes the cores of the next blocks.
     pub(super) fn begin_blocks(&mut self) {
         self.collect();
         self.cores.clear();
         self.next = 0;
         let program = Arc::as_ptr(&self.world.program);
         let launch = Arc::as_ptr(&self.launch);
-        // SAFETY: `world` and `launch` keep both, which nobody changes, and are dropped behind the
-        // cores: fields are dropped in their order, and `cores` comes first.
+        // SAFETY: `world` and `launch` keep both alive and never change them. They are dropped
+        // after the cores, because fields are dropped in their order, and `cores` comes first.
         let (program, launch) = unsafe { (&*program, &*launch) };
         let begins = self.blocks_begun..launch.blocks.min(self.blocks_begun + RESIDENT);
         for block in begins.clone() {
@@ -133,7 +136,7 @@ impl RunningKernel {
         self.blocks_begun = begins.end;
     }
 
-    /// Runs the cores, up to a piece of work.
+    /// Runs the cores for at most a piece of work.
     pub(super) fn go_on(&mut self, program: &Program) -> Result<Outcome, String> {
         let mut budget = PIECE;
         loop {
@@ -155,7 +158,7 @@ impl RunningKernel {
             for n in 0..count {
                 let at = (first + n) % count;
                 let core = &mut self.cores[at];
-                // The seed delays this core.
+                // The order of the seed delays this core.
                 if self.order.as_mut().is_some_and(|order| !core.ended && order.happens(3)) {
                     moved = true;
                     continue;
@@ -167,7 +170,8 @@ impl RunningKernel {
                     CoreProgress::Waits => {}
                 }
                 if budget <= 0 {
-                    // It may be asking for something that another core has yet to do.
+                    // The core may be polling for something that another core has yet to do, so the
+                    // next core gets the next turn.
                     self.next = (at + 1) % count;
                     if std::mem::take(&mut self.world.asked) {
                         self.drive();
@@ -197,7 +201,7 @@ impl RunningKernel {
             }
             if self.cores.iter().any(|core| core.units.as_ref().is_some_and(|u| !u.is_empty())) {
                 self.held += 1;
-                // Other ranks and the server go on meanwhile.
+                // Other ranks and the server continue in the meantime.
                 if !self.held.is_multiple_of(HELD) {
                     return Ok(Outcome::Runnable);
                 }
@@ -220,7 +224,7 @@ impl RunningKernel {
         }
     }
 
-    /// Whether every server has come to the end of this kernel's messages.
+    /// Whether every server has ended its conversation with this kernel.
     fn is_left(&self) -> bool {
         let left = |group: &KernelComm| {
             !group.leaving || group.area.state().generation != group.generation
@@ -228,8 +232,8 @@ impl RunningKernel {
         self.world.groups.iter().flatten().all(left)
     }
 
-    /// All cores have ended. Waits for the servers that the kernel did not wait for: the next
-    /// kernel must find an empty area.
+    /// Waits, after all cores have ended, for the servers for which the kernel did not wait. The
+    /// next kernel must find an empty area.
     fn servers_leave(&mut self, program: &Program) -> Result<Outcome, String> {
         if self.is_left() {
             return Ok(Outcome::Idle);
@@ -240,14 +244,14 @@ impl RunningKernel {
         if !self.world.groups.iter().flatten().all(closing) {
             let states = self.states(program);
             return Err(format!(
-                "the kernel has ended, and not every core with queues has called Finalize, so its server never leaves\n{states}"
+                "the kernel has ended, but some core with queues has not called Finalize, so its server never ends\n{states}"
             ));
         }
         Ok(self.drive())
     }
 
-    /// Runs the servers that the kernel waits for, if no other thread does. Idle: they have
-    /// answered.
+    /// Runs the servers that the kernel waits for, if no other thread does. Returns `Idle` if a
+    /// server has done something.
     fn drive(&mut self) -> Outcome {
         let mut outcome = Outcome::Parked;
         for (group, seen) in self.world.groups.iter().zip(&self.seen) {
@@ -265,7 +269,7 @@ impl RunningKernel {
         outcome
     }
 
-    /// Whether anything outside of the cores can end any of the waits.
+    /// Whether an action outside of the cores can end any of their waits.
     fn may_go_on(&mut self) -> bool {
         let (mut waits, mut places) = (Vec::new(), Vec::new());
         for core in &self.cores {
@@ -297,7 +301,7 @@ impl RunningKernel {
                 .any(|(client, slot, finished)| client::may_end(world, client, slot, finished))
     }
 
-    /// The task of a server that has not answered, or that is still to come.
+    /// Returns the task of a server that is running, or that is still queued.
     pub(super) fn server(&self) -> Option<Mark> {
         self.world.groups.iter().flatten().find_map(|group| {
             let state = group.area.state();
@@ -306,7 +310,7 @@ impl RunningKernel {
         })
     }
 
-    /// Names a server that the kernel needs and that was never launched.
+    /// Returns an error text if the kernel needs a server that was never launched.
     pub(super) fn forgotten(&self) -> Option<String> {
         let needs = |core: &Core| {
             matches!(
@@ -339,7 +343,8 @@ impl RunningKernel {
         ))
     }
 
-    /// Returns a line for each core (cores in the same state share one), and for each server.
+    /// Describes the state of each core and each server, one line each. Cores in the same state
+    /// share a line.
     pub(super) fn states(&self, program: &Program) -> String {
         let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for core in &self.cores {
@@ -384,7 +389,7 @@ impl RunningKernel {
         all
     }
 
-    /// Ends the kernel's part in every conversation.
+    /// Makes the kernel leave all of its conversations. `failure` is the reason, if it has failed.
     pub(super) fn leave(&mut self, failure: Option<&str>) {
         self.collect();
         if let Some((log, mut launch)) = self.recorded.take().map(|recorded| *recorded) {
@@ -398,7 +403,7 @@ impl RunningKernel {
             let unfinished = area.post(|state| {
                 state.kernel = None;
                 let Some(text) = failure else { return false };
-                // Tells a server that runs, or is still to come, why there is nothing to do.
+                // A server that runs, or that is still queued, gets the reason.
                 let awaited =
                     state.server.is_some() || state.queued.iter().any(|mark| !mark.is_complete());
                 if state.generation == group.generation && awaited {
@@ -420,7 +425,7 @@ impl RunningKernel {
         }
     }
 
-    /// Where races are looked for: tells the checker the accesses of the kernel, as one operation.
+    /// Reports the accesses of the kernel to checked mode, as one operation.
     pub(super) fn tell_engine(&mut self, stream: &'static Stream, launched: &Launched) {
         let mut touches = self.world.touches();
         for group in self.world.groups.iter().flatten() {
@@ -434,7 +439,7 @@ impl RunningKernel {
     }
 }
 
-/// Describes the error in a core, and its place.
+/// Returns the error text with its place and core.
 fn told(program: &Program, core: &Core, text: &str) -> String {
     format!("{text}\n  --> {} on {}", program.line(core.source()), core.name())
 }

@@ -1,9 +1,9 @@
-//! The communication server of a rank, as a task of the stream that it is launched on.
+//! The communication server of a rank: a task of the stream on which it is launched.
 //!
-//! It reads the messages of its contexts in order. A turn of a task runs when the kernel has
-//! committed it and all ranks have come to it. A turn is a [collective](crate::collective), so it
-//! moves data as fast as one. The server leaves when the kernels that it serves have said that they
-//! are done.
+//! The server reads the messages of its contexts in order. A turn of a task runs when the kernel
+//! has committed it and all ranks have reached it. A turn is a [collective](crate::collective), and
+//! moves data as fast as one. The server ends when the kernels that it serves have written their
+//! final messages.
 
 use super::area::{Area, AreaSide};
 use super::conversation::{Conversation, ConversationStep};
@@ -18,25 +18,25 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time that a server waits for its kernel, as on A2 and A3.
+/// The time limit for the wait of a server for its kernel. It is that of A2 and A3.
 pub(super) const PATIENCE: Duration = Duration::from_secs(16 * 60);
 
 /// A server that was launched.
 pub(crate) struct Server {
     contexts: Vec<Conversation>,
     started: bool,
-    /// The time that it waits for its kernels.
+    /// The time limit for the wait for its kernels.
     limit: Option<Duration>,
     /// The number of messages and turns that it has done.
     progress: u64,
-    /// The failure with which it ends, as soon as its turns have ended.
+    /// The failure with which the server ends as soon as its turns have ended.
     failing: Option<Failure>,
-    /// The order in which it goes on, if a seed chooses it.
+    /// The order of the server relative to its kernels, if a seed chooses it.
     order: Option<Order>,
 }
 
 impl Server {
-    /// Makes a server of these contexts, launched by the calling thread.
+    /// Makes a server of these contexts.
     pub(super) fn new(areas: Vec<Arc<Area>>, limit: Option<Duration>) -> Server {
         let context = |area| Conversation {
             area,
@@ -70,7 +70,7 @@ impl Server {
                     other.area.state().server = None;
                 }
                 let text = format!(
-                    "another server runs already for {}: a context has one at a time, which leaves when its kernel has ended",
+                    "another server runs already for {}: a context can have only one, which ends when its kernel has ended",
                     context.area.describe()
                 );
                 return Err(Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text));
@@ -83,8 +83,8 @@ impl Server {
         Ok(())
     }
 
-    /// Runs the kernels that the server waits for, if no other thread does. True if that may have
-    /// helped.
+    /// Runs the kernels that the server waits for, if no other thread does. Returns true if a
+    /// kernel has done something.
     fn drive(&self) -> bool {
         let mut helped = false;
         for context in self.contexts.iter().filter(|c| !c.done && c.turn.is_none()) {
@@ -97,7 +97,7 @@ impl Server {
         helped
     }
 
-    /// Ends the server's part: kernels are told of a failure.
+    /// Makes the server leave all of its conversations. A failure is reported to the kernels.
     fn leave(&mut self, failure: Option<&Arc<str>>) {
         for context in &mut self.contexts {
             context.area.answer(|state| {
@@ -116,7 +116,7 @@ impl Server {
         self.started = false;
     }
 
-    /// Ends the server with its failure, when no turn of it touches memory any more.
+    /// Ends the server with its failure, as soon as none of its turns touches memory any more.
     fn wind_up(&mut self) -> Step {
         let Some(failure) = self.failing.clone() else { return Step::Again };
         let why = Reason::Stopped(Arc::clone(&failure.text));
@@ -193,8 +193,8 @@ impl TaskBody<Stream> for Box<Server> {
             ready |= state.posts != context.seen;
             drop(state);
             if let Some(area) = context.awaited() {
-                // Another context, of this server or of another one. Nothing wakes this server for
-                // it, so it is looked at now and then.
+                // The context belongs to this server or to another one. Nothing wakes this server
+                // for that context, so the wait is checked from time to time.
                 ready |= !Arc::ptr_eq(&area, &context.area) && context.after_is_over();
             }
         }
@@ -210,7 +210,7 @@ impl TaskBody<Stream> for Box<Server> {
                         Some(context.told(failure))
                     }
                     Step::Done(Ok(())) => context.go_on_with_turn().err(),
-                    // The turn runs, so it ends.
+                    // The turn is running, so it will end by itself.
                     Step::Again | Step::Park => None,
                 },
                 None => context.uncompared().map(|task| context.give_up_on(task, why)),
@@ -236,7 +236,7 @@ impl TaskBody<Stream> for Box<Server> {
         self.progress
     }
 
-    /// The task of the kernel that it waits for, if there is one.
+    /// Returns the task of the kernel that the server waits for, if there is one.
     fn upstream(&self) -> Option<(&'static Stream, u64)> {
         let mut waits = self.contexts.iter().filter(|c| !c.done && c.turn.is_none());
         let mark = waits

@@ -1,4 +1,4 @@
-//! The effects of the steps of a core: on its memory, on global memory, on the flags.
+//! The effects of the steps of a core on its local memory, on global memory and on the flags.
 
 use super::cast;
 use super::client;
@@ -20,7 +20,7 @@ use ascend_sync::lock_std as lock;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The number of reads of a core that are kept for a second look at the launch.
+/// The largest number of reads of a core that are kept for a second check of the launch.
 const MOST_READS: usize = 1 << 16;
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
     ) -> Result<(), String> {
         world.source = node.source;
         match &node.step {
-            // A walk does these steps itself.
+            // The walk itself does these steps.
             Step::Comment(_) | Step::Name(_) | Step::Set(..) | Step::Loop { .. } => Ok(()),
             Step::If { .. } | Step::On(..) => Ok(()),
             Step::Read(variable, read) => {
@@ -62,7 +62,7 @@ impl Core {
         }
     }
 
-    /// A unit does something: now, or at some later time if a seed chooses the order.
+    /// Makes a unit do an instruction: now, or later if a seed chooses the order.
     pub(super) fn done_by(
         &mut self,
         unit: Unit,
@@ -79,7 +79,7 @@ impl Core {
         }
     }
 
-    /// Finishes the writes of the scalar unit before it does more.
+    /// Does the pending writes of the scalar unit, which must come before its next step.
     fn finish_writes(&mut self, world: &mut World) -> Result<(), String> {
         let Some(units) = &mut self.units else { return Ok(()) };
         while let Some((source, effect)) = units.next_write() {
@@ -89,7 +89,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the scalar unit has to wait for its other units before this step. If so, it waits.
+    /// Returns whether the core must wait for its units before this step. If so, begins the wait.
     fn has_to_wait(&mut self, sync: Sync) -> bool {
         let Some(units) = &self.units else { return false };
         let counts = match sync {
@@ -150,7 +150,7 @@ impl Core {
         }
     }
 
-    /// The region of a place, and the offset in bytes.
+    /// Returns the region of a place, and the offset in bytes.
     pub(super) fn place(&self, place: &Place, world: &mut World) -> Result<(usize, u64), String> {
         let offset = self.count(place.offset)?;
         let size = u64::from(world.number_of(place.base).size());
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// `count` elements of a local tensor.
+    /// Returns the byte range of `count` elements of a local tensor.
     pub(super) fn local(
         &self,
         local: &Local,
@@ -321,7 +321,7 @@ impl Core {
     }
 
     fn sync(&mut self, sync: Sync, world: &mut World) -> Result<(), String> {
-        // Within a core everything is done in order, unless a seed chooses another order.
+        // A core does all instructions in order, unless a seed chooses another order.
         match (sync, &mut self.units) {
             (Sync::Pipe(pipe), Some(units)) => {
                 if let Some(unit) = Unit::of(pipe) {
@@ -342,7 +342,7 @@ impl Core {
         }
         if !world.program.mix.synchronises() {
             return Err(format!(
-                "cores of a kernel of type {} cannot synchronise with each other; take one of the MIX types",
+                "cores of a kernel of type {} cannot synchronise with each other; use one of the MIX types",
                 world.program.mix.ascend_c()
             ));
         }
@@ -399,7 +399,7 @@ impl Core {
             return self.multiply_some_time(types, sizes, spots, bias, world);
         }
         let product = MatrixProduct::new(types.clone(), sizes, spots, bias.clone())?;
-        // The product lies within memory, so it has no more rows than that.
+        // The matrices were checked to lie within their memory, so the number of rows is limited.
         world.note_product(&types, &sizes, &a, &b, &c, bias.as_ref());
         if let Some(track) = &mut self.track {
             track.multiplies([sizes.rows, sizes.columns, sizes.depth]);
@@ -410,8 +410,8 @@ impl Core {
 }
 
 impl Core {
-    /// For an order that a seed chooses: one instruction reads the operands, another one writes the
-    /// result.
+    /// Does a product in an order that a seed chooses: one instruction reads the operands and
+    /// computes, another one writes the result.
     fn multiply_some_time(
         &mut self,
         types: Matmul,

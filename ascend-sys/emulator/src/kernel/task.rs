@@ -1,5 +1,4 @@
-//! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all
-//! wait.
+//! The task of a launched kernel. The cores run in turn until all have ended, or until all wait.
 
 use super::running::{Launched, RunningKernel};
 use crate::message::Failure;
@@ -22,7 +21,8 @@ impl Kernel {
         Kernel { launched, running: None }
     }
 
-    /// Ends with a text, which the servers and the other ranks are told too.
+    /// Ends the kernel with an error text, which is also reported to the servers and the other
+    /// ranks.
     fn fail(&mut self, stream: &'static Stream, text: String) -> Step {
         Step::Done(Err(self.end(stream, ACL_ERROR_RT_AICORE_EXCEPTION, text)))
     }
@@ -99,7 +99,7 @@ impl TaskBody<Stream> for Box<Kernel> {
         self.running.as_ref().map_or(0, |running| running.progress)
     }
 
-    /// The server that it waits for.
+    /// Returns the task of the server that the kernel waits for.
     fn upstream(&self) -> Option<(&'static Stream, u64)> {
         self.running.as_ref().and_then(RunningKernel::server)?.point()
     }
@@ -111,7 +111,7 @@ impl TaskBody<Stream> for Box<Kernel> {
         }
     }
 
-    /// Arguments that lie in memory, which the kernel reads when it begins.
+    /// Returns the arguments in memory that the kernel reads when it begins.
     fn touched(&self) -> [(*const u8, usize); 2] {
         [self.launched.arguments.lie_in(), (std::ptr::null(), 0)]
     }

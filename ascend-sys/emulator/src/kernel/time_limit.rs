@@ -1,18 +1,18 @@
-//! The time limit of kernels whose launch sets none: a setting of the process.
+//! The time limit of kernels whose launch sets none. It is a setting of the process.
 
 use super::server::PATIENCE;
 use crate::executor::TICK;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The setting in microseconds; 0: none.
+/// The setting in microseconds; 0 if there is none.
 static MICROSECONDS: AtomicU64 = AtomicU64::new(0);
 
-/// The step in which time limits pass.
+/// The unit of time limits, of which every limit is a multiple.
 pub(crate) const STEP: Duration = TICK;
 
-/// Sets the limit, and returns the effective limit: in whole steps, rounded up. Zero removes the
-/// setting, so that the emulator's own limit holds.
+/// Sets the limit, rounded up to whole steps, and returns the effective limit. Zero removes the
+/// setting, so that the emulator's own limit applies.
 pub(crate) fn set(limit: Duration) -> Duration {
     let step = STEP.as_micros() as u64;
     let asked = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
@@ -21,13 +21,13 @@ pub(crate) fn set(limit: Duration) -> Duration {
     now()
 }
 
-/// The limit that was set.
+/// Returns the limit that was set, if there is one.
 pub(super) fn given() -> Option<Duration> {
     let limit = MICROSECONDS.load(Ordering::Relaxed);
     (limit != 0).then(|| Duration::from_micros(limit))
 }
 
-/// The effective limit.
+/// Returns the effective limit.
 pub(crate) fn now() -> Duration {
     given().unwrap_or(PATIENCE)
 }

@@ -1,5 +1,5 @@
-//! The records that cores and servers make where their block of devices records a
-//! [timeline](crate::timeline).
+//! The records of cores and servers for a [timeline](crate::timeline), if their block of devices
+//! records one.
 
 use super::area::Area;
 use super::turn;
@@ -10,16 +10,16 @@ use ascend_program::Core as Kind;
 use ascend_timeline::{Block, CoreKind, Doing, Moved, Part, ServersKey, TurnSpan};
 use std::sync::Arc;
 
-/// The track of one core. A core runs without a gap from its beginning, or the end of a wait, to
+/// The track of one core. The core counts as running from its beginning, or the end of a wait, to
 /// its next wait.
 pub(super) struct CoreTrack {
     log: Arc<Log>,
     block: Block,
     at: At,
-    /// For a product under way: its start, and its sizes.
+    /// The start time and the sizes of the product that is being computed, if there is one.
     product: Option<(u64, [u64; 3])>,
-    /// The time since which the interpreter is at this core, and the time that it was there since
-    /// the last wait.
+    /// The time at which the interpreter entered this core; `u64::MAX` while it is not there.
+    /// `interpreted` is the time that it has spent there since the last wait.
     entered: u64,
     interpreted: u64,
 }
@@ -54,7 +54,7 @@ impl CoreTrack {
         }
     }
 
-    /// The interpreter comes to the core, which is at `place`.
+    /// Notes that the interpreter enters the core, whose position is `place`.
     pub(super) fn enter(&mut self, place: String) {
         self.entered = self.log.now();
         if let At::Nothing = self.at {
@@ -63,7 +63,7 @@ impl CoreTrack {
         }
     }
 
-    /// The interpreter leaves the core.
+    /// Notes that the interpreter leaves the core.
     pub(super) fn leave(&mut self) {
         self.interpreted += self.log.now().saturating_sub(self.entered);
         self.entered = u64::MAX;
@@ -98,14 +98,14 @@ impl CoreTrack {
         }
     }
 
-    /// The core tells the server something.
+    /// Notes that the core has written a message to the server.
     pub(super) fn tells(&mut self, what: String) {
         if self.log.has_room() {
             self.block.marks.push((self.log.now(), what));
         }
     }
 
-    /// The core has ended, or its launch has.
+    /// Notes that the core or its launch has ended.
     pub(super) fn end(&mut self, place: &str) {
         let now = self.log.now();
         match std::mem::replace(&mut self.at, At::Ended) {
@@ -123,7 +123,8 @@ impl CoreTrack {
         self.block.to = now;
     }
 
-    /// Returns everything that the core did, if it did anything. The core has ended.
+    /// Returns the record of the core after its end; `None` if it has not ended or has done
+    /// nothing.
     pub(super) fn into_block(self) -> Option<Block> {
         matches!(self.at, At::Ended).then_some(self.block).filter(|block| block.to > 0)
     }
@@ -143,7 +144,7 @@ impl CoreTrack {
     }
 }
 
-/// Makes the span of a turn that a rank comes to now.
+/// Makes the span of a turn that a rank begins now.
 pub(super) fn turn(
     log: &Log,
     area: &Area,
@@ -156,7 +157,7 @@ pub(super) fn turn(
     begun(log, area, name, work.kind.name(), &work.place, (number, true), moved)
 }
 
-/// Makes the span of one-sided writes, of which nothing is known yet.
+/// Makes the span of one-sided writes that begin now. Their data is added later.
 pub(super) fn writes(log: &Log, area: &Area, count: u64, place: &str) -> TurnSpan {
     let name = format!("{count} writes");
     begun(log, area, name, "BatchWrite", place, (0, false), Vec::new())

@@ -1,8 +1,8 @@
-//! The bytes that a turn of a task moves: the address rules of the client, as collectives of the
-//! host.
+//! The data that a turn of a task moves. This file applies the address rules of the client and
+//! makes collectives as those of the host.
 //!
-//! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a
-//! stride apart instead of lying one behind the other make it an operation with displacements.
+//! Turn `t` is the same collective on buffers that begin `t` counts later. If the blocks are a
+//! stride apart instead of adjacent, the collective is an operation with displacements.
 
 use super::work::{PreparedWork, WorkKind};
 use crate::collective::call::CollectiveCall;
@@ -11,13 +11,13 @@ use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
 use crate::fabric::Member;
 use ascend_timeline::Moved;
 
-/// Returns the contribution of a rank to one turn (for a fine-grained task: to one step).
+/// Returns the call of a rank for one turn, or for one step of a fine-grained task.
 pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCall, String> {
     let TaskTurn { work, member } = work;
     let (rank, ranks) = (member.rank, member.comm.ranks());
     match work.kind {
         WorkKind::AlltoAllV => return all_to_all_v(work, member, number),
-        // The ranks meet, then each writes.
+        // The ranks first meet in a barrier, then each writes.
         WorkKind::AlltoAllvWrite => {
             return Ok(CollectiveCall::new(
                 CollectiveRequest::BARRIER,
@@ -42,7 +42,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
         ));
     }
     let operation = match (work.kind, dense) {
-        // No other kind leaves out a block.
+        // Only an operation with separate counts for each pair can leave out a block.
         (WorkKind::AllGather | WorkKind::AlltoAll, _) if work.skips_own => Operation::AlltoAllV,
         (WorkKind::AllReduce(op), _) => Operation::AllReduce(op),
         (WorkKind::AllGather, true) => Operation::AllGather,
@@ -64,7 +64,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
         let skipped = work.skips_own.then_some(rank);
         let counts = || (0..ranks).map(|block| if skipped == Some(block) { 0 } else { count });
         if work.kind == WorkKind::AllGather && operation == Operation::AlltoAllV {
-            // All ranks get the same.
+            // All ranks receive the same block.
             table.push(counts(), (0..ranks).map(|_| 0));
         } else {
             table.push(counts(), blocks());
@@ -76,7 +76,7 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
     });
     let (extents, table) = match table {
         None => {
-            // The count is checked to fit a claim, and memory, before it is multiplied.
+            // Checks that the sizes fit into memory, before they are multiplied below.
             count
                 .checked_mul(size)
                 .and_then(|bytes| bytes.checked_mul(ranks as u64))
@@ -101,13 +101,13 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
     Ok(CollectiveCall { table, ..CollectiveCall::new(request, send, recv) })
 }
 
-/// Returns the data of other ranks that the result of a rank needs, in a turn or a step.
+/// Returns the data that a rank receives from each other rank in a turn or a step.
 pub(super) fn received(work: &PreparedWork, member: &Member, number: u32) -> Vec<Moved> {
     let (rank, ranks) = (member.rank, member.comm.ranks());
     let elements = |from: usize| match (work.kind, work.steps) {
         (WorkKind::AlltoAllV, Some(_)) if (from + number as usize) % ranks != rank => 0,
         (WorkKind::AlltoAllV, _) => work.lists[2].get(from).copied().unwrap_or(0),
-        // Only the other ranks know what they write here.
+        // This rank cannot know the number of bytes that other ranks write.
         (WorkKind::AlltoAllvWrite, _) => 0,
         _ => work.count,
     };
@@ -116,7 +116,7 @@ pub(super) fn received(work: &PreparedWork, member: &Member, number: u32) -> Vec
     (0..ranks).filter(|from| *from != rank).map(moved).filter(|moved| moved.bytes > 0).collect()
 }
 
-/// A task, and the rank that comes to it.
+/// A task, and the rank that has reached it.
 pub(super) struct TaskTurn<'a> {
     pub(super) work: &'a PreparedWork,
     pub(super) member: &'a Member,
@@ -130,7 +130,7 @@ fn beyond(work: &PreparedWork) -> String {
     format!("{}: counts and strides reach beyond any memory", work.describe())
 }
 
-/// Notes how far the blocks of a table reach.
+/// Computes and stores the extents and the run of a table.
 fn measure(
     mut table: Box<Table>,
     operation: Operation,
@@ -163,8 +163,8 @@ fn measure(
     Ok(table)
 }
 
-/// Returns a turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the rank that is
-/// `s` ranks further on.
+/// Returns the call for a turn of an AlltoAllV, or for a step of one. In step `s` a rank sends to
+/// the rank whose number is higher by `s`, modulo the number of ranks.
 fn all_to_all_v(
     work: &PreparedWork,
     member: &Member,

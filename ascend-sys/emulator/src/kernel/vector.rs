@@ -1,7 +1,6 @@
 //! The arithmetic of a vector core, on its local memory.
 //!
-//! Floating point types of 32 bits and fewer are computed in 32 bits and rounded once; integers
-//! wrap.
+//! Floating point types of at most 32 bits are computed in 32 bits and rounded once. Integers wrap.
 
 use ascend_program::layout::Number;
 use ascend_program::step::{VectorBinary, VectorReduce, VectorUnary};
@@ -9,18 +8,18 @@ use ascend_reduce::Arithmetic;
 use half::{bf16, f16};
 use std::ops::Range;
 
-/// Elements that are worked on at a time.
+/// The number of elements that are processed at a time.
 const LANES: usize = 64;
-/// The bytes that one instruction repeats over.
+/// The number of bytes of one repeat of an instruction.
 const REPEAT: usize = 256;
 
-/// The type in which numbers of a type are computed.
+/// A type in which numbers of one or more element types are computed.
 trait Wide: Arithmetic + Default {
     fn sub(self, other: Self) -> Self;
     fn div(self, other: Self) -> Self;
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
-    /// Converts from the bits that a value of a program has.
+    /// Converts from the bits of a value of a program.
     fn of_bits(bits: u64) -> Self;
 }
 
@@ -34,7 +33,8 @@ macro_rules! floats {
                 self / other
             }
             fn exp(self) -> Self {
-                // The value is rounded once from more bits, so it is the same on every machine.
+                // The value is computed with more bits and rounded once, so that it is the same on
+                // every machine.
                 f64::exp(f64::from(self)) as $float
             }
             fn sqrt(self) -> Self {
@@ -55,7 +55,8 @@ macro_rules! integers {
                 self.wrapping_sub(other)
             }
             fn div(self, other: Self) -> Self {
-                // The result of a division by zero is undocumented; it must not end the process.
+                // CANN does not document the result of a division by zero. It must not end the
+                // process.
                 if other == 0 { 0 } else { self.wrapping_div(other) }
             }
             fn exp(self) -> Self {
@@ -72,7 +73,7 @@ macro_rules! integers {
 }
 integers!(i64 u64);
 
-/// A type of element.
+/// An element type.
 trait VectorElement {
     type Wide: Wide;
     const SIZE: usize;
@@ -136,15 +137,15 @@ macro_rules! by_type {
     };
 }
 
-/// Checks that two operands may be used together: they are the same bytes, or share none.
+/// Checks that two operands may be used together: they must be the same bytes, or share none.
 fn apart(a: &Range<usize>, b: &Range<usize>) -> Result<(), String> {
     if a == b || a.end <= b.start || b.end <= a.start || a.is_empty() || b.is_empty() {
         return Ok(());
     }
-    Err("the result overlaps an operand in part; they must be the same or apart".into())
+    Err("the result overlaps an operand in part; it must be the operand or lie apart".into())
 }
 
-/// `Add`, `Sub`, `Mul`, `Div`, `Max`, `Min` of as many elements as the ranges hold.
+/// Implements `Add`, `Sub`, `Mul`, `Div`, `Max` and `Min` for all elements of the ranges.
 pub(super) fn binary(
     number: Number,
     operator: VectorBinary,
@@ -188,7 +189,7 @@ fn store<L: VectorElement>(from: &[L::Wide; LANES], bytes: &mut [u8]) {
     }
 }
 
-/// The parts of a range that are worked on at a time.
+/// Returns the parts of a range that are processed one after another.
 fn parts<L: VectorElement>(of: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<L> {
     let (start, end) = (of.start, of.end);
     (start..end).step_by(LANES * L::SIZE).map(move |at| at..(at + LANES * L::SIZE).min(end))
@@ -212,7 +213,8 @@ fn zip<L: VectorElement>(
     }
 }
 
-/// `Adds`, `Muls`, `Maxs`, `Mins`.
+/// Implements `Adds`, `Muls`, `Maxs` and `Mins`, whose second operand is one number, with the bits
+/// `bits`.
 pub(super) fn scalar(
     number: Number,
     operator: VectorBinary,
@@ -260,7 +262,7 @@ fn map<L: VectorElement>(
     }
 }
 
-/// `Relu`, `Exp`, `Sqrt`.
+/// Implements `Relu`, `Exp` and `Sqrt`.
 pub(super) fn unary(
     number: Number,
     operator: VectorUnary,
@@ -286,8 +288,8 @@ fn unary_of<L: VectorElement>(
     }
 }
 
-/// `ReduceSum`, `ReduceMax`: the result is one element. A sum is a tree within 256 bytes, and goes
-/// from one 256 bytes to the next in order.
+/// Implements `ReduceSum` and `ReduceMax`: reduces all elements to one. Within 256 bytes, elements
+/// are combined as a tree. The results for each 256 bytes are combined in order.
 pub(super) fn reduce(
     number: Number,
     operator: VectorReduce,
@@ -337,7 +339,7 @@ fn reduce_of<L: VectorElement>(
 mod tests {
     use super::*;
 
-    /// As in the reductions of the server: a NaN stays, and -0 is less than +0.
+    /// As in the reductions of the server, a NaN stays a NaN, and -0 is less than +0.
     #[test]
     fn maximum_and_minimum_do_not_depend_on_the_order_of_operands() {
         let of = |operator, a: f32, b: f32| {

@@ -1,10 +1,10 @@
-//! The checker's verdict on a launch, kept for the next launch like it.
+//! The checker's verdicts on launches, which are kept for later launches of the same form.
 //!
 //! A kernel is checked before its first block runs. The environment variable
-//! `ASCEND_EMULATOR_KERNELS` chooses the rules: what the documents ask for (by default), what the
-//! hardware tolerates (`tolerant`), or no check at all (`unchecked`). An error refuses the launch.
-//! Notes, and up to where a kernel was checked, are printed on standard error, each note of a
-//! kernel once.
+//! `ASCEND_EMULATOR_KERNELS` selects the rules: those of CANN's documents (the default), those that
+//! the hardware enforces (`tolerant`), or none (`unchecked`). If there is an error, the kernel does
+//! not begin. Notes, including those on parts that were not checked, are printed on standard error.
+//! Each note of a kernel is printed once.
 
 use super::global::Region;
 use crate::machine::variable;
@@ -18,23 +18,23 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A loaded program.
+/// A loaded program with its verdicts.
 pub(crate) struct Recorded {
     pub(crate) program: Arc<Program>,
-    /// The verdicts, the newest last.
+    /// The verdicts, the latest last.
     verdicts: Mutex<Vec<Verdict>>,
     /// The notes that have been printed.
     told: Mutex<BTreeSet<String>>,
-    /// Launches that were looked at when they were over, the newest last.
+    /// The hashes of launches that were checked again after their end, the latest last.
     looked_again: Mutex<VecDeque<u64>>,
 }
 
-/// The most verdicts that are kept for each program.
+/// The largest number of verdicts that are kept for each program.
 const MOST: usize = 8;
-/// The most notes of a program that are printed, and the most launches of it that are remembered as
-/// looked at again.
+/// The largest number of notes of a program that are printed, and of its launches that are
+/// remembered as checked again.
 const MOST_TOLD: usize = 64;
-/// Findings that a text lists.
+/// The largest number of findings that an error text lists.
 const LISTED: usize = 8;
 
 struct Verdict {
@@ -49,25 +49,25 @@ struct Verdict {
 enum Judgement {
     /// The errors of the launch.
     Errors(String),
-    /// There are no errors. If something was left out, the setting that the launch was checked
-    /// against.
+    /// There are no errors. If a part was left out, this is the setting of the check.
     NoErrors(Option<Arc<Setting>>),
 }
 
-/// The memory behind an argument, as far as the checker depends on it: two launches are alike if
-/// their buffers lie to each other in the same way.
+/// The memory of an argument, as far as the check depends on it. Two launches have the same form if
+/// their buffers have the same positions relative to each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ArgumentMemory {
-    /// Not the address itself. It lies as far from the starts of the arguments that share memory
-    /// with this one as the address does.
+    /// A value that replaces the address. Its distances from the starts of arguments that share
+    /// memory with this one are those of the address.
     start: u64,
     bytes: u64,
 }
 
-/// The distance between arguments that share no memory.
+/// The distance between the values of arguments that share no memory.
 const APART: u64 = 1 << 48;
 
-/// Addresses that differ by multiples of this are alike: lines of caches begin at multiples of it.
+/// The size of a cache line in bytes. Addresses that differ by a multiple of it are equivalent for
+/// the check.
 const ALIGNED: u64 = 64;
 
 fn memory(regions: &[Result<Region, String>]) -> Vec<Option<ArgumentMemory>> {
@@ -80,7 +80,8 @@ fn memory(regions: &[Result<Region, String>]) -> Vec<Option<ArgumentMemory>> {
     }
     order.sort_unstable();
     let mut found = vec![None; regions.len()];
-    // Where the arguments that share memory begin, and where they end.
+    // The start and the end of the current group of arguments that share memory. `apart` is the
+    // value for the start of the group.
     let (mut first, mut last, mut apart) = (0, 0, 0);
     for (start, bytes, at) in order {
         if start >= last {
@@ -125,8 +126,8 @@ impl Recorded {
         }
     }
 
-    /// Checks a launch. The error lists what is wrong with it. If something depends on data or took
-    /// too long, returns the setting of the check, for a second look.
+    /// Checks a launch. The error lists the findings. If a part was left out because it depends on
+    /// data or takes too long, returns the setting of the check, for a second check.
     pub(super) fn check(
         &self,
         launch: &Arc<Launch>,
@@ -164,8 +165,8 @@ impl Recorded {
         }
     }
 
-    /// Checks a launch that is over, and returns its errors: none, if the launch is just like one
-    /// that was checked lately.
+    /// Checks a launch after its end and returns its errors. Returns none if an equal launch was
+    /// checked recently.
     pub(super) fn look_again(&self, launch: &Launch, setting: &Setting) -> Vec<Finding> {
         let mut hash = DefaultHasher::new();
         (launch.blocks, &launch.tiling, &launch.groups).hash(&mut hash);
@@ -188,8 +189,8 @@ impl Recorded {
         errors
     }
 
-    /// Prints the notes that it has not printed before. A part that is left out even after the
-    /// launch is noted again.
+    /// Prints the notes that were not printed before. A note on a part that is left out even after
+    /// the launch begins with `when`, so it is printed again.
     fn tell(&self, notes: &[Finding], when: &str) {
         for note in notes {
             let when = if is_left_out(note) { when } else { "" };
@@ -238,7 +239,7 @@ impl Recorded {
     }
 }
 
-/// Whether a note says that something was not checked.
+/// Whether a note reports that a part was not checked.
 fn is_left_out(note: &Finding) -> bool {
     matches!(note.rule, "data" | "long")
 }

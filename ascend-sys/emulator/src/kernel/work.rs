@@ -1,29 +1,31 @@
-//! A collective that a kernel has prepared: the content of its message to the server.
+//! The content of a message to the server: a collective that a kernel has prepared.
 
 use super::global::RegionAddress;
 use ascend_reduce::{DataType, ReduceOp};
 
-/// A collective that was prepared.
+/// A collective that a kernel has prepared.
 pub(super) struct PreparedWork {
-    /// The name that the kernel uses for it, and the line that prepared it.
+    /// The name of the task in the kernel. `place` is the line that prepared it.
     pub(super) name: String,
     pub(super) place: String,
     pub(super) kind: WorkKind,
     pub(super) dtype: DataType,
     pub(super) send: RegionAddress,
-    /// The place of the result; `None` for an AlltoAllvWrite, which goes into windows.
+    /// The place of the result; `None` for an AlltoAllvWrite, which writes to windows.
     pub(super) recv: Option<RegionAddress>,
     pub(super) windows: Option<WriteWindows>,
-    /// The elements of a block, and from one block to the next; 0 for an AlltoAllV.
+    /// The number of elements of a block. `stride` is the number from the start of one block to the
+    /// next. Both are 0 for an AlltoAllV.
     pub(super) count: u64,
     pub(super) stride: u64,
-    /// The own block of an AllGather or AlltoAll stays out of the result.
+    /// Whether an AllGather or AlltoAll leaves out the rank's own block.
     pub(super) skips_own: bool,
-    /// For an AlltoAllV: counts and displacements of the data to send, then of the data to receive.
+    /// The counts and displacements of the data to send, then of the data to receive, for an
+    /// AlltoAllV.
     pub(super) lists: [Vec<u64>; 4],
     pub(super) repeat: u32,
-    /// For a fine-grained AlltoAllV: the number of steps that are committed at a time. Each turn
-    /// has a step for each rank.
+    /// The number of steps that are committed at a time, for a fine-grained AlltoAllV. Each turn
+    /// has one step for each rank.
     pub(super) steps: Option<u32>,
     pub(super) ranks: u32,
 }
@@ -34,14 +36,14 @@ impl PreparedWork {
         if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
     }
 
-    /// Refuses buffers in memory of another process: the other ranks look for a rank's contribution
-    /// in the memory of its own process.
+    /// Checks that no buffer is in memory of another process, because the other ranks access a
+    /// rank's contribution in the memory of its own process.
     pub(super) fn is_own_memory(&self) -> Result<(), String> {
         let spots = [Some(&self.send), self.recv.as_ref()].into_iter().flatten();
         match spots.filter_map(|spot| Some((&spot.region, spot.region.rank_abroad()?))).next() {
             None => Ok(()),
             Some((region, rank)) => Err(format!(
-                "{}: {} cannot be a buffer of it, since rank {rank} is in another process; copy it from there (DataCopy)",
+                "{}: {} cannot be a buffer, since rank {rank} is in another process; copy the data from there first (DataCopy)",
                 self.describe(),
                 region.name
             )),
@@ -77,12 +79,12 @@ impl WorkKind {
     }
 }
 
-/// The places and lengths of the blocks of an AlltoAllvWrite, and their place in the windows.
+/// The offsets and sizes of the blocks of an AlltoAllvWrite, and their offset in the windows.
 pub(super) struct WriteWindows {
-    /// A `u64` for each rank, in bytes.
+    /// The offsets of the blocks in bytes, as a `u64` for each rank. The same holds for `sizes`.
     pub(super) offsets: RegionAddress,
     pub(super) sizes: RegionAddress,
     pub(super) at: u64,
-    /// The bytes of the own block, with any entry in `sizes`.
+    /// The number of bytes of the block for the rank itself. It replaces the entry in `sizes`.
     pub(super) own: u64,
 }

@@ -22,37 +22,39 @@ pub(super) struct World {
     pub(super) program: Arc<Program>,
     pub(super) product: Product,
     pub(super) flags: Flags,
-    /// The parameters, the workspace, then windows as they are asked for. An invalid argument is an
-    /// error when it is used.
+    /// The parameters, then the workspace, then windows in the order of their first use. An invalid
+    /// argument causes an error only if it is used.
     regions: Vec<Result<Region, String>>,
-    /// Which of the regions lie in windows, if the device is watched: arguments may.
+    /// For each region, whether it lies in a window. In checked mode, this includes the regions of
+    /// arguments.
     is_window: Vec<bool>,
-    /// For each window in `regions`, from the first: group, rank, whether it is the one for output.
+    /// For each window in `regions`, in order: the group, the rank, and whether it is the window
+    /// for output.
     windows: Vec<(usize, usize, bool)>,
     /// The communicators, by group.
     pub(super) groups: Vec<Result<KernelComm, String>>,
-    /// The accesses outside of windows, if the device is watched for races.
+    /// For each region, the reads and writes outside of windows, in checked mode.
     touched: Option<Vec<(Ranges, Ranges)>>,
     stream: &'static Stream,
-    /// The call that launched it, if the device is watched.
+    /// The call that launched the kernel, in checked mode.
     issued: Option<String>,
     /// The step that is touching memory.
     pub(super) source: Source,
-    /// Whether a core has asked how far the server is.
+    /// Whether a core has queried the progress of the server.
     pub(super) asked: bool,
 }
 
-/// A communicator that the kernel takes part in.
+/// A communicator in which the kernel takes part.
 pub(super) struct KernelComm {
     pub(super) area: Arc<Area>,
-    /// The generation of the conversation that this kernel has.
+    /// The generation of this kernel's conversation.
     pub(super) generation: u64,
     /// The core that writes the messages.
     pub(super) writer: Option<(Core, u32)>,
-    /// A client of the group was initialised.
+    /// Whether a client of the group was initialised.
     pub(super) used: bool,
-    /// The client was finalised without waiting for the server to leave; the server must be gone
-    /// before the next kernel.
+    /// Whether the client was finalised without a wait for the end of the conversation. The
+    /// conversation must end before the next kernel.
     pub(super) leaving: bool,
 }
 
@@ -89,7 +91,7 @@ impl World {
         }
     }
 
-    /// The type of the elements of a base: bytes, except for arguments.
+    /// Returns the element type of a base: that of an argument, or bytes.
     pub(super) fn number_of(&self, base: Base) -> Number {
         match base {
             Base::Parameter(at) => self.program.parameters[at as usize].number,
@@ -97,7 +99,7 @@ impl World {
         }
     }
 
-    /// The number of a base among the regions.
+    /// Returns the index of the region of a base. The first use of a window adds its region.
     pub(super) fn base(
         &mut self,
         base: Base,
@@ -111,7 +113,7 @@ impl World {
             Base::WindowOut(client, rank) => (client, rank, true),
         };
         if self.product == Product::Ascend950 {
-            return Err("Ascend 950 has no windows that a kernel can ask for".into());
+            return Err("Ascend 950 has no windows that a kernel can use".into());
         }
         let group = self.program.clients[client.0 as usize].what.group as usize;
         let rank = usize::try_from(count(rank)?).unwrap_or(usize::MAX);
@@ -149,7 +151,7 @@ impl World {
         self.program.clients[client].name.clone()
     }
 
-    /// The group of a client.
+    /// Returns the group of a client.
     pub(super) fn group_of(&mut self, client: usize) -> Result<&mut KernelComm, String> {
         let group = self.program.clients[client].what.group as usize;
         self.group(group)
@@ -162,7 +164,7 @@ impl World {
         }
     }
 
-    /// Returns a place in a region, for a later access.
+    /// Returns an address in a region, for a later access.
     pub(super) fn spot(&mut self, base: usize, offset: u64) -> Result<RegionAddress, String> {
         Ok(RegionAddress { region: self.region(base)?.clone(), offset })
     }
@@ -177,10 +179,11 @@ impl World {
         }
     }
 
-    /// Accesses to a window are told at once, since it is memory of all ranks.
+    /// Reports an access to a window to checked mode at once, because all ranks may access the
+    /// window.
     fn note_window(&self, base: usize, offset: u64, bytes: u64, write: bool) {
         let Ok(region) = &self.regions[base] else { return };
-        // Memory of another process takes no part in the race checks of this one.
+        // Checked mode does not track memory of other processes.
         let Some(device) = region.device() else { return };
         if !write && self.issued.is_none() {
             return;
@@ -207,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether copies can add numbers of a type to memory.
+    /// Checks that copies can add numbers of this type to memory.
     pub(super) fn may_add(&self, number: Number) -> Result<(), String> {
         match data_type(number) {
             Some(_) => Ok(()),
@@ -215,7 +218,7 @@ impl World {
         }
     }
 
-    /// Adds to the value that is there.
+    /// Adds the elements of `from` to those in memory.
     pub(super) fn add(
         &mut self,
         base: usize,
@@ -228,15 +231,15 @@ impl World {
         let count = from.len() / number.size() as usize;
         let dtype = data_type(number).unwrap_or(DataType::Fp32);
         let inputs = [to.cast_const(), from.as_ptr()];
-        // SAFETY: `to` lies in a live allocation with as many bytes as `from`; the result is its
-        // first operand.
+        // SAFETY: `to` lies in a live allocation and has as many bytes as `from`. The output is the
+        // first input.
         unsafe { reduce_chunk(dtype, ReduceOp::Sum, &inputs, &[to], count, Store::Plain) };
         self.note(base, offset, from.len() as u64, false);
         self.note(base, offset, from.len() as u64, true);
         Ok(())
     }
 
-    /// Notes that a product of matrices will touch these.
+    /// Notes the accesses of a product of matrices.
     pub(super) fn note_product(
         &mut self,
         types: &Matmul,
@@ -275,7 +278,7 @@ impl World {
         }
     }
 
-    /// Returns all accesses outside of windows, by address.
+    /// Returns all noted accesses outside of windows.
     pub(super) fn touches(&mut self) -> Vec<Touch> {
         let Some(touched) = self.touched.take() else { return Vec::new() };
         let mut touches = Vec::new();
@@ -292,7 +295,7 @@ impl World {
     }
 }
 
-/// The types that copies can add.
+/// Returns the data type for numbers that copies can add; `None` for other types.
 fn data_type(number: Number) -> Option<DataType> {
     match number {
         Number::I8 => Some(DataType::Int8),

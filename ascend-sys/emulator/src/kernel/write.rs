@@ -1,5 +1,5 @@
-//! One-sided writes of a kernel: `BatchWrite`, wherever the items say, and `AlltoAllvWrite`, into
-//! windows.
+//! One-sided writes of a kernel: `BatchWrite`, to the addresses in its items, and `AlltoAllvWrite`,
+//! to windows.
 
 use super::abroad::AbroadWindow;
 use super::area::Area;
@@ -14,17 +14,17 @@ use ascend_reduce::{DataType, Store};
 use ascend_timeline::Moved;
 use std::ops::Range;
 
-/// A write: addresses that programs know.
+/// A single write, with addresses as programs use them.
 struct WriteItem {
     from: u64,
     to: u64,
     bytes: u64,
-    /// The rank that it goes to, if the item names it.
+    /// The destination rank, if the item names it.
     rank: Option<usize>,
 }
 
-/// Does a list of one-sided writes, which lies in global memory. `moved` gets the data that went to
-/// other ranks.
+/// Does a list of one-sided writes. The list is in global memory. The numbers of bytes that went to
+/// other ranks are added to `moved`.
 pub(super) fn run(
     area: &Area,
     mut items: RegionAddress,
@@ -38,7 +38,7 @@ pub(super) fn run(
         let at = index.saturating_mul(size as u64).saturating_add(items.offset);
         items.region.read(at, &mut bytes[..size])?;
         let item = read(product, &bytes).map_err(|text| format!("item {index}: {text}"))?;
-        // A2 leaves out the writes of a rank to itself.
+        // On A2, writes of a rank to itself are left out.
         if item.bytes > 0 && item.rank != Some(area.member.rank) {
             one(area, product, &item, moved.as_deref_mut())
                 .map_err(|text| format!("item {index}: {text}"))?;
@@ -120,20 +120,20 @@ fn one(
     Ok(())
 }
 
-/// Copies between live allocations, which must not overlap.
+/// Copies `bytes` bytes between live allocations. The two ranges must not overlap.
 fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
     let range = |start: usize| start..start.saturating_add(bytes as usize);
     let (a, b): (Range<usize>, Range<usize>) = (range(to.addr()), range(from.addr()));
     if a.start < b.end && b.start < a.end && a != b {
-        return Err(format!("{bytes} bytes are written over their own source"));
+        return Err(format!("{bytes} bytes would be written over their own source"));
     }
-    // SAFETY: the callers have found both in live allocations with as many bytes, and they do not
+    // SAFETY: the callers have resolved both ranges in live allocations, and the ranges do not
     // overlap.
     unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
     Ok(())
 }
 
-/// Notes the data that went to another rank.
+/// Adds the number of bytes that went to another rank to `moved`.
 fn tell(area: &Area, to: Option<usize>, bytes: u64, moved: Option<&mut Vec<Moved>>) {
     let from = area.member.rank;
     let (Some(moved), Some(to)) = (moved, to.filter(|rank| *rank != from)) else { return };
@@ -171,12 +171,12 @@ pub(super) fn blocks(
         let from = work.send.clone().at(offset, bytes)?;
         reads(from, bytes as usize);
         let Some(window) = context::window(area, to, false) else {
-            return Err(format!("rank {to} has no context, so no window"));
+            return Err(format!("rank {to} has no context, so it has no window"));
         };
         let (at, length) = (windows.at, window.bytes());
         if at.checked_add(bytes).is_none_or(|end| end > length as u64) {
             return Err(format!(
-                "{bytes} bytes for rank {to} at {at} of its window, which has {length} (HCCL_BUFFSIZE, hcclBufferSize)"
+                "{bytes} bytes for rank {to} at the offset {at} exceed its window of {length} bytes (HCCL_BUFFSIZE, hcclBufferSize)"
             ));
         }
         let data = match &window {

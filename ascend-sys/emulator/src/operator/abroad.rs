@@ -1,14 +1,16 @@
 //! Channels to ranks in other processes.
 //!
-//! Each process has the ends of its own ranks. Requests meet in the process of the lower rank of a
-//! pair: the higher one asks there, and gets the other side of its request as the answer. A rank
-//! exchanges device memory, or pinned host memory of the emulator. The other process maps it, as
-//! memory of the same card or as pinned host memory, under addresses of its own. The record of a
-//! notify is sent to the peer's process, behind all earlier writes.
+//! Each process holds the ends of its own ranks. The two requests of a pair of ranks meet in the
+//! process of the lower rank. The higher rank sends its request there, and the answer is the
+//! request of the lower rank. A rank exchanges device memory, or pinned host memory of the
+//! emulator. The other process maps that memory at addresses of its own, as memory of the same card
+//! or as pinned host memory. The record of a notify is sent to the peer's process after all earlier
+//! writes.
 //!
-//! Memory that a rank of another process may still reach has to stay. So an end *lends* the memory
-//! that it exchanges. Lent memory is freed only when the other process has let it go (its end is
-//! gone, and nothing that is queued there names the memory) or when that process is gone.
+//! Memory that a rank of another process may still reach must not be freed. So an end *lends* the
+//! memory that it exchanges. Lent memory is freed only after the other process has released it, or
+//! when that process is gone. A process releases lent memory when its end is gone and no queued
+//! task uses the memory.
 
 use super::channel::{BUFFER_TAG, CHANNELS, Channel, Exchanged};
 use super::link::{ChannelRequest, LinkRequest};
@@ -33,17 +35,17 @@ use std::sync::Arc;
 
 /// Memory that an end has exchanged with a rank of another process.
 struct LentMemory {
-    /// The communicator that hears when the memory is let go.
+    /// The communicator that receives the message that the memory is released.
     comm: Arc<Comm>,
     to: usize,
     device: u32,
     buffer: Option<Arc<CommBuffer>>,
     registered: Vec<Range<usize>>,
-    /// Dropped last: until then a reset device does not reuse the memory.
+    /// Keeps a device that is reset from reusing the memory. Dropped last.
     hold: Arc<()>,
 }
 
-/// The memory lent, by the own end.
+/// The lent memory, by the handle of the end that lends it.
 static LENT: CountedTable<u64, LentMemory> = CountedTable::new();
 
 impl LentMemory {
@@ -52,8 +54,8 @@ impl LentMemory {
     }
 }
 
-/// A request of a rank is about to offer memory to a rank of another process; the memory has to
-/// stay from now on. If the request is not sent, it must be [taken back](take_back).
+/// Lends the memory that a request offers to a rank of another process. The memory cannot be freed
+/// from now on. If the request is not sent, the caller must [take the memory back](take_back).
 pub(super) fn lend(
     member: &Member,
     remote: usize,
@@ -77,7 +79,7 @@ pub(super) fn lend(
         };
         LENT.lock().insert(*end, lent);
     }
-    // From now on, the loss of the peer is reported.
+    // A loss of the peer from now on ends the lending. This check covers an earlier one.
     if member.comm.is_lost(remote) {
         take_back(request);
     }
@@ -85,26 +87,27 @@ pub(super) fn lend(
     Ok(())
 }
 
-/// Whether another process can map it.
+/// Checks that another process can map the memory.
 fn may_be_shown(memory: &Exchanged, remote: usize) -> Result<(), Failure> {
     let Exchanged { tag, on_host, start, bytes } = memory;
     if is_outside(*start) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "\"{tag}\" is memory of another process, which alone can exchange it, or mapped by aclrtMapMem, and rank {remote} is in another process than this"
+            "\"{tag}\" cannot be exchanged with rank {remote} of another process: it is memory of another process, or mapped by aclrtMapMem. Exchange memory of aclrtMalloc"
         );
     }
     if *on_host && host_pool().find(*start, *bytes).is_err() {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "\"{tag}\" is host memory that the program has allocated itself, and rank {remote} is in another process, which cannot map it: take \
+            "\"{tag}\" is host memory that the program has allocated itself, and rank {remote} is in another process, which cannot map it: use \
              memory of aclrtMallocHost"
         );
     }
     Ok(())
 }
 
-/// Notes that the other process knows of an end between endpoints, which lends nothing itself.
+/// Notes that the other process has the handle of an end between endpoints. Such an end lends no
+/// memory itself.
 pub(super) fn lend_end(member: &Member, end: u64) {
     let lent = LentMemory {
         comm: Arc::clone(&member.comm),
@@ -117,8 +120,8 @@ pub(super) fn lend_end(member: &Member, end: u64) {
     LENT.lock().insert(end, lent);
 }
 
-/// Between endpoints: the end that should have gone with this one is gone in the other process,
-/// which never connected it.
+/// Ends a connection between endpoints whose other end is gone. The other process never connected
+/// that end.
 pub(super) fn lose_end(member: &Member, end: u64) {
     end_lent(|own, _| own == end);
     member.comm.leave(1 - member.rank, "it has destroyed its end of the channel".into());
@@ -127,12 +130,13 @@ pub(super) fn lose_end(member: &Member, end: u64) {
     }
 }
 
-/// Takes back the memory that a request would have lent, which no process has been told of.
+/// Takes back the memory of a request that was not sent to another process.
 pub(super) fn take_back(request: &LinkRequest) {
     end_lent(|end, _| request.channel_requests.iter().any(|request| request.end == end));
 }
 
-/// Ends lending. That may free memory, once the lock is no longer held.
+/// Ends the lending of memory for which `is_over` returns true. Memory may be freed, but only after
+/// the lock is released.
 fn end_lent(is_over: impl Fn(u64, &LentMemory) -> bool) {
     if LENT.is_empty() {
         return;
@@ -161,7 +165,7 @@ pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     of_device.flat_map(held).collect()
 }
 
-/// Checks that memory can be freed. It cannot if a rank of another process reaches it.
+/// Checks that memory can be freed: a rank of another process must not reach it.
 pub(crate) fn check_free(memory: Range<usize>) -> Result<(), String> {
     if LENT.is_empty() {
         return Ok(());
@@ -178,7 +182,7 @@ pub(crate) fn check_free(memory: Range<usize>) -> Result<(), String> {
 }
 
 impl LinkRequest {
-    /// Returns the request as it is sent to another process.
+    /// Returns the request in the form that is sent to another process.
     fn offer(&self) -> Result<Vec<OfferedEnd>, Failure> {
         let memory = |memory: &Exchanged| match memory::resolve(memory.start, memory.bytes) {
             Ok(found) => Ok(OfferedMemory {
@@ -187,7 +191,7 @@ impl LinkRequest {
                 data: found.data.addr(),
                 bytes: memory.bytes,
             }),
-            Err(text) => refuse!(HCCL_E_PARA, "registered memory must stay: {text}"),
+            Err(text) => refuse!(HCCL_E_PARA, "registered memory must not be freed: {text}"),
         };
         let end = |request: &ChannelRequest| {
             Ok(OfferedEnd {
@@ -203,7 +207,7 @@ impl LinkRequest {
     /// Makes a request from the message of a rank of another process.
     fn told(number: u64, ends: Vec<OfferedEnd>) -> Arc<Self> {
         let memory = |OfferedMemory { tag, on_host, data, bytes }| {
-            // The connecting rank finds out where it is here.
+            // The address is one of the other process. The rank that connects maps it.
             Exchanged { tag, on_host, start: data, bytes }
         };
         let request = |OfferedEnd { protocol, notifies, end, memories }| ChannelRequest {
@@ -218,7 +222,8 @@ impl LinkRequest {
     }
 }
 
-/// Maps memory that a rank of another process has exchanged, under addresses of this process.
+/// Maps memory that a rank of another process has exchanged. Returns its addresses in this process,
+/// and the mapping.
 fn reach(
     member: &Member,
     remote: usize,
@@ -232,7 +237,7 @@ fn reach(
     let Some((peer, start)) = found else {
         return refuse!(
             HCCL_E_REMOTE,
-            "EI0012: \"{}\" of rank {remote}, {} bytes, is no memory of its {}",
+            "EI0012: \"{}\" of rank {remote}, {} bytes, does not lie in the memory of its {}",
             told.tag,
             told.bytes,
             if told.on_host { "process" } else { "device" }
@@ -270,7 +275,7 @@ fn reach(
     Ok((Exchanged { start, ..told.clone() }, memory))
 }
 
-/// Connects an own end with the one that its request has met.
+/// Connects an end of this process with the end that its request has met.
 pub(super) fn connect(
     member: &Member,
     remote: usize,
@@ -291,15 +296,14 @@ pub(super) fn connect(
     Ok(())
 }
 
-/// Declines a connection: a call that has met an end of another process does not connect with it
-/// after all.
+/// Declines a connection: the call has met an end of another process, but does not connect with it.
 pub(super) fn decline(member: &Member, remote: usize, end: u64) {
     if lock(&member.comm.resources().pairs).settle(remote, end).is_some() {
         member.comm.tell_channel_of(member.rank, remote, ChannelNews::LetsGo { end });
     }
 }
 
-/// Handles that the peer of an own end has ended its end.
+/// Handles the end of the peer's end of a channel.
 fn peer_ended(channel: &'static Channel) {
     channel.note_left();
     channel.waiters().for_each(Stream::wake);
@@ -310,15 +314,15 @@ fn peer_ended(channel: &'static Channel) {
     }
 }
 
-/// Ends an own end that leads to another process. Tells that process, which gets its memory back
-/// when nothing queued here reaches it.
+/// Ends an end that leads to another process, and notifies that process. The memory of that process
+/// is released when no queued task of this process reaches it.
 pub(super) fn end(handle: u64, channel: &'static Channel) {
     let about = channel.about(|about| (Arc::clone(&about.member), about.remote));
     let Some((member, remote)) = about else { return };
     let (comm, rank) = (&member.comm, member.rank);
     let (of, reached) = (channel.peer_handle(), channel.take_reached());
     Channel::end(handle);
-    // Other processes know of the end.
+    // The other process has the handle of this end.
     if LENT.lock().contains_key(&handle) {
         comm.tell_channel_of(rank, remote, ChannelNews::Ended { end: handle, of });
     }
@@ -327,8 +331,8 @@ pub(super) fn end(handle: u64, channel: &'static Channel) {
     }
 }
 
-/// Tells the peer as soon as nothing reaches the memory of a rank's end any more. No new call finds
-/// it.
+/// Releases the memory of a peer's end and notifies the peer, as soon as no running call and no
+/// queued task reaches that memory. New calls do not find it any more.
 fn let_go(
     comm: Arc<Comm>,
     (rank, to): (usize, usize),
@@ -351,7 +355,7 @@ fn let_go(
 }
 
 impl CommResources {
-    /// Handles the loss of the process of a rank.
+    /// Handles the loss of a rank's process.
     pub(super) fn lose(&self, comm: &Comm, rank: usize) {
         lock(&self.pairs).forget(rank);
         end_lent(|_, lent| lent.is_lent_to(comm, rank));
@@ -376,7 +380,7 @@ impl CommResources {
             ChannelNews::Meets { number, ends } if rank < to => {
                 let ends = LinkRequest::told(*number, ends.clone());
                 if !lock(&self.pairs).answer(rank, *number, &ends) {
-                    // The request was withdrawn meanwhile.
+                    // The request was withdrawn in the meantime.
                     ends.channel_requests.iter().for_each(|theirs| lets_go(theirs.end));
                 }
             }
@@ -389,7 +393,7 @@ impl CommResources {
                 }
             }
             ChannelNews::Ended { end, of } => {
-                // No lock is held while a stream is woken, which polls it.
+                // Waking a stream polls it, so no lock is held during the wake.
                 let unmet = lock(&self.pairs).ended(rank, to, *end);
                 if !unmet.is_empty() {
                     unmet.into_iter().for_each(lets_go);
@@ -406,7 +410,7 @@ impl CommResources {
     }
 }
 
-/// A request of a rank of this process has met one of another process here: tells that process.
+/// Notifies another process that its request has met one of a rank of this process.
 pub(super) fn tell_met(
     comm: &Comm,
     rank: usize,
@@ -418,7 +422,8 @@ pub(super) fn tell_met(
     comm.tell_channel_of(rank, peer, ChannelNews::Meets { number, ends });
 }
 
-/// Returns the end of a rank of this process that leads to this rank of another one.
+/// Returns the end with this handle, if it belongs to rank `own` of this process and leads to rank
+/// `remote` of another process.
 fn own_end(comm: &Comm, end: u64, own: usize, remote: usize) -> Option<&'static Channel> {
     let channel = Channel::named(end).ok()?;
     let is_it = channel.about(|about| {
@@ -428,8 +433,9 @@ fn own_end(comm: &Comm, end: u64, own: usize, remote: usize) -> Option<&'static 
     is_it.unwrap_or_default().then_some(channel)
 }
 
-/// Returns the own end that is connected with an end of another process. That process knows the own
-/// end, unless it never got so far.
+/// Returns the end of this process that is connected with an end of another process. `of` is the
+/// handle of the own end as the other process has it; it is not valid if that process never
+/// connected.
 fn connected(
     comm: &Comm,
     (own, of): (usize, u64),

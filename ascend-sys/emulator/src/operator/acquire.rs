@@ -1,5 +1,5 @@
-//! Acquiring channels: a rank gets those that it has already, and new ones, which its peers have to
-//! acquire too.
+//! Acquiring channels. A rank gets the channels that it already has, and new ones. The peers of new
+//! channels must acquire them too.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -14,18 +14,18 @@ use ascend_sys::CommProtocol;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A channel that a rank asks for.
+/// A channel that a rank requests.
 pub(crate) struct WantedChannel {
     pub(crate) remote: usize,
     pub(crate) protocol: CommProtocol,
     pub(crate) notifies: u32,
-    /// On 950: both endpoints as bytes; else empty.
+    /// Both endpoints as bytes on Ascend 950; empty on other products.
     pub(crate) endpoints: Box<[u8]>,
-    /// Numbers of registered memory, to be exchanged.
+    /// The numbers of the registered memory to exchange.
     pub(crate) memories: Vec<u64>,
 }
 
-/// Ends that no caller has been given yet.
+/// Ends of channels that have not been returned to a caller yet. They are destroyed on drop.
 struct Ends(Vec<u64>);
 
 impl Drop for Ends {
@@ -47,8 +47,9 @@ fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
     keys
 }
 
-/// Returns the channels that a rank has; 0 for one that it has not. A channel ends here if its
-/// other end was destroyed by a rank that is still there.
+/// Returns the handles of the channels that a rank has, and 0 for each channel that it does not
+/// have. A channel is ended here if its other end is gone although the peer has not left the
+/// communicator.
 fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     let is_dead = |key: &ChannelKey, handle: u64| {
         let peer = Channel::named(handle).and_then(Channel::check_peer);
@@ -70,8 +71,8 @@ fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     handles
 }
 
-/// Returns the channels that a rank has, of those that it asks for; 0 for one that it does not
-/// have.
+/// Returns the handles of the wanted channels that a rank has already, and 0 for each channel that
+/// it does not have.
 pub(crate) fn query_channels(
     member: &Member,
     engine: OperatorEngine,
@@ -80,7 +81,7 @@ pub(crate) fn query_channels(
     known(member, &keys(engine, wanted))
 }
 
-/// Ends a channel on this side.
+/// Ends this rank's end of a channel.
 pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failure> {
     with_resources(member, |resources| {
         resources.channels.retain(|_, known| *known != handle);
@@ -90,8 +91,8 @@ pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failur
     Ok(())
 }
 
-/// Acquires a channel for each request. Waits for the peers of new channels; if one of these fails,
-/// none is made.
+/// Acquires a channel for each request. Blocks until the peers of new channels have acquired them
+/// too. If one new channel fails, none is made.
 pub(crate) fn acquire_channels(
     member: &Arc<Member>,
     engine: OperatorEngine,
@@ -111,7 +112,7 @@ pub(crate) fn acquire_channels(
     let mut ends = Ends(Vec::new());
     let mut requests = Vec::new();
     for (remote, places) in &mut new {
-        // In the same order on both sides.
+        // Both sides must use the same order.
         places.sort_by_key(|at| (keys[*at].protocol, keys[*at].index));
         let mut channel_requests = Vec::with_capacity(places.len());
         for at in places.iter() {
@@ -191,7 +192,7 @@ fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Failure
             if let Some(held) = &mut registered.held
                 && let Err(text) = held.check()
             {
-                return refuse!(HCCL_E_PARA, "registered memory must stay: {text}");
+                return refuse!(HCCL_E_PARA, "registered memory must not be freed: {text}");
             }
             all.push(registered.memory.clone());
         }

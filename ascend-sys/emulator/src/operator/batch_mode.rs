@@ -1,9 +1,9 @@
-//! Between `HcommBatchModeStart` and `HcommBatchModeEnd` the primitives of an OS thread are kept,
-//! and nothing runs before the end.
+//! Batch mode: between `HcommBatchModeStart` and `HcommBatchModeEnd`, the primitives that an OS
+//! thread issues are kept. They are submitted at the end.
 //!
-//! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware
-//! would cache; here it only has to be the same at the end. When an OS thread ends in a batch mode,
-//! its kept primitives are dropped.
+//! Each OS thread has its own batch mode, as in CANN. The tag names a sub-graph that hardware would
+//! cache; the emulator only checks that the tag at the end is the same. If an OS thread ends in
+//! batch mode, its kept primitives are dropped.
 
 use super::memory::buffer_so_far;
 use super::primitive::Primitive;
@@ -22,7 +22,7 @@ struct BatchedPrimitive {
     thread: u64,
     call: &'static str,
     primitive: Primitive,
-    /// The channel that it crosses.
+    /// The channel that the primitive crosses.
     over: Option<u64>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn is_open() -> bool {
     OPEN.get()
 }
 
-/// `HcommBatchModeStart`.
+/// `HcommBatchModeStart`: begins a batch mode of the calling OS thread.
 pub(crate) fn start(tag: Option<String>) -> Result<(), Failure> {
     if is_open() {
         return refuse!(
             HCCL_E_PARA,
-            "the calling thread is in the batch mode {} already; they do not nest: HcommBatchModeEnd first",
+            "the calling thread is in the batch mode {} already; batch modes do not nest: call HcommBatchModeEnd first",
             BATCH.with_borrow(|batch| say(&batch.tag))
         );
     }
@@ -57,8 +57,8 @@ pub(crate) fn start(tag: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `HcommBatchModeEnd`: submits the kept tasks, in order. If a primitive cannot be submitted,
-/// returns its error and drops those behind it.
+/// `HcommBatchModeEnd`: submits the kept primitives in order. If a primitive cannot be submitted,
+/// returns its error and drops the primitives after it.
 pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     if !is_open() {
         return refuse!(
@@ -73,7 +73,7 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
         BATCH.with_borrow_mut(|batch| batch.kept = kept);
         return refuse!(
             HCCL_E_PARA,
-            "the batch mode of the calling thread was started with the tag {opened}, and is ended with {given}"
+            "the batch mode of the calling thread was started with the tag {opened}, but is ended with {given}; the tags must be equal"
         );
     }
     OPEN.set(false);
@@ -94,7 +94,7 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     submitted
 }
 
-/// The memory of the program on a device: neither the HCCL buffer, nor memory of peers.
+/// The memory of the program on a device. It excludes the HCCL buffer and the memory of peers.
 struct OfUser {
     device: u32,
     buffer: Range<usize>,
@@ -106,8 +106,8 @@ impl OfUser {
     }
 }
 
-/// Returns the memory that will not be read again soon, if all ranks together copy more in such a
-/// batch than the caches hold.
+/// Returns the memory whose contents will not be read again soon, because all ranks together copy
+/// more bytes in such a batch than the caches hold. Returns `None` if the caches hold these bytes.
 fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
     let copied = kept.iter().map(|kept| match &kept.primitive {
         Primitive::Copy(copy) => copy.bytes,
@@ -124,7 +124,7 @@ fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
         .then(|| OfUser { device: thread.device(), buffer: buffer_so_far(&member) })
 }
 
-/// Keeps a primitive for the end.
+/// Keeps a primitive until the end of the batch mode.
 pub(super) fn keep(thread: u64, call: &'static str, primitive: Primitive, over: Option<u64>) {
     let kept = BatchedPrimitive { thread, call, primitive, over };
     BATCH.with_borrow_mut(|batch| batch.kept.push(kept));

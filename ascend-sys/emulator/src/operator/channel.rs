@@ -1,8 +1,9 @@
 //! Channels: one rank's end of a connection to another rank.
 //!
-//! Each end has its own notifies, which the peer records and this rank waits for. It knows the
-//! memory that the peer has exchanged: its HCCL buffer, and the registered memory that the peer has
-//! named in its description. The ends of a pair are made by a [meeting](super::link).
+//! Each end has its own notifies, which the peer records and this rank waits for. It also holds the
+//! addresses of the memory that the peer has exchanged: the peer's HCCL buffer, and the registered
+//! memory that the peer has named in its description. The two ends of a pair are connected when
+//! their requests [meet](super::link).
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
@@ -21,30 +22,31 @@ use std::sync::{Arc, Mutex};
 
 pub(super) static CHANNELS: Slots<Channel> = Slots::new();
 
-/// The most notifies that an end can have.
+/// The largest number of notifies of an end.
 pub(crate) const MOST_NOTIFIES: u32 = 64;
-/// The number of notifies that the collective unit has on each channel, for any requested number.
+/// The number of notifies of each channel of the collective unit, whatever number was requested.
 pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 /// The tag under which the HCCL buffer is exchanged.
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
 
-/// The bit of [`Channel::marks`] that is set when the peer has left: it will record no more
+/// The bit of [`Channel::marks`] that is set when the peer has left, and so records no more
 /// notifies.
 pub(super) const LEFT: u32 = 4;
 
 pub(crate) struct Channel {
     index: u32,
     handle: AtomicU64,
-    /// The handle of the peer's end, in its process; 0 until it is there.
+    /// The handle of the peer's end in the peer's process; 0 until the ends are connected.
     peer: AtomicU64,
     /// Whether the peer is in another process.
     is_abroad: AtomicBool,
-    /// The side, as of a thread.
+    /// The number of the rank that may use the end, as for a thread; 0 for all threads of the
+    /// device.
     side: AtomicU64,
     device: AtomicU32,
     pub(super) marks: AtomicU32,
     notifies: AtomicU32,
-    /// The peer's HCCL buffer.
+    /// The address of the peer's HCCL buffer.
     start: AtomicUsize,
     bytes: AtomicUsize,
     latches: [Latch; MOST_NOTIFIES as usize],
@@ -53,7 +55,7 @@ pub(crate) struct Channel {
     about: Mutex<Option<About>>,
 }
 
-/// The data of an end that is seldom asked for.
+/// The data of an end that is seldom needed.
 pub(super) struct About {
     pub(super) member: Arc<Member>,
     pub(super) remote: usize,
@@ -61,7 +63,7 @@ pub(super) struct About {
     pub(super) protocol: CommProtocol,
     memories: Vec<Exchanged>,
     listed: Listed,
-    /// For a peer in another process, once it is connected: keeps its memory here.
+    /// The mappings of the peer's memory in this process, for a connected peer in another process.
     reached: Option<Vec<Arc<ForeignMemory>>>,
 }
 
@@ -74,17 +76,17 @@ pub(super) struct Exchanged {
     pub(super) bytes: usize,
 }
 
-/// The arrays that a program gets; they stay until the channel ends.
+/// The arrays that a program receives. They stay valid until the channel ends.
 #[derive(Default)]
 struct Listed {
     memories: Box<[CommMem]>,
     names: Box<[*mut c_char]>,
-    /// Keeps the texts that the pointers point to.
+    /// The texts that `names` points to.
     _texts: Vec<CString>,
 }
 
-// SAFETY: the pointers are to texts that the list owns, and to memory that is not accessed through
-// them here.
+// SAFETY: the pointers point to texts that the list owns, and to memory that is not accessed
+// through them here.
 unsafe impl Send for Listed {}
 
 impl Slotted for Channel {
@@ -110,7 +112,7 @@ impl Slotted for Channel {
 }
 
 impl Channel {
-    /// Makes an end, to be [connected](Self::connect).
+    /// Makes an end that is not connected yet; see [`connect`](Self::connect). Returns its handle.
     pub(super) fn create(
         member: &Arc<Member>,
         remote: usize,
@@ -142,15 +144,15 @@ impl Channel {
         }
     }
 
-    /// Makes it an end of this rank.
+    /// Makes it an end of the rank `member`.
     pub(super) fn enter(&self, member: &Arc<Member>) {
         if let Some(about) = &mut *lock(&self.about) {
             about.member = Arc::clone(member);
         }
     }
 
-    /// Connects the peer's end, with the memory that it exchanges; between ranks the first memory
-    /// is its HCCL buffer.
+    /// Connects this end with the peer's end `peer`. `memories` is the memory that the peer
+    /// exchanges; between ranks, its first element is the peer's HCCL buffer.
     pub(super) fn connect(&self, peer: u64, memories: Vec<Exchanged>) {
         if let Some(buffer) = memories.first().filter(|_| self.side() != 0) {
             self.start.store(buffer.start, Ordering::Relaxed);
@@ -163,7 +165,8 @@ impl Channel {
         self.peer.store(peer, Ordering::Release);
     }
 
-    /// The same for a peer in another process; `reached` keeps its memory here.
+    /// Connects this end with an end of another process. `reached` holds the mappings of the peer's
+    /// memory in this process.
     pub(super) fn connect_abroad(
         &self,
         peer: u64,
@@ -176,8 +179,9 @@ impl Channel {
         self.connect(peer, memories);
     }
 
-    /// From now on, new calls do not find the memory that a peer in another process has exchanged.
-    /// `None` if the end was never connected, or this is not the first time.
+    /// Takes the mappings of the memory that a peer in another process has exchanged. New calls do
+    /// not find that memory any more. Returns `None` if the end was never connected, or if the
+    /// mappings were taken before.
     pub(super) fn take_reached(&self) -> Option<Vec<Arc<ForeignMemory>>> {
         let mut about = lock(&self.about);
         let about = about.as_mut()?;
@@ -187,13 +191,13 @@ impl Channel {
         about.reached.take()
     }
 
-    /// Whether its peer is in another process.
+    /// Whether the peer is in another process.
     #[inline]
     pub(super) fn is_abroad(&self) -> bool {
         self.is_abroad.load(Ordering::Relaxed)
     }
 
-    /// The handle of the peer's end, in its process.
+    /// Returns the handle of the peer's end in the peer's process; 0 if the ends are not connected.
     pub(super) fn peer_handle(&self) -> u64 {
         self.peer.load(Ordering::Acquire)
     }
@@ -218,7 +222,7 @@ impl Channel {
         self.side() == side_of(member)
     }
 
-    /// Makes it belong to no rank: all threads of its device may use it.
+    /// Makes the end belong to no rank, so that all threads of its device may use it.
     pub(super) fn serve_all(&self) {
         self.side.store(0, Ordering::Relaxed);
     }
@@ -244,13 +248,13 @@ impl Channel {
         self.notifies.load(Ordering::Relaxed)
     }
 
-    /// The peer's end, in this process.
+    /// Returns the peer's end, which is in this process.
     #[inline]
     pub(super) fn peer(&self) -> Result<&'static Channel, Failure> {
         CHANNELS.get(self.peer_handle()).map_or_else(|| self.peer_is_gone(), Ok)
     }
 
-    /// Whether the peer's end is there, in any process.
+    /// Checks that the peer's end exists, in this process or in another one.
     #[inline]
     pub(super) fn check_peer(&self) -> Result<(), Failure> {
         if !self.is_abroad() {
@@ -271,19 +275,19 @@ impl Channel {
         )
     }
 
-    /// Returns one of its notifies.
+    /// Returns the notify with this index; `None` if the end has no such notify.
     #[inline]
     pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
     }
 
-    /// The peer's HCCL buffer: address and bytes.
+    /// Returns the address and the size in bytes of the peer's HCCL buffer.
     #[inline]
     pub(crate) fn remote_buffer(&self) -> (usize, usize) {
         (self.start.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the peer has exchanged all of these bytes.
+    /// Whether the peer has exchanged all `bytes` bytes from `address` on.
     #[inline]
     pub(super) fn has_exchanged(&self, address: usize, bytes: usize) -> bool {
         let inside = |start: usize, length: usize| {
@@ -297,7 +301,7 @@ impl Channel {
             }) == Some(true)
     }
 
-    /// All memory that the peer has exchanged, for messages.
+    /// Returns a list of all memory that the peer has exchanged, for error texts.
     #[cold]
     pub(super) fn list_memories(&self) -> String {
         let say = |memory: &Exchanged| {
@@ -308,7 +312,8 @@ impl Channel {
         all.unwrap_or_default().join(", ")
     }
 
-    /// Returns the same as the arrays of C: the number, the memories, their tags.
+    /// Returns the memory that the peer has exchanged as C arrays: the number of entries, the
+    /// memories, and their tags.
     pub(crate) fn remote_memories(&self) -> Option<(u32, *mut CommMem, *mut *mut c_char)> {
         let mut about = lock(&self.about);
         let listed = &mut about.as_mut()?.listed;
@@ -316,22 +321,22 @@ impl Channel {
         Some((count, listed.memories.as_mut_ptr(), listed.names.as_mut_ptr()))
     }
 
-    /// Its engine and protocol; `None` when it has ended.
+    /// Returns the engine and the protocol; `None` if the channel has ended.
     pub(crate) fn kind(&self) -> Option<(OperatorEngine, CommProtocol)> {
         self.about(|about| (about.engine, about.protocol))
     }
 
-    /// Looks at the data that is seldom asked for.
+    /// Calls `look` with the data that is seldom needed. Returns `None` if the channel has ended.
     pub(super) fn about<R>(&self, look: impl FnOnce(&About) -> R) -> Option<R> {
         lock(&self.about).as_ref().map(look)
     }
 
-    /// Notes that the peer records nothing more.
+    /// Notes that the peer will record no more notifies.
     pub(super) fn note_left(&self) {
         mark(&self.marks, LEFT);
     }
 
-    /// Ends this end.
+    /// Ends the end with this handle, and wakes the streams that wait for its notifies.
     pub(super) fn end(handle: u64) {
         let Some(channel) = CHANNELS.get(handle) else { return };
         if !CHANNELS.retire(handle) {
@@ -344,12 +349,12 @@ impl Channel {
         waiters.into_iter().for_each(Stream::wake);
     }
 
-    /// The streams that wait for one of its notifies.
+    /// Returns the streams that wait for a notify of this end.
     pub(super) fn waiters(&self) -> impl Iterator<Item = &'static Stream> {
         (0..self.notifies()).filter_map(|index| self.latch(index)?.waiter())
     }
 
-    /// "the channel of rank 0 of communicator "x" to rank 1 (HCCS)".
+    /// Returns a description: `the channel of rank 0 of communicator "x" to rank 1 (HCCS)`.
     pub(crate) fn describe(&self) -> String {
         self.about(|About { member, remote, protocol, .. }| {
             format!("the channel of {} to rank {remote} ({})", of_rank(member), name_of(*protocol))
@@ -359,7 +364,7 @@ impl Channel {
 }
 
 impl Exchanged {
-    /// A rank's HCCL buffer.
+    /// Makes the entry for a rank's HCCL buffer.
     pub(super) fn buffer((start, bytes): (usize, usize)) -> Exchanged {
         Exchanged { tag: BUFFER_TAG.into(), on_host: false, start, bytes }
     }

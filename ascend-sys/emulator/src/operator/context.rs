@@ -1,10 +1,11 @@
-//! Engine contexts: memory that a communicator keeps under a name, so that a later call of an
-//! operator finds the data of its first call.
+//! Engine contexts: memory that a communicator keeps under a name, so that later calls of an
+//! operator find the data of the first call.
 //!
-//! A name belongs to an engine: contexts of `CPU` and `CPU_TS` with one tag are two. Engines of the
-//! host (`CPU`, `CPU_TS`, and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV`
-//! memory of the device. It is zero at first, and stays until the context or the communicator ends;
-//! memory of the device ends with a reset, too.
+//! A context is identified by its tag and its engine: with the same tag, `CPU` and `CPU_TS` have
+//! two different contexts. Contexts of the engines `CPU`, `CPU_TS` and, on Ascend 950, `CCU` are in
+//! host memory. Those of `AICPU`, `AICPU_TS` and `AIV` are in device memory. The memory is zero at
+//! first. It stays until the context or the communicator ends; device memory is also lost when the
+//! device is reset.
 
 use super::memory::clear;
 use crate::fabric::{CommPart, Member};
@@ -22,7 +23,7 @@ use ascend_sys::CommEngine;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// Bytes of memory that have a name.
+/// The memory of a context, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct EngineContext {
     pub(crate) address: usize,
@@ -36,14 +37,14 @@ enum ContextHome {
     Device(u32),
 }
 
-/// The contexts of one rank: by engine and tag.
+/// The contexts of one rank, by engine and tag.
 type OfRank = BTreeMap<(i32, String), EngineContext>;
 
 /// The contexts of each rank of a communicator.
 struct EngineContexts(Box<[Mutex<OfRank>]>);
 
 impl CommPart for EngineContexts {
-    /// A rank is gone, and with it its contexts.
+    /// Frees the contexts of a rank that has left.
     fn left(&self, rank: usize, _: &str) {
         let gone = std::mem::take(&mut *lock(&self.0[rank]));
         gone.into_values().for_each(|context| free(context, "HcclCommDestroy"));
@@ -57,7 +58,7 @@ fn of_rank(member: &Member) -> MutexGuard<'_, OfRank> {
     lock(&of_ranks[member.rank])
 }
 
-/// Makes a context; gives its address.
+/// Makes a context of `bytes` bytes and returns its address.
 pub(crate) fn create(
     member: &Member,
     tag: &str,
@@ -71,7 +72,7 @@ pub(crate) fn create(
     if let Some(there) = of_rank.get(&name) {
         return refuse!(
             HCCL_E_PARA,
-            "{} is there already, with {} bytes; HcclEngineCtxGet finds it, HcclEngineCtxDestroy ends it",
+            "{} exists already, with {} bytes; HcclEngineCtxGet returns it, HcclEngineCtxDestroy destroys it",
             describe(tag, engine),
             there.bytes
         );
@@ -81,7 +82,7 @@ pub(crate) fn create(
     Ok(context.address)
 }
 
-/// The context with this name, if there is one.
+/// Returns the context with this tag and engine, if there is one.
 pub(crate) fn find(
     member: &Member,
     tag: &str,
@@ -91,7 +92,8 @@ pub(crate) fn find(
     Ok(of_rank(member).get(&(engine.0, tag.to_owned())).copied())
 }
 
-/// Copies bytes of the host into a context, at once.
+/// Copies `bytes` bytes from the host address `from` into a context. The copy is complete when this
+/// returns.
 pub(crate) fn copy_into(
     member: &Member,
     tag: &str,
@@ -125,8 +127,8 @@ pub(crate) fn copy_into(
         let touches = vec![Touch::read(from, length), Touch::write(to, length)];
         (format!("copy of {bytes} bytes into {}", describe(tag, engine)), touches)
     });
-    // SAFETY: both lookups just now covered `length` bytes; the host's are the caller's by the C
-    // contract.
+    // SAFETY: both lookups above have covered `length` bytes. By the C contract, no other thread
+    // writes the source meanwhile.
     unsafe { ascend_reduce::copy::copy(target.data, source.data, length, Store::Plain) };
     Ok(())
 }
@@ -161,7 +163,7 @@ fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Failure> {
     )
 }
 
-/// Where contexts of an engine lie.
+/// Returns the place of the contexts of an engine.
 fn home(member: &Member, engine: CommEngine) -> Result<ContextHome, Failure> {
     let product = member.comm.product;
     match engine {
@@ -223,7 +225,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
 }
 
 fn free(context: EngineContext, by: &'static str) {
-    // The device may have been reset meanwhile, and its memory with it.
+    // A reset of the device may have freed the memory already.
     let _ = match context.home {
         ContextHome::Host => host_memory::free(context.address, by, &[]),
         ContextHome::Device(id) => {

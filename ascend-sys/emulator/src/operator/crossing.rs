@@ -1,8 +1,7 @@
-//! Operations across a channel: transfers to the peer and from it, and records of its notifies, one
-//! by one or as a list.
+//! Operations across a channel: transfers to and from the peer, and records of the peer's notifies.
+//! A call issues one operation or a list.
 //!
-//! Everything that could be refused is checked before anything is issued, so a call issues all or
-//! nothing.
+//! All checks are made before anything is issued, so a call issues all of its operations or none.
 
 use super::issue::{Transfer, channel_of, issue, signal_of_peer, thread_of};
 use super::memory::{local, remote};
@@ -11,21 +10,22 @@ use super::reach::Reach;
 use super::thread::Thread;
 use crate::message::Failure;
 
-/// Something that crosses a channel.
+/// An operation across a channel.
 #[derive(Clone, Copy)]
 pub(crate) enum Crossing {
-    /// A transfer from the own memory to the peer's.
+    /// A transfer from this rank's memory to the peer's.
     Write(Transfer),
-    /// A transfer from the peer's memory to the own.
+    /// A transfer from the peer's memory to this rank's.
     Read(Transfer),
-    /// A write, and the record of a notify of the peer's end behind it.
+    /// A write, followed by the record of a notify of the peer's end.
     WriteWithNotify(Transfer, u32),
     /// The record of a notify of the peer's end.
     Record(u32),
 }
 
 impl Crossing {
-    /// Returns the transfer, if there is anything to move, and the record behind it.
+    /// Returns the transfer, if there are bytes to move, and the record that follows it, if there
+    /// is one.
     #[inline]
     fn primitives(
         self,
@@ -72,7 +72,7 @@ fn read(
     transfer.primitive(thread, Some(channel), to, from, bytes).map(Some)
 }
 
-/// Issues one to a thread.
+/// Issues one operation to a thread.
 #[inline]
 pub(crate) fn cross(
     call: &'static str,
@@ -87,8 +87,8 @@ pub(crate) fn cross(
     primitives.try_for_each(|primitive| issue(thread, call, primitive, Some(&channel)))
 }
 
-/// Issues a list of them to a thread, in order. A failure says which item of the argument `list` it
-/// is about.
+/// Issues a list of operations to a thread, in order. An error names the item of the argument
+/// `list` that it belongs to.
 pub(crate) fn cross_all(
     call: &'static str,
     thread: u64,

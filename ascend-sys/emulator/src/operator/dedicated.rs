@@ -1,10 +1,11 @@
-//! Dedicated threads: those that the library keeps for a purpose of its own.
+//! Dedicated threads, which the library keeps for its own purposes.
 //!
-//! One launches the kernels of a communicator. Others put the launches of a device in order. All
-//! communicators of the process on that device share them: each of their threads may record and be
-//! recorded there. As long as the AI CPU has a block for each communicator, there is nothing to put
-//! in order, and no ordering thread. The one for the graph engine exists only with that engine,
-//! which the emulator does not have.
+//! A communicator has one thread that launches its kernels. A device has threads that order the
+//! launches of all communicators of the process on that device. These communicators share the
+//! ordering threads: the notifies of an ordering thread may be recorded by any of their threads,
+//! and it may record theirs. As long as the AI CPU has a block for each communicator, there is
+//! nothing to order, and no ordering thread is made. The launching thread of the graph engine
+//! exists only with that engine, which the emulator does not have.
 
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};
@@ -17,15 +18,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The number of blocks of the AI CPU. The number of a real device is not published; a kernel may
-/// ask for this many (`SetAicpuBlockDim`).
+/// The number of blocks of the AI CPU. CANN does not publish the number of a real device. This is
+/// the number that a kernel may request (`SetAicpuBlockDim`).
 const AICPU_BLOCKS: usize = 6;
 
 /// The threads of the devices, by the id of the device and by purpose.
 static OF_DEVICES: Mutex<BTreeMap<(u32, i32), u64>> = Mutex::new(BTreeMap::new());
 
-/// Returns the thread for a purpose, with at least `notifies` notifies; 0 for one that does not
-/// exist.
+/// Returns the thread for a purpose, with at least `notifies` notifies; 0 if there is no such
+/// thread.
 pub(crate) fn acquire(
     member: &Arc<Member>,
     purpose: Purpose,
@@ -74,7 +75,7 @@ fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Fa
                 thread.supplement(notifies);
                 return Ok(*handle);
             }
-            // The context of its stream was destroyed.
+            // Its stream is gone, because the context was destroyed.
             _ => Thread::end(*handle),
         }
     }
@@ -95,7 +96,7 @@ fn create(
     Thread::create(place.stream()?, notifies, false, owner)
 }
 
-/// Ends the threads of devices that go; their streams end with the contexts.
+/// Ends the threads of devices that are removed. Their streams end with their contexts.
 pub(crate) fn end_on(devices: &Range<u32>) {
     let mut of_devices = lock(&OF_DEVICES);
     let gone: Vec<_> = of_devices.keys().filter(|key| devices.contains(&key.0)).copied().collect();

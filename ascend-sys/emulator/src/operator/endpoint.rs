@@ -1,9 +1,9 @@
-//! Endpoints: where a link of the emulated network begins, in the words of `EndpointDesc`.
+//! Endpoints: the ends of the links of the emulated network, as `EndpointDesc` describes them.
 //!
-//! Addresses are made up from the id of the device, so that no two devices of the process have the
-//! same: for HCCS the id itself, for RoCE an address of the network 10.0.0.0/8, for UB an EID that
-//! ends with it. Where another process may read it, a description says beyond that [how its process
-//! is reached](super::endpoint_home).
+//! Addresses are made from the id of the device, so that no two devices of the process have the
+//! same address. For HCCS the address is the id itself, for RoCE an address of the network
+//! 10.0.0.0/8, for UB an EID that ends with the id. A description that another process may read
+//! also contains [the address of its process](super::endpoint_home).
 
 use super::endpoint_home::EndpointHome;
 use crate::fabric::place::DevicePlace;
@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 pub(crate) struct Endpoint {
     pub(crate) place: DevicePlace,
     pub(crate) protocol: CommProtocol,
-    /// For an endpoint of another process: its address.
+    /// The address of its process, for an endpoint of another process.
     pub(crate) abroad: Option<EndpointHome>,
 }
 
@@ -32,7 +32,7 @@ impl Endpoint {
         Self { place, protocol, abroad: None }
     }
 
-    /// The device that it is on, for messages.
+    /// Returns the name of the endpoint's device, for error texts.
     pub(crate) fn device_name(&self) -> String {
         match self.abroad {
             None => machine::named(self.place.device).to_string(),
@@ -40,15 +40,16 @@ impl Endpoint {
         }
     }
 
-    /// The same as [`describe`](Self::describe), for other processes too.
+    /// Makes CANN's description of an endpoint, as [`describe`](Self::describe) does, but also
+    /// valid in other processes.
     pub(crate) fn describe_for_all(self, product: Product, there: EndpointHome) -> EndpointDesc {
         let mut description = self.describe(product);
         description.anon_1.raws = there.to_bytes();
         description
     }
 
-    /// Makes CANN's description of an endpoint; fields without a meaning here are "not set", all
-    /// ones.
+    /// Makes CANN's description of an endpoint. Fields without a meaning here are all ones, which
+    /// CANN reads as "not set".
     pub(crate) fn describe(self, product: Product) -> EndpointDesc {
         let Self { place, protocol, .. } = self;
         let mut description = MaybeUninit::<EndpointDesc>::uninit();
@@ -79,7 +80,7 @@ impl Endpoint {
             }
         }
         description.loc.locType = EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE;
-        // SAFETY: plain numbers, of which all were set above.
+        // SAFETY: plain numbers, all of which were set above.
         let at = unsafe { &mut description.loc.anon_1.device };
         at.devPhyId = place.slot(product);
         at.superDevId = place.index;
@@ -88,14 +89,15 @@ impl Endpoint {
         description
     }
 
-    /// The description as bytes.
+    /// Returns the bytes of CANN's description of an endpoint.
     pub(crate) fn bytes(self, product: Product) -> [u8; size_of::<EndpointDesc>()] {
         let description = self.describe(product);
-        // SAFETY: plain data without padding, seen as its bytes.
+        // SAFETY: plain data without padding, read as bytes.
         unsafe { (&raw const description).cast::<[u8; size_of::<EndpointDesc>()]>().read() }
     }
 
-    /// Returns the endpoint of a description. The error names the field that no endpoint has.
+    /// Returns the endpoint that a description names. The error names the field that fits no
+    /// endpoint.
     pub(crate) fn read(description: &EndpointDesc) -> Result<Self, String> {
         if description.loc.locType != EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE {
             return Err(format!(
@@ -150,7 +152,7 @@ impl Endpoint {
     }
 }
 
-/// How a protocol writes addresses.
+/// The form of the addresses of a protocol.
 enum Form {
     Id,
     Ip,
@@ -171,7 +173,7 @@ impl Form {
     }
 }
 
-/// The bytes of an address that count.
+/// Returns the bytes of an address that are significant for its protocol.
 fn address(description: &EndpointDesc) -> &[u8] {
     let bytes = match Form::of(description.protocol) {
         Form::Id | Form::Ip => 4,

@@ -1,15 +1,16 @@
 //! Channels between endpoints, without a communicator.
 //!
-//! Making an end does not wait. It is connected when both sides have made theirs: the k-th end from
-//! one endpoint to another goes with the k-th end that comes back. Its status says so; an end that
-//! finds no counterpart within the connect timeout has failed.
+//! Making an end does not wait. An end is connected when both sides have made theirs: the k-th end
+//! from endpoint A to endpoint B is paired with the k-th end from B to A. The status of an end
+//! reports whether it is connected. An end that finds no counterpart within the connect timeout
+//! fails.
 //!
-//! Each connection is a communicator of two ranks that nobody else knows. So the rules for channels
-//! of communicators (see [`super`]) hold here too: a wait that fails ends the connection on both
+//! Each connection is a hidden communicator of two ranks. So the rules for channels of
+//! communicators (see [`super`]) hold here too: a wait that fails ends the connection on both
 //! sides.
 //!
-//! An end that leads to an endpoint of another process is made and met
-//! [there](super::endpoint_link).
+//! The module [`endpoint_link`](super::endpoint_link) handles ends that lead to an endpoint of
+//! another process.
 
 use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
@@ -29,16 +30,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// An end that a program asks for.
+/// An end that a program requests.
 pub(crate) struct WantedEnd {
     pub(crate) to: Endpoint,
     pub(crate) notifies: u32,
-    /// The numbers of the memory that the other side may reach; `None` is all of the endpoint's.
+    /// The numbers of the memory that the other side may reach; `None` means all memory of the
+    /// endpoint.
     pub(crate) memories: Option<Vec<u64>>,
     pub(crate) role: Role,
 }
 
-/// The side of the socket that an end is, if the program has said so.
+/// The role of an end in its socket connection; `Any` if the program has set none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Any,
@@ -47,7 +49,7 @@ pub(crate) enum Role {
 }
 
 pub(super) struct End {
-    /// The open endpoint that it begins on.
+    /// The handle of the open endpoint on which it begins.
     pub(super) open: u64,
     pub(super) from: Endpoint,
     pub(super) wanted: WantedEnd,
@@ -55,9 +57,9 @@ pub(super) struct End {
     pub(super) member: Arc<Member>,
     pub(super) state: ConnectionState,
     since: Instant,
-    /// The number of the end: it was made after those with lower numbers.
+    /// The number of the end; numbers ascend in the order in which ends are made.
     pub(super) number: u64,
-    /// For an end to an endpoint of another process.
+    /// The link to the other process, for an end that leads to an endpoint of another process.
     pub(super) link: Option<Link>,
 }
 
@@ -70,11 +72,10 @@ pub(super) enum ConnectionState {
 /// All ends, by the handles of their channels.
 static ENDS: Mutex<BTreeMap<u64, End>> = Mutex::new(BTreeMap::new());
 
-/// Connections that have failed, and why.
+/// Connections that have failed but whose waits have not been notified, with the reasons.
 static FAILED: Mutex<Vec<(Arc<Member>, CommError)>> = Mutex::new(Vec::new());
 
-/// Tells the waits of connections that have failed, which end by that. Not to be called with a lock
-/// held.
+/// Ends the waits of connections that have failed. The caller must hold no lock.
 pub(super) fn tell_failed() {
     let failed = std::mem::take(&mut *lock(&FAILED));
     for (member, error) in failed {
@@ -86,7 +87,7 @@ pub(super) fn ends() -> MutexGuard<'static, BTreeMap<u64, End>> {
     lock(&ENDS)
 }
 
-/// Makes ends on an open endpoint: all of them, or none.
+/// Makes ends on an open endpoint. If one of them fails, none is made.
 pub(crate) fn create(
     endpoint: u64,
     engine: OperatorEngine,
@@ -115,7 +116,7 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
     if wanted.to.protocol != from.protocol {
         return refuse!(
             HCCL_E_PARA,
-            "remoteEndpoint is of the protocol {}, and the own endpoint of {}",
+            "remoteEndpoint has the protocol {}, but the own endpoint has {}; they must be equal",
             wanted.to.protocol.0,
             from.protocol.0
         );
@@ -127,7 +128,7 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
     if !fits {
         return refuse!(
             HCCL_E_PARA,
-            "remoteEndpoint is on device {}; another device of the block than the own one, {}, is expected",
+            "remoteEndpoint is on device {}; it must be on another device of the same block than the own device {}",
             wanted.to.device_name(),
             from.device_name()
         );
@@ -177,20 +178,20 @@ impl End {
         Self { open, from, wanted, memories, member, state, since, number, link: None }
     }
 
-    /// "from device 0 to device 1".
+    /// Returns the two devices as text: "from device 0 to device 1".
     pub(super) fn ways(&self) -> String {
         let (from, to) = (self.from.device_name(), self.wanted.to.device_name());
         format!("from device {from} to device {to}")
     }
 
-    /// The end has failed. This has [to be told](tell_failed).
+    /// Marks the end as failed. The caller must then call [`tell_failed`].
     pub(super) fn fail(&mut self, code: HcclResult, text: String) {
         let cause = match code {
             HcclResult::HCCL_E_PARA => Cause::Mismatch,
             HcclResult::HCCL_E_TIMEOUT => Cause::Timeout,
             _ => Cause::Gone,
         };
-        // The communicator puts the number of its own cause before the text.
+        // The communicator prefixes the text with the number of its own cause.
         let plain = text.split_once(": ").filter(|(number, _)| number.starts_with("EI"));
         let plain = plain.map_or(text.as_str(), |(_, plain)| plain).to_owned();
         let error = CommError::new(Origin::Call, cause, plain);
@@ -203,7 +204,7 @@ impl End {
     }
 }
 
-/// The channel of an end, as a rank of a communicator.
+/// Makes the channel of an end, and the rank of the communicator that the end belongs to.
 fn make(
     comm: Arc<Comm>,
     rank: usize,
@@ -227,7 +228,7 @@ fn make(
     Ok((channel, member))
 }
 
-/// The channel is the rank's, and ends with its side.
+/// Adds the channel to the channels of the rank, so that it ends when the rank leaves.
 pub(super) fn keep(
     member: &Member,
     channel: u64,
@@ -247,32 +248,32 @@ pub(super) fn keep(
     })
 }
 
-/// How two ends differ that have met, if they do: for both sides, the name of the device, the
-/// number of notifies, and the role.
+/// Returns an error text if two ends that have met do not match. Each side is given as the name of
+/// the device, the number of notifies, and the role.
 pub(super) fn disagreement(one: (&str, u32, Role), other: (&str, u32, Role)) -> Option<String> {
     let both = |what: &str, of_one: &dyn std::fmt::Debug, of_other: &dyn std::fmt::Debug| {
         format!(
-            "EI0005: the two ends of a channel differ in {what}\n  device {}: {of_one:?}\n  device {}: {of_other:?}",
+            "EI0005: the two ends of a channel do not match in {what}\n  device {}: {of_one:?}\n  device {}: {of_other:?}",
             one.0, other.0
         )
     };
     if one.1 != other.1 {
         Some(both("notifyNum", &one.1, &other.1))
     } else if one.2 == other.2 && one.2 != Role::Any {
-        Some(both("role, of which there must be one client and one server", &one.2, &other.2))
+        Some(both("role; one client and one server are needed", &one.2, &other.2))
     } else {
         None
     }
 }
 
-/// The communicator behind a connection.
+/// Makes the hidden communicator of a connection.
 fn hidden(from: Endpoint, to: Endpoint, settings: &Settings) -> Comm {
     let name = format!("endpoints of devices {} and {}", from.place.device, to.place.device);
     let places = Box::new([from.place, to.place]);
     Comm::new(name, settings.product, settings.connect_timeout, 2).on(places)
 }
 
-/// Both ends are there: connects them if they fit.
+/// Connects two ends that have met, if they match. Otherwise both fail.
 fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Failure> {
     let (Some(a), Some(b)) = (ends.get(&one), ends.get(&other)) else { return Ok(()) };
     let names = [a, b].map(|end| end.from.device_name());
@@ -304,7 +305,8 @@ fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Failu
     Ok(())
 }
 
-/// How an end is: `Ok` when it is connected, else the code and the text for one that is not.
+/// Returns the status of an end: the inner result is `Ok` if the end is connected, else the code
+/// and the text of the reason. The outer result is an error if there is no such end.
 pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     let mut ends = ends();
     let Some(end) = ends.get_mut(&channel) else { return unknown(channel) };
@@ -340,7 +342,7 @@ fn unknown<T>(channel: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_NOT_FOUND, "{channel:#x} is no channel of HcommChannelCreate, or was destroyed")
 }
 
-/// Ends an end; tells the other one.
+/// Ends an end, and notifies the other end.
 pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     let Some(end) = ends().remove(&channel) else { return unknown(channel) };
     if end.is_waiting() {
@@ -350,7 +352,7 @@ pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all ends on an open endpoint that is gone.
+/// Ends all ends on an open endpoint that was closed.
 pub(super) fn end_on(endpoint: u64) {
     let gone = |end: &End| end.open == endpoint;
     let gone: Vec<u64> =
@@ -358,7 +360,7 @@ pub(super) fn end_on(endpoint: u64) {
     gone.into_iter().for_each(|channel| drop(destroy(channel)));
 }
 
-/// Opens or closes memory of another endpoint for the channels to it.
+/// Makes memory of another endpoint reachable or unreachable over the channels that lead to it.
 pub(super) fn admit(
     open: u64,
     is_from: impl Fn(&Endpoint) -> bool,
@@ -371,14 +373,14 @@ pub(super) fn admit(
     }
 }
 
-/// The channels that begin on an open endpoint.
+/// Returns the channels that begin on an open endpoint.
 pub(super) fn on(open: u64) -> Vec<&'static Channel> {
     let ends = ends();
     let own = ends.iter().filter(|(_, end)| end.open == open);
     own.filter_map(|(channel, _)| Channel::named(*channel).ok()).collect()
 }
 
-/// Memory that is no longer registered is reached over no channel.
+/// Makes memory that is no longer registered unreachable over all channels to its owner.
 pub(super) fn dismiss(owner: Endpoint, memory: &Exchanged) {
     for (channel, _) in ends().iter().filter(|(_, end)| end.wanted.to == owner) {
         change(*channel, memory, false);
@@ -386,7 +388,7 @@ pub(super) fn dismiss(owner: Endpoint, memory: &Exchanged) {
 }
 
 fn change(channel: u64, memory: &Exchanged, reachable: bool) {
-    // One that has ended reaches nothing anyway.
+    // A channel that has ended reaches no memory.
     if let Ok(channel) = Channel::named(channel) {
         channel.admit(memory, reachable);
     }

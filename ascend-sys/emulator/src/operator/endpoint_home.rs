@@ -1,26 +1,27 @@
-//! How an endpoint of another process is reached, in the last bytes of an `EndpointDesc`, which
-//! have no meaning in CANN.
+//! The address of the process of an endpoint. It is written in the last bytes of an `EndpointDesc`,
+//! which have no meaning in CANN.
 //!
-//! A program carries descriptions from process to process by its own means. On hardware an address
-//! leads to the one endpoint that has it. Here each process has all devices for itself, so a
-//! description says which process it belongs to.
+//! A program passes descriptions from process to process by its own means. On hardware an address
+//! identifies one endpoint. In the emulator each process has its own set of all devices, so a
+//! description must also name the process.
 
 use crate::processes::peer::Home;
 
-/// See the [module](self).
+/// The address of an endpoint's process, and the position of its device there: see the
+/// [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EndpointHome {
     pub(crate) home: Home,
-    /// The start of the memory of the endpoint's device in that of its process, and its size.
+    /// The start of the memory of the endpoint's device in the memory of its process.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
 }
 
-/// The bytes of a description that CANN leaves alone.
+/// The number of bytes of a description that CANN does not use.
 pub(super) const BYTES: usize = 52;
 const MARK: u32 = u32::from_le_bytes(*b"ascn");
-/// The number of bytes written: mark, process, name, secret, start, bytes, and a check of the
-/// others.
+/// The number of bytes written: a mark, the process, its name, its secret, the start, the size, and
+/// a checksum of all of these.
 const WRITTEN: usize = 44;
 const CHECKED: usize = WRITTEN - 4;
 
@@ -39,7 +40,8 @@ impl EndpointHome {
         all
     }
 
-    /// `None` where nothing is said of it. The error says that it was damaged.
+    /// Reads the address of the process. Returns `None` if the description contains none, and an
+    /// error if it was damaged.
     pub(super) fn of_bytes(bytes: &[u8; BYTES]) -> Result<Option<Self>, String> {
         let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let long = |at: usize| u64::from(short(at)) | u64::from(short(at + 4)) << 32;
@@ -59,7 +61,7 @@ impl EndpointHome {
     }
 }
 
-/// FNV-1a.
+/// Returns a checksum of bytes (FNV-1a).
 fn check(said: &[u8]) -> u32 {
     said.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

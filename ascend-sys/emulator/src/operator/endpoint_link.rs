@@ -1,18 +1,18 @@
 //! Ends of channels that lead to an endpoint of another process.
 //!
-//! Of two processes, the one with the lower address *decides* which end goes with which. The other
-//! one *asks* it for each end that it makes, and takes the request back when the end is no longer
-//! wanted. When two ends have met, the two processes make a communicator of two ranks; the process
-//! that decides makes the words that both share, and is rank 0. Until then an end belongs to a
-//! communicator that only its own process knows, so that a wait that is queued early waits for the
-//! other process.
+//! Of two processes, the one with the lower address *decides* which ends are paired. The other
+//! process sends it a request for each end that it makes, and withdraws the request if the end is
+//! no longer wanted. When two ends have met, the two processes make a communicator of two ranks.
+//! The deciding process makes the shared memory of the communicator, and is rank 0. Until then an
+//! end belongs to a communicator that exists only in its own process. So a wait can be queued
+//! early; it then waits for the other process.
 //!
-//! 1. Frames arrive in the order in which they were sent, and the thread that hears them joins the
-//!    communicator before it hears the next frame. So no news of a communicator arrives before the
-//!    communicator is known.
-//! 2. The process that decides announces that two ends have met before a program can use its own
-//!    end.
-//! 3. A process answers `Gone` for an end that has met one there and is gone.
+//! 1. Frames arrive in the order in which they were sent. The thread that receives them joins the
+//!    communicator before it receives the next frame. So no message about a communicator is handled
+//!    before the process has joined that communicator.
+//! 2. The deciding process announces that two ends have met before its program can use its own end.
+//! 3. If a process is notified that one of its ends has met another one, but its own end is gone,
+//!    it answers `Gone`.
 
 use super::abroad;
 use super::channel::Channel;
@@ -37,27 +37,27 @@ use std::time::Duration;
 /// The state of an end that leads to another process.
 pub(super) struct Link {
     pair: RankPair,
-    /// Where this end's endpoint sits.
+    /// The seat of this end's endpoint.
     seat: Seat,
-    /// This process decides.
+    /// Whether this process decides.
     decides: bool,
 }
 
-/// The time that another process has for its first answer.
+/// The time limit for the first answer of another process.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The most ends of another process that wait here.
+/// The largest number of ends of another process that may wait here.
 const MOST_ASKED: usize = 1 << 12;
 
-/// Ends of other processes that have met none of this one, the oldest first.
+/// Requests for ends of other processes that have met no end of this process, the oldest first.
 static ASKED: Mutex<Vec<(Arc<Peer>, AskedEnd)>> = Mutex::new(Vec::new());
 
-/// This process hears of ends from now on.
+/// Registers the handlers for messages about ends.
 pub(super) fn listen() {
     endpoint_news::listen(hear, lose);
 }
 
 impl Link {
-    /// Goes to the other process.
+    /// Connects to the other process.
     pub(super) fn new(
         from: Endpoint,
         to: &Endpoint,
@@ -80,7 +80,7 @@ impl Link {
             own: usize::from(!decides),
             place: from.place,
             peer,
-            // An endpoint says nothing of checked mode.
+            // The description of an endpoint does not contain the setting of checked mode.
             seat: Seat {
                 card: to.place.index,
                 start: there.start,
@@ -95,27 +95,27 @@ impl Link {
         self.pair.own
     }
 
-    /// The communicator of an end that has met none.
+    /// Makes the communicator for an end that has met no other end yet.
     pub(super) fn alone(&self) -> Result<Arc<Comm>, Failure> {
         self.pair
             .alone()
             .map_err(|text| Failure::new(HcclResult::HCCL_E_REMOTE, format!("EI0012: {text}")))
     }
 
-    /// Why the other process is gone.
+    /// Returns the reason why the other process is gone; `None` if it is not gone.
     pub(super) fn gone(&self) -> Option<&str> {
         self.pair.peer.gone()
     }
 
-    /// An end that has met none is wanted no more.
+    /// Withdraws the request for an end that is no longer wanted.
     pub(super) fn withdraw(&self, end: u64) {
         if !self.decides {
             say(&self.pair.peer, EndpointNews::Withdraws { end }, None);
         }
     }
 
-    /// Whether it leads to the endpoint that an end of another process begins on, and that end
-    /// leads back.
+    /// Whether this end and an end of another process fit: each leads to the endpoint on which the
+    /// other one begins.
     fn fits(&self, end: &End, peer: &Peer, asked: &AskedEnd) -> bool {
         let own = (self.pair.peer.home, self.pair.seat.start, self.seat.start);
         (peer.home, asked.seat.start, asked.to) == own
@@ -141,7 +141,8 @@ impl Role {
     }
 }
 
-/// An end was made here.
+/// Handles a new end of this process: requests a counterpart from the deciding process, or pairs
+/// the end with the oldest request that fits.
 pub(super) fn announce(ends: &mut BTreeMap<u64, End>, channel: u64) {
     let Some(end) = ends.get_mut(&channel) else { return };
     let Some(link) = &end.link else { return };
@@ -165,7 +166,7 @@ pub(super) fn announce(ends: &mut BTreeMap<u64, End>, channel: u64) {
     }
 }
 
-/// Handles the news of another process about ends.
+/// Handles a message of another process about ends.
 fn hear(from: &Arc<Peer>, news: EndpointNews, file: Option<OwnedFd>) {
     match news {
         EndpointNews::Asks(asked) => {
@@ -216,7 +217,7 @@ fn hear(from: &Arc<Peer>, news: EndpointNews, file: Option<OwnedFd>) {
     tell_failed();
 }
 
-/// A process is gone: ends that wait for one of its ends have failed.
+/// Fails the ends that wait for an end of a process that is gone.
 fn lose(lost: &Arc<Peer>, why: &str) {
     lock(&ASKED).retain(|(peer, _)| peer.home != lost.home);
     let leads_there = |link: &Link| link.pair.peer.home == lost.home;
@@ -229,15 +230,15 @@ fn lose(lost: &Arc<Peer>, why: &str) {
     tell_failed();
 }
 
-/// An end of this process that has asked another one, and has no answer.
+/// Returns an end of this process that has sent a request to another process and has no answer yet.
 fn asked_of<'a>(ends: &'a mut BTreeMap<u64, End>, end: u64, of: &Peer) -> Option<&'a mut End> {
     let has_asked = |link: &Link| !link.decides && link.pair.peer.home == of.home;
     let end = ends.get_mut(&end)?;
     (end.is_waiting() && end.link.as_ref().is_some_and(has_asked)).then_some(end)
 }
 
-/// An end of this process has met one of another process. Both sides get to know it, here and
-/// there.
+/// Connects an end of this process with one of another process, and notifies that process. If they
+/// do not match, both ends fail.
 fn meet(channel: u64, end: &mut End, asked: &AskedEnd) {
     let Some(link) = &end.link else { return };
     let peer = Arc::clone(&link.pair.peer);
@@ -253,7 +254,7 @@ fn meet(channel: u64, end: &mut End, asked: &AskedEnd) {
     };
     let joined = made.and_then(|MadePair { comm, key, bytes, file }| {
         enter(channel, end, comm).map_err(|text| (HcclResult::HCCL_E_REMOTE, text))?;
-        // Before this end can be used: rule 2.
+        // Announced before this end can be used: rule 2 of the module.
         let news = EndpointNews::Meets { end: asked.end, other: channel, key, bytes };
         say(&peer, news, Some(&file));
         connect(channel, end, asked.end).map_err(|text| (HcclResult::HCCL_E_REMOTE, text))
@@ -264,7 +265,7 @@ fn meet(channel: u64, end: &mut End, asked: &AskedEnd) {
     }
 }
 
-/// The other process has made the communicator.
+/// Joins the communicator that the other process has made, and connects the end.
 fn join(
     channel: u64,
     end: &mut End,
@@ -272,13 +273,13 @@ fn join(
     (key, bytes, file): (u64, usize, Option<OwnedFd>),
 ) -> Result<(), String> {
     let Some(link) = &end.link else { return Ok(()) };
-    let file = file.ok_or("the other process has sent no words")?;
+    let file = file.ok_or("the other process has sent no memory")?;
     let comm = link.pair.join(key, bytes, file)?;
     enter(channel, end, comm)?;
     connect(channel, end, other)
 }
 
-/// The end belongs to this communicator from now on.
+/// Moves the end to this communicator.
 fn enter(channel: u64, end: &mut End, comm: Arc<Comm>) -> Result<(), String> {
     let failed = |failure: Failure| failure.in_hccl().1.to_string();
     let old = &end.member;
@@ -297,7 +298,7 @@ fn enter(channel: u64, end: &mut End, comm: Arc<Comm>) -> Result<(), String> {
     keep(&member, channel, engine, end.from).map_err(failed)?;
     known.enter(&member);
     let old = std::mem::replace(&mut end.member, member);
-    // A wait that has failed before has failed the connection.
+    // A wait that has failed earlier has also failed the old communicator, and so the connection.
     let _ = with_resources(&old, |resources| {
         resources.channels.clear();
         Ok(())
@@ -308,7 +309,7 @@ fn enter(channel: u64, end: &mut End, comm: Arc<Comm>) -> Result<(), String> {
     Ok(())
 }
 
-/// The end can be used from now on.
+/// Connects the channel of the end, so that the program can use it.
 fn connect(channel: u64, end: &mut End, other: u64) -> Result<(), String> {
     let known = Channel::named(channel).map_err(|failure| failure.in_hccl().1.to_string())?;
     abroad::lend_end(&end.member, channel);

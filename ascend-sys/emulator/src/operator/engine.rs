@@ -1,4 +1,4 @@
-//! Engines and protocols, and those that each product has.
+//! The engines and the protocols, and the combinations that each product supports.
 
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
@@ -30,33 +30,33 @@ impl OperatorEngine {
         }
     }
 
-    /// The engine of threads that a function takes.
+    /// Checks and returns an engine that is an argument of a function for threads.
     pub(crate) fn of_threads(engine: CommEngine) -> Result<OperatorEngine, Failure> {
         match OperatorEngine::from_number(engine) {
             Some(engine @ (OperatorEngine::Cpu | OperatorEngine::Aicpu)) => Ok(engine),
             Some(engine) => refuse!(
                 HCCL_E_PARA,
-                "the engine {engine} has no threads; COMM_ENGINE_CPU_TS and COMM_ENGINE_AICPU_TS have"
+                "the engine {engine} has no threads; use COMM_ENGINE_CPU_TS or COMM_ENGINE_AICPU_TS"
             ),
             None => refuse!(HCCL_E_PARA, "{} is not the number of an engine", engine.0),
         }
     }
 
-    /// The engine of channels that a function takes.
+    /// Checks and returns an engine that is an argument of a function for channels.
     pub(crate) fn of_channels(
         product: Product,
         engine: CommEngine,
     ) -> Result<OperatorEngine, Failure> {
         match OperatorEngine::from_number(engine) {
             Some(OperatorEngine::Ccu) if product != Product::Ascend950 => {
-                refuse!(HCCL_E_PARA, "{product} has no channels of the engine CCU; Ascend 950 has")
+                refuse!(HCCL_E_PARA, "{product} has no channels of the engine CCU; Ascend 950 does")
             }
             Some(engine) => Ok(engine),
             None => refuse!(HCCL_E_PARA, "{} is not the number of an engine", engine.0),
         }
     }
 
-    /// Whether its channels go over a protocol.
+    /// Checks that the channels of the engine can use a protocol.
     pub(crate) fn check_protocol(
         self,
         product: Product,

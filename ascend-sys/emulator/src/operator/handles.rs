@@ -1,10 +1,10 @@
 //! Objects of operators that callers name by a handle: endpoints, registered memory,
 //! configurations, teams and windows.
 //!
-//! A handle is a number that no object ever gets again, under the first byte of its
-//! [kind](HandleKind), which no address has. So one that is stale or made up is an error, and not a
-//! crash: `HCCL_E_PARA`, where objects in [slots](crate::slots) are refused with the code of the
-//! runtime.
+//! A handle is a number that is never used again. Its first byte is that of its [kind](HandleKind),
+//! and no address begins with that byte. So a stale or invented handle causes the error
+//! `HCCL_E_PARA` and not a crash. For objects in [slots](crate::slots), the error has the code of
+//! the runtime.
 
 use crate::message::{Failure, refuse};
 use crate::slots::HandleKind;
@@ -33,7 +33,7 @@ impl<T> Handles<T> {
         lock(&self.objects)
     }
 
-    /// Gives an object a handle.
+    /// Adds an object and returns its handle.
     pub(crate) fn add(&self, object: T) -> u64 {
         let mut objects = self.objects();
         objects.made += 1;
@@ -42,7 +42,7 @@ impl<T> Handles<T> {
         handle
     }
 
-    /// Uses the object behind a handle.
+    /// Calls `use_it` with the object of a handle.
     pub(crate) fn with<R>(
         &self,
         handle: u64,
@@ -54,7 +54,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Takes the object behind a handle, which is stale from now on.
+    /// Takes the object of a handle. The handle is stale from now on.
     pub(crate) fn take(&self, handle: u64) -> Result<T, Failure> {
         match self.objects().live.remove(&handle) {
             Some(object) => Ok(object),
@@ -62,7 +62,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Takes all objects that are like this.
+    /// Takes all objects for which `gone` returns true, with their handles.
     pub(crate) fn take_all(&self, gone: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
         let mut objects = self.objects();
         let live = objects.live.iter().filter(|(_, object)| gone(object));
@@ -77,7 +77,7 @@ impl<T> Handles<T> {
         objects.live.iter_mut().for_each(|(handle, object)| use_it(*handle, object));
     }
 
-    /// The first answer of an object that has one.
+    /// Returns the first result of `ask` that is not `None`.
     pub(crate) fn find<R>(&self, ask: impl Fn(u64, &T) -> Option<R>) -> Option<R> {
         self.objects().live.iter().find_map(|(handle, object)| ask(*handle, object))
     }

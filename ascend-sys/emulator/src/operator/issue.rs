@@ -1,8 +1,9 @@
-//! Primitives, and the checks when they are issued.
+//! Issuing primitives, and the checks of their arguments.
 //!
-//! A primitive returns when it is in the queue of its thread; it waits for nothing. The primitives
-//! of a thread run in order, and a transfer is complete when it is over, so a record behind a write
-//! comes after the write. Issuing a primitive allocates nothing.
+//! A call of a primitive returns as soon as the primitive is in the queue of its thread; it does
+//! not block. The primitives of a thread run in order, and each transfer is complete before the
+//! next primitive runs. So a record that is queued after a write is made after the write. Issuing a
+//! primitive allocates nothing.
 
 use super::batch_mode;
 use super::channel::Channel;
@@ -27,8 +28,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode. With
-/// the channel that it crosses.
+/// Puts a primitive into the queue of its thread, or keeps it until the end of the batch mode.
+/// `over` is the channel that it crosses.
 #[inline]
 pub(super) fn issue(
     thread: &'static Thread,
@@ -54,14 +55,14 @@ pub(super) fn issue(
 fn not_in_batch_mode(thread: &Thread) -> Result<(), Failure> {
     refuse!(
         HCCL_E_UNAVAIL,
-        "{} takes primitives only in a batch mode: on {} nothing that is issued outside of HcommBatchModeStart and HcommBatchModeEnd \
+        "{} accepts primitives only in batch mode: on {} nothing that is issued outside of HcommBatchModeStart and HcommBatchModeEnd \
          would ever run",
         thread.describe(),
         thread.product()
     )
 }
 
-/// The thread behind a handle that a primitive was given.
+/// Returns the thread whose handle is an argument of a primitive.
 #[inline]
 pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Failure> {
     if handle == 0 {
@@ -70,7 +71,7 @@ pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Failure> {
     Thread::named(handle)
 }
 
-/// The channel, which has to belong to the rank of the thread.
+/// Returns the channel with this handle. It must belong to the rank of the thread.
 #[inline]
 pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Failure> {
     if handle == 0 {
@@ -99,10 +100,10 @@ fn not_null(address: *const c_void, argument: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a transfer combines: not at all, or by reduction of elements of a type.
+/// The element type and the operator of a transfer that reduces; `None` for a transfer that copies.
 pub(crate) type MoveReduction = Option<(DataType, ReduceOp)>;
 
-/// A transfer: `amount` is bytes, or elements where it reduces.
+/// A transfer. `amount` is a number of bytes, or a number of elements if the transfer reduces.
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer {
     pub(crate) dst: *mut c_void,
@@ -112,7 +113,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Its size; `None` when there is nothing to do.
+    /// Returns the size in bytes; `None` if there is nothing to do.
     #[inline]
     pub(super) fn bytes(&self) -> Result<Option<usize>, Failure> {
         not_null(self.dst, "dst")?;
@@ -123,7 +124,7 @@ impl Transfer {
         let size = self.kind.map_or(1, |(dtype, _)| dtype.size());
         match usize::try_from(self.amount).ok().and_then(|amount| amount.checked_mul(size)) {
             Some(bytes) => Ok(Some(bytes)),
-            None => refuse!(HCCL_E_PARA, "{} is more than there is memory", self.amount),
+            None => refuse!(HCCL_E_PARA, "the amount {} is larger than any memory", self.amount),
         }
     }
 
@@ -151,7 +152,8 @@ impl Transfer {
     }
 }
 
-/// `HcommLocalCopyOnThread`, `HcommLocalReduceOnThread`.
+/// `HcommLocalCopyOnThread` and `HcommLocalReduceOnThread`: copies or reduces within the memory
+/// that the thread's own device reaches.
 #[inline]
 pub(crate) fn local_transfer(
     call: &'static str,
@@ -169,8 +171,8 @@ pub(crate) fn local_transfer(
 }
 
 impl Thread {
-    /// Returns the shared lock for a reduction of the thread into `to`, over a channel or not, if
-    /// it needs one.
+    /// Returns the shared lock for a reduction of the thread into `to`, if it needs one. `over` is
+    /// the channel that the reduction crosses, if any.
     #[inline]
     pub(super) fn shared_lock(
         &self,
@@ -181,7 +183,7 @@ impl Thread {
             return None;
         }
         let member = self.owner()?.member?;
-        // An end between endpoints is of no rank of the thread's communicator.
+        // An end between endpoints belongs to no rank of the thread's communicator.
         let over = over.filter(|channel| channel.side() != 0);
         let remote = over.and_then(|channel| channel.about(|about| about.remote));
         SharedLock::of(&member, remote, to)
@@ -201,7 +203,7 @@ pub(crate) fn record_thread(
     if !thread.goes_with(of) {
         return refuse!(
             HCCL_E_PARA,
-            "{} cannot record a notify of {}: they belong to different ranks; a channel has notifies for that",
+            "{} cannot record a notify of {}: they belong to different ranks; use a notify of a channel instead",
             thread.describe(),
             of.describe()
         );
@@ -236,7 +238,7 @@ fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Fail
     }
 }
 
-/// The record of a notify of the other end.
+/// Makes the record of a notify of the peer's end.
 #[inline]
 pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Signal, Failure> {
     let spot = match channel.is_abroad() {
@@ -250,7 +252,7 @@ pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Si
     Ok(Signal::of_peer(spot, channel))
 }
 
-/// A notify of the own end.
+/// Returns a notify of this rank's end.
 #[inline]
 pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<NotifyRef, Failure> {
     NotifyRef::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)
@@ -266,7 +268,7 @@ fn no_notify(channel: &Channel, index: u32) -> Result<NotifyRef, Failure> {
     )
 }
 
-/// `HcommChannelNotifyWaitOnThread`: waits for a notify of the own end.
+/// `HcommChannelNotifyWaitOnThread`: waits for a notify of this rank's end of the channel.
 #[inline]
 pub(crate) fn wait_channel(
     call: &'static str,
@@ -281,14 +283,14 @@ pub(crate) fn wait_channel(
     issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))), None)
 }
 
-/// `HcommAclrtNotifyRecordOnThread`: a notify of the runtime, by its number.
+/// `HcommAclrtNotifyRecordOnThread`: records a notify of the runtime, given by its number.
 pub(crate) fn record_aclrt(call: &'static str, thread: u64, id: u64) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let handle = notify::handle_of(id).map_err(not_a_notify)?;
     issue(thread, call, Primitive::Record(handle), None)
 }
 
-/// `HcommAclrtNotifyWaitOnThread`.
+/// `HcommAclrtNotifyWaitOnThread`: waits for a notify of the runtime, given by its number.
 pub(crate) fn wait_aclrt(
     call: &'static str,
     thread: u64,
@@ -305,10 +307,10 @@ fn not_a_notify(failure: Failure) -> Failure {
     Failure::new(ascend_sys::HcclResult::HCCL_E_PTR, failure.text.to_string())
 }
 
-/// How long a wait may take.
+/// The time limit of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
-    /// 0: for ever.
+    /// A limit in seconds; 0 means no limit.
     Seconds(u32),
     /// The limit that `HcommSetNotifyWaitTimeOut` has set, else the execution time limit of the
     /// communicator.
@@ -316,12 +318,13 @@ pub(crate) enum Limit {
 }
 
 thread_local! {
-    /// The limit of the calling OS thread, which stands for the processor that would run its
-    /// kernels.
+    /// The limit of the calling OS thread. On hardware it belongs to the processor that runs the
+    /// kernels; here the OS thread takes its place.
     static DEFAULT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// `HcommSetNotifyWaitTimeOut`.
+/// `HcommSetNotifyWaitTimeOut`: sets the default time limit of the waits that the calling OS thread
+/// issues.
 pub(crate) fn set_default_limit(limit: Duration) {
     DEFAULT.set(Some(limit));
 }
@@ -337,7 +340,8 @@ impl Limit {
 }
 
 impl Limit {
-    /// Returns the limit for a wait of the host in no thread.
+    /// Returns the limit for a wait that the host makes itself, outside of any thread of the
+    /// operator.
     pub(super) fn of_host(self) -> Option<Duration> {
         match self {
             Limit::Seconds(0) => None,

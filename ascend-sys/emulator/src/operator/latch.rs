@@ -1,15 +1,16 @@
 //! One latched bit. A stream sets it, another waits for it and clears it.
 //!
-//! The bit shares its word with the generation of its owner and with the stream that waits for it.
-//! So a record that comes after the owner has ended finds that out in the same step, and a wait
-//! that parks is woken by the record itself, without a lock.
+//! The bit shares one word with the generation of its owner and with the stream that waits for it.
+//! So one step is enough for a record to detect that the owner has ended, or to find the waiter
+//! that it must wake. No lock is needed.
 //!
-//! The word and the marks of its owner are two places. A waiter registers itself, then looks at the
-//! marks. A marker sets its mark, then looks for waiters. A fence between the two steps on each
-//! side makes sure that at least one of them sees the other.
+//! The marks of the owner are in another word. A waiter registers itself, then checks the marks. A
+//! marker sets its mark, then checks for waiters. A fence between the two steps on each side
+//! ensures that at least one of the two sees the other.
 //!
-//! Only one stream waits at a time. If there are two, the second is woken, and the housekeeper
-//! polls the first. Two waits for one notify are an error of the program anyway.
+//! Only one stream can be registered as the waiter. If two streams wait, the record wakes the
+//! second one, and the housekeeper polls the first one. Two waits for one notify are an error of
+//! the program anyway.
 
 use crate::check;
 use crate::stream::{STREAMS, Stream};
@@ -18,31 +19,31 @@ use std::array;
 use std::sync::OnceLock;
 
 const SET: u64 = 1;
-/// The bit where the slot of the waiting stream begins; slots count from 1.
+/// The lowest bit of the slot number of the waiting stream; slot numbers count from 1.
 const WAITER: u32 = 1;
 const WAITER_BITS: u64 = (1 << 31) - 1;
 const GENERATION: u32 = 32;
 
-/// See the [module](self).
+/// A word with one latched bit: see the [module](self).
 pub(crate) struct Latch(AtomicU64);
 
-/// The waiter at the time the bit was set.
+/// The waiter at the time when the bit was set.
 pub(super) enum LatchWaiter {
     Nobody,
     Stream(&'static Stream),
-    /// A thread of the host waited.
+    /// A thread of the host.
     Host,
 }
 
-/// In the place of a stream, this means that a thread of the host waits.
+/// The slot number that stands for a waiting thread of the host.
 const HOST: u64 = WAITER_BITS;
 
 /// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
-    /// The bit was set, and is cleared.
+    /// The bit was set, and the wait has cleared it.
     Taken,
-    /// The bit was not set; the stream is woken when it is.
+    /// The bit was not set. The stream is registered, and is woken when the bit is set.
     Waits,
     /// The owner has ended.
     Stale,
@@ -65,13 +66,13 @@ impl Latch {
         Latch(AtomicU64::new(0))
     }
 
-    /// Begins anew, for an owner of this generation. Returns the stream that waited for the old
-    /// one.
+    /// Resets the latch for an owner of this generation. Returns the stream that waited under the
+    /// old owner, if there was one.
     pub(super) fn begin(&self, generation: u32) -> Option<&'static Stream> {
         stream_of(waiter_of(self.0.swap(u64::from(generation) << GENERATION, Ordering::AcqRel)))
     }
 
-    /// Sets the bit. Returns its waiter; `None` when the owner has ended.
+    /// Sets the bit. Returns the waiter; `None` if the owner has ended.
     #[inline]
     pub(super) fn set(&self, generation: u32) -> Option<LatchWaiter> {
         self.set_word(generation).map(|waiter| match (waiter, stream_of(waiter)) {
@@ -89,13 +90,13 @@ impl Latch {
         before.ok().map(waiter_of)
     }
 
-    /// Takes the bit, or registers the stream that waits for it.
+    /// Clears the bit if it is set. Otherwise registers the stream as the waiter.
     #[inline]
     pub(super) fn take(&self, generation: u32, stream: &Stream) -> WaitOutcome {
         self.take_as(generation, u64::from(stream.index()) + 1)
     }
 
-    /// The same for a thread of the host.
+    /// Clears the bit if it is set. Otherwise registers a thread of the host as the waiter.
     pub(super) fn take_by_host(&self, generation: u32) -> WaitOutcome {
         self.take_as(generation, HOST)
     }
@@ -104,7 +105,7 @@ impl Latch {
     fn take_as(&self, generation: u32, waiter: u64) -> WaitOutcome {
         let bare = u64::from(generation) << GENERATION;
         let waits = bare | waiter << WAITER;
-        // A wait that is polled again and again only looks.
+        // A wait that is polled repeatedly only reads the word.
         if self.0.load(Ordering::Acquire) == waits {
             return WaitOutcome::Waits;
         }
@@ -116,7 +117,8 @@ impl Latch {
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
             Ok(word) if word & SET != 0 => WaitOutcome::Taken,
             Ok(_) => {
-                // Orders the registration before the look at the marks.
+                // Orders the registration before the check of the marks; pairs with the fence in
+                // `mark`.
                 fence(Ordering::SeqCst);
                 WaitOutcome::Waits
             }
@@ -124,18 +126,18 @@ impl Latch {
         }
     }
 
-    /// Whether a wait would go on.
+    /// Whether a wait would end now: the bit is set, or the owner has ended.
     pub(super) fn is_due(&self, generation: u32) -> bool {
         let word = self.0.load(Ordering::Acquire);
         word & SET != 0 || !is_of(word, generation)
     }
 
-    /// Returns the waiter.
+    /// Returns the waiting stream, if there is one.
     pub(super) fn waiter(&self) -> Option<&'static Stream> {
         stream_of(waiter_of(self.0.load(Ordering::Acquire)))
     }
 
-    /// Returns a number that is different for every latch of the process: for the checked mode.
+    /// Returns a number that is different for every latch of the process. Checked mode uses it.
     pub(super) fn number(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
@@ -155,18 +157,18 @@ pub(super) fn end_all<'a>(
     latches.filter_map(end).collect()
 }
 
-/// Marks the owner of latches. A task that waits for one of them finds the mark, or is found
-/// waiting after this.
+/// Sets a mark of the owner of latches. A task that waits for one of them either sees the mark, or
+/// is registered as a waiter when this returns.
 pub(super) fn mark(marks: &AtomicU32, mark: u32) {
     marks.fetch_or(mark, Ordering::AcqRel);
-    // Orders the mark before the look for waiters.
+    // Orders the mark before the check for waiters; pairs with the fence in `take_as`.
     fence(Ordering::SeqCst);
 }
 
 /// A growing list of latches that never move.
 pub(super) struct Latches {
     first: [Latch; FIRST],
-    /// Each part has as many latches as all before it.
+    /// The further parts. Each has as many latches as all parts before it together.
     more: [OnceLock<Box<[Latch]>>; 12],
 }
 
@@ -177,7 +179,7 @@ impl Latches {
         Latches { first: array::from_fn(|_| Latch::new()), more: [const { OnceLock::new() }; 12] }
     }
 
-    /// Returns the latch with this index, if it was ever made.
+    /// Returns the latch with this index; `None` if it was never made.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&Latch> {
         match self.first.get(index) {
@@ -189,7 +191,8 @@ impl Latches {
         }
     }
 
-    /// Makes the latches from index `from` to `to`; the new ones begin with this generation.
+    /// Makes the latches with indices in `from..to`, and resets them for an owner of this
+    /// generation.
     pub(super) fn grow(&self, from: usize, to: usize, generation: u32) {
         for index in from..to {
             if let Some(part) = index.checked_sub(FIRST).map(|_| place(index).0)
@@ -204,7 +207,8 @@ impl Latches {
     }
 }
 
-/// Returns the part of a latch behind the first part, and its index there.
+/// Returns the part in `more` of a latch with this index, and its index in that part. `index` is at
+/// least `FIRST`.
 fn place(index: usize) -> (usize, usize) {
     let part = (index / FIRST).ilog2() as usize;
     (part, index - (FIRST << part))
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn latches_keep_their_places_when_they_become_more() {
-        // Miri is slow, and looks at every access.
+        // Miri is slow, because it checks every access.
         let most: usize = if cfg!(miri) { 600 } else { 65_535 };
         let latches = Latches::new();
         latches.grow(0, 3, 1);
@@ -257,7 +261,7 @@ mod models {
     use loom::thread;
 
     const OWNER: u32 = 7;
-    /// An arbitrary stream.
+    /// The slot number of an arbitrary stream.
     const WAITER: u64 = 3;
 
     fn latch() -> Latch {
@@ -266,8 +270,8 @@ mod models {
         latch
     }
 
-    /// A thread polls a stream and then stops, while another one records the notify that the stream
-    /// waits for: the wait is over, or the stream is woken.
+    /// A thread polls a stream and then stops polling it. Meanwhile, another thread records the
+    /// notify that the stream waits for. Either the wait ends, or the stream is woken.
     #[test]
     fn loom_a_record_reaches_a_stream_whose_watcher_leaves() {
         loom::model(|| {
@@ -292,7 +296,8 @@ mod models {
         });
     }
 
-    /// An owner is marked while a wait begins: at least one of the two sees the other.
+    /// An owner is marked while a wait begins. The waiter sees the mark, or the marker sees the
+    /// waiter.
     #[test]
     fn loom_a_mark_reaches_who_begins_to_wait() {
         loom::model(|| {
@@ -311,8 +316,8 @@ mod models {
         });
     }
 
-    /// Two streams record one notify for a stream that waits twice: a record is lost only if no
-    /// wait came between.
+    /// Two streams wait for one notify, which is recorded once. The record ends at most one of the
+    /// waits, and the bit stays set if it ended none.
     #[test]
     fn loom_a_bit_is_taken_once() {
         loom::model(|| {

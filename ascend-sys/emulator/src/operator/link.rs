@@ -1,9 +1,9 @@
-//! How the two ends of a channel meet.
+//! The meeting of the two ends of a channel.
 //!
 //! A call that needs new channels to a peer posts a *request*: the channels that it wants, the ends
-//! that it has made, and the memory that it exchanges. The requests of a rank to a peer meet those
-//! of the peer to the rank, the oldest first. Each side compares the two by itself and comes to the
-//! same result, so neither has to tell the other. A request that finds no counterpart in time is
+//! that it has made, and the memory that it exchanges. The oldest request of a rank to a peer meets
+//! the oldest request of the peer to that rank. Each side compares the two requests itself and gets
+//! the same result, so they need not exchange it. A request that finds no counterpart in time is
 //! withdrawn, as if it had never been made.
 
 use super::abroad;
@@ -24,20 +24,19 @@ use std::time::Instant;
 /// The requests of the ranks of a communicator.
 #[derive(Default)]
 pub(crate) struct Pairs {
-    /// The waiting requests of each pair, by the lower rank first.
+    /// The waiting requests of each pair of ranks. The lower rank comes first in the key.
     waiting: HashMap<(usize, usize), Pair>,
-    /// The requests of this process that meet in another one, by their numbers: the peer, and the
-    /// request.
+    /// The requests of this process that meet in another process, by their numbers.
     asked: BTreeMap<u64, AskedRequest>,
     last_asked: u64,
-    /// The newest number that was heard from a rank of another process.
+    /// The highest request number received from each rank of another process.
     heard: HashMap<usize, u64>,
-    /// Ends of other processes whose requests have met one here and which are not connected yet, by
-    /// their rank; and whether they have ended.
+    /// Ends of ranks of other processes that are not connected yet, but whose requests have met one
+    /// of this process. The key is the rank and the end, the value whether the end has ended.
     met: HashMap<(usize, u64), bool>,
 }
 
-/// The unmet requests of each side, the oldest first. One of the two lists is empty.
+/// The unmet requests of each side, the oldest first. At least one of the two lists is empty.
 #[derive(Default)]
 struct Pair([VecDeque<Arc<PostedRequest>>; 2]);
 
@@ -48,7 +47,7 @@ struct AskedRequest {
     posted: Arc<PostedRequest>,
 }
 
-/// A request that was posted, and the one that it has met.
+/// A request that was posted, and the request that it has met, if any.
 pub(super) struct PostedRequest {
     request: Arc<LinkRequest>,
     pub(super) met: OnceLock<Arc<LinkRequest>>,
@@ -59,13 +58,13 @@ pub(super) struct LinkRequest {
     /// The requests for channels, in an order that is the same on both sides.
     pub(super) channel_requests: Vec<ChannelRequest>,
     pub(super) function: &'static str,
-    /// For a request of a rank of this process to one of another: the offer as it is sent.
+    /// The message to the other process, if the peer is in another process.
     pub(super) offer: Vec<OfferedEnd>,
-    /// For a request of a rank of another process: its number there, from 1. Else 0.
+    /// The number of the request in its process, from 1, if it comes from another process; else 0.
     pub(super) number: u64,
 }
 
-/// A channel, and the end that was made for it.
+/// A wanted channel, and the end that was made for it.
 pub(super) struct ChannelRequest {
     pub(super) protocol: CommProtocol,
     pub(super) notifies: u32,
@@ -74,7 +73,8 @@ pub(super) struct ChannelRequest {
 }
 
 impl Pairs {
-    /// Posts a request of a rank to a peer. It meets the oldest unmet request of the peer.
+    /// Posts a request of a rank to a peer. The request meets the oldest unmet request of the peer,
+    /// if there is one.
     pub(super) fn post(
         &mut self,
         rank: usize,
@@ -97,7 +97,7 @@ impl Pairs {
         posted
     }
 
-    /// Posts a request that meets in the process of the peer, and tells that process.
+    /// Posts a request that meets in the process of the peer, and sends it to that process.
     fn ask(
         &mut self,
         comm: &Comm,
@@ -113,13 +113,15 @@ impl Pairs {
         posted
     }
 
-    /// Repeats the requests to a rank of another process that it may not have heard.
+    /// Sends the open requests to a rank of another process once more, because that process may not
+    /// have received them.
     pub(super) fn ask_again(&self, comm: &Comm, peer: usize) {
         let asked = self.asked.iter().filter(|(_, asked)| asked.peer == peer);
         asked.for_each(|(number, asked)| asked.tell(comm, *number));
     }
 
-    /// Whether a request of a rank of another process is new.
+    /// Notes the number of a request of a rank of another process. Returns whether the request is
+    /// new.
     pub(super) fn is_new(&mut self, rank: usize, number: u64) -> bool {
         let last = self.heard.entry(rank).or_default();
         let is_new = number > *last;
@@ -127,8 +129,8 @@ impl Pairs {
         is_new
     }
 
-    /// The process of a rank reports the other side that a request has met. False when the request
-    /// was withdrawn.
+    /// Handles the report of another process that a request has met the request `theirs`. Returns
+    /// false if the request was withdrawn.
     pub(super) fn answer(&mut self, rank: usize, number: u64, theirs: &Arc<LinkRequest>) -> bool {
         if self.asked.get(&number).is_none_or(|asked| asked.peer != rank) {
             return false;
@@ -144,8 +146,8 @@ impl Pairs {
         }
     }
 
-    /// Withdraws a request that has met none, as if it had never been made. True where no other
-    /// process knows of it.
+    /// Withdraws a request that has met no other, as if it had never been made. Returns true if it
+    /// was not sent to another process.
     fn withdraw(&mut self, rank: usize, peer: usize, posted: &Arc<PostedRequest>) -> bool {
         let asked = self.asked.iter().find(|(_, asked)| Arc::ptr_eq(&asked.posted, posted));
         if let Some(number) = asked.map(|(number, _)| *number) {
@@ -159,8 +161,8 @@ impl Pairs {
         true
     }
 
-    /// An end of a rank of another process has ended. If its request is unmet, the whole request is
-    /// withdrawn, with all its ends.
+    /// Handles the end of an end of a rank of another process. If its request is unmet, the whole
+    /// request is withdrawn. Returns all ends of a withdrawn request.
     pub(super) fn ended(&mut self, rank: usize, peer: usize, end: u64) -> Vec<u64> {
         if let Some(has_ended) = self.met.get_mut(&(rank, end)) {
             *has_ended = true;
@@ -174,13 +176,13 @@ impl Pairs {
         withdrawn.iter().flat_map(|it| it.request.ends()).collect()
     }
 
-    /// An end of a rank of another process is connected now, or never will be. Returns `None` when
-    /// that was known; else whether it has ended.
+    /// Notes that an end of a rank of another process is connected now, or never will be. Returns
+    /// whether the end has ended meanwhile; `None` if this was noted before.
     pub(super) fn settle(&mut self, rank: usize, end: u64) -> Option<bool> {
         self.met.remove(&(rank, end))
     }
 
-    /// Forgets a rank whose process is gone.
+    /// Removes the requests and the ends of a rank whose process is gone.
     pub(super) fn forget(&mut self, rank: usize) {
         self.met.retain(|(of, _), _| *of != rank);
         for (key, Pair(waiting)) in &mut self.waiting {
@@ -203,7 +205,7 @@ impl LinkRequest {
         self.channel_requests.iter().map(|it| it.end)
     }
 
-    /// Whether it is a request of a rank of another process.
+    /// Whether the request comes from a rank of another process.
     pub(super) fn is_abroad(&self) -> bool {
         self.number != 0
     }
@@ -220,8 +222,8 @@ fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
     ((rank.min(peer), rank.max(peer)), usize::from(rank > peer))
 }
 
-/// Posts a request to each peer, and waits until each of them has made one. Returns theirs, or
-/// withdraws the requests that were not met.
+/// Posts a request to each peer, and blocks until each peer has posted its own. Returns the
+/// requests of the peers. If it fails, it withdraws the requests that were not met.
 pub(super) fn meet(
     member: &Member,
     requests: &[(usize, Arc<LinkRequest>)],
@@ -257,7 +259,7 @@ pub(super) fn meet(
     };
     let over = || missing().next().is_none() || is_hopeless();
     let waited = executor::await_others(comm.connect_timeout, comm.enders(), what, over);
-    // From here on, a request that has met one counts: the other side has seen it.
+    // From here on, a request that has met one counts as met, because the other side has seen it.
     let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());
     for (peer, it) in &posted {
@@ -277,7 +279,7 @@ pub(super) fn meet(
     }
     let (cause, when) = match waited {
         Ok(_) => (Cause::Timeout, format!("within {:.1} s", began.elapsed().as_secs_f64())),
-        Err(text) => (Cause::Deadlock, format!("and nobody is left who could: deadlock: {text}")),
+        Err(text) => (Cause::Deadlock, format!("and no thread is left to do it: deadlock: {text}")),
     };
     let failure = not_met(member, requests, &absent, (cause, &when));
     abandon(member, posted.iter().filter_map(|(peer, it)| Some((*peer, &**it.met.get()?))));
@@ -289,8 +291,8 @@ fn function_of(requests: &[(usize, Arc<LinkRequest>)]) -> &'static str {
     requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function)
 }
 
-/// A call that met these requests of peers has failed after all, so what it requested is gone:
-/// tells the peers that count on it.
+/// Notifies the peers of these requests that a call which met them has failed, so that its ends are
+/// gone.
 pub(super) fn abandon<'a>(member: &Member, met: impl Iterator<Item = (usize, &'a LinkRequest)>) {
     for (peer, request) in met {
         for theirs in &request.channel_requests {
@@ -330,8 +332,8 @@ fn not_met(
             "EI0006",
             format!(
                 "{list} made no channel to rank {rank} {when}\n  rank {rank} was waiting in {function}: both ends of a \
-                 channel have to acquire it. See whether the peer makes the call, with this rank as remoteRank, and does not wait for \
-                 something else before"
+                 channel have to acquire it. Check that the peer makes the call, with this rank as remoteRank, and does not wait for \
+                 something else first"
             ),
         ),
     };
@@ -354,7 +356,7 @@ fn not_met(
     failure
 }
 
-/// Checks that both sides want the same; the error shows both.
+/// Checks that both sides request the same channels. The error text shows both requests.
 pub(super) fn compare(
     member: &Member,
     peer: usize,
@@ -409,7 +411,7 @@ mod tests {
         pairs.post(1, 0, &request(1, &[7, 8]));
         assert_eq!(pairs.ended(1, 0, 8), [7, 8]);
         assert!(pairs.ended(1, 0, 7).is_empty());
-        // Later requests meet nothing of it.
+        // Later requests do not meet the withdrawn request.
         assert!(pairs.post(0, 1, &request(0, &[3])).met.get().is_none());
         let met = pairs.post(1, 0, &request(2, &[9]));
         assert!(met.met.get().is_some() && pairs.ended(1, 0, 9).is_empty());

@@ -1,5 +1,5 @@
-//! Memory for communication: the buffer that a communicator has, the memory that a program
-//! registers, and the addresses that a primitive may name.
+//! Memory for communication: the buffer of a communicator, the memory that a program registers, and
+//! the addresses that a primitive may use.
 
 use super::channel::{Channel, Exchanged};
 use super::reach::Reach;
@@ -15,11 +15,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 const ENTRY: &str = "HcclGetHcclBuffer";
-/// No system has larger pages for shared memory unless it is configured to.
+/// The largest page size in bytes that systems use for shared memory, unless they are configured
+/// otherwise.
 const PAGE: usize = 64 << 10;
 
-/// Returns a rank's HCCL buffer: address and bytes. The first call allocates it: one part for input
-/// and one for output, of `hcclBufferSize` each.
+/// Returns the address and the size in bytes of a rank's HCCL buffer. The first call allocates it:
+/// one part for input and one for output, each of `hcclBufferSize`.
 pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     with_resources(member, |resources| {
         if let Some(buffer) = &resources.buffer {
@@ -29,7 +30,7 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
         let device = machine::device_slot(member.device);
         match device.allocate(bytes, bytes, ENTRY) {
             Ok(start) => {
-                // It was allocated just now, so it is found.
+                // The allocation was made just now, so its number is found.
                 let number = device.memory.number_of(start, bytes).unwrap_or_default();
                 let buffer = CommBuffer { device: device.id, start, number, bytes };
                 resources.buffer = Some(Arc::new(buffer));
@@ -46,14 +47,16 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     })
 }
 
-/// Returns the addresses of a rank's HCCL buffer; an empty range as long as it was not asked for.
+/// Returns the addresses of a rank's HCCL buffer; an empty range if the buffer is not allocated
+/// yet.
 pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
     let range = |buffer: &Arc<CommBuffer>| buffer.start..buffer.start + buffer.bytes;
     let found = with_resources(member, |resources| Ok(resources.buffer.as_ref().map(range)));
     found.ok().flatten().unwrap_or_default()
 }
 
-/// The same, with all bytes zero. Pages that were never used are not touched for that.
+/// Returns the address and the size of a rank's HCCL buffer, after setting all bytes to zero. Pages
+/// that were never used are not touched.
 pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure> {
     let (start, bytes) = buffer(member)?;
     match memory::resolve(start, bytes) {
@@ -67,7 +70,8 @@ pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure>
     }
 }
 
-/// Writes zeros. Whole pages are given back to the system, and come back as zeros.
+/// Sets `bytes` bytes to zero. Whole pages are returned to the system, which provides zeroed pages
+/// at the next access.
 pub(super) fn clear(data: *mut u8, bytes: usize) {
     let ahead = data.align_offset(PAGE).min(bytes);
     let pages = (bytes - ahead) / PAGE * PAGE;
@@ -75,13 +79,13 @@ pub(super) fn clear(data: *mut u8, bytes: usize) {
         window::discard(data.addr() + ahead, pages);
     }
     for (start, length) in [(0, ahead), (ahead + pages, bytes - ahead - pages)] {
-        // SAFETY: the range was resolved, and the part lies in it.
+        // SAFETY: the caller has resolved the range, and the part lies in it.
         unsafe { ascend_reduce::copy::fill(data.wrapping_add(start), 0, length) };
     }
 }
 
-/// Resolves the bytes of a primitive on its own side: device memory of the thread's device, or
-/// pinned host memory.
+/// Resolves bytes that a primitive uses on its own side: memory of the thread's device, or pinned
+/// host memory.
 #[inline]
 pub(super) fn local(
     device: u32,
@@ -115,15 +119,15 @@ fn not_local(
             id = machine::named(id)
         ),
         Ok(MemoryPlace::Pinned | MemoryPlace::Pageable) => format!(
-            "{address:p} is pageable host memory, which no device reaches; take device memory (aclrtMalloc) or pinned memory \
+            "{address:p} is pageable host memory, which no device reaches; use device memory (aclrtMalloc) or pinned memory \
              (aclrtMallocHost)"
         ),
     };
     refuse!(HCCL_E_PARA, "{argument}: {what}")
 }
 
-/// Resolves the bytes of a primitive on the peer's side: only memory that the peer has exchanged
-/// over the channel.
+/// Resolves bytes that a primitive uses on the peer's side. They must lie in memory that the peer
+/// has exchanged over the channel.
 #[inline]
 pub(super) fn remote(
     channel: &Reach,
@@ -134,7 +138,8 @@ pub(super) fn remote(
     if !channel.has_exchanged(address.addr(), bytes) {
         return not_exchanged(channel, argument, address, bytes);
     }
-    // Memory that the peer has exchanged goes with its end, and other memory may come to lie there.
+    // If the peer's end is gone, its memory may have been freed, and other memory may be at the
+    // same address.
     channel.check_peer()?;
     match memory::resolve(address.addr(), bytes) {
         Ok(found) => Ok(found.data),
@@ -168,7 +173,7 @@ fn not_exchanged(
     )
 }
 
-/// `HcclCommMemReg`: memory that the rank may exchange. Returns its number.
+/// `HcclCommMemReg`: registers memory that the rank may exchange. Returns its number.
 pub(crate) fn register(
     member: &Member,
     tag: String,

@@ -1,8 +1,8 @@
-//! Memory ranges: reserved addresses, and the physical memory in them, that all ranks of a
-//! communicator know, so that collectives need no copy. Only the A3 has them.
+//! Memory ranges: reserved addresses with physical memory that all ranks of a communicator declare,
+//! so that collectives need no copy. Only the A3 has them.
 //!
-//! Collectives of the emulator make no copy in any case, so a range changes nothing about them. All
-//! ranks take the first step of a range, to declare it; the other steps are each rank's own.
+//! Collectives of the emulator make no copy in any case, so a range has no effect on them. All
+//! ranks declare a range together; every other step concerns only the calling rank.
 
 use crate::fabric::{CommPart, Member};
 use crate::message::{Failure, refuse};
@@ -12,24 +12,25 @@ use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The ranges of those ranks of a communicator that are in this process.
+/// The ranges of the ranks of a communicator, by rank. Those of ranks in other processes stay
+/// empty.
 struct MemoryRanges(Mutex<Vec<RangesOfRank>>);
 
 #[derive(Default)]
 struct RangesOfRank {
-    /// The number of ranges that it has declared.
+    /// The number of ranges that the rank has declared.
     declared: u64,
-    /// The ranges, by their first addresses.
+    /// The ranges, by their start addresses.
     ranges: BTreeMap<usize, MemoryRange>,
 }
 
 struct MemoryRange {
     end: usize,
-    /// The blocks, by their first addresses.
+    /// The active blocks, by their start addresses.
     blocks: BTreeMap<usize, ActiveBlock>,
 }
 
-/// Physical memory in a range.
+/// Physical memory that is active in a range.
 struct ActiveBlock {
     end: usize,
     handle: u64,
@@ -46,12 +47,13 @@ impl CommPart for MemoryRanges {
 
 impl ActiveBlock {
     fn end(self) {
-        // An error means that it went with its device.
+        // An error means that the memory was freed with its device.
         let _ = virtual_memory::free(self.handle);
     }
 }
 
-/// Uses the ranges of a rank. Only an A3 has ranges, and only within a server.
+/// Calls `use_it` with the ranges of a rank. Returns an error unless the product is an A3 and the
+/// communicator is within one server.
 fn with_ranges<R>(
     member: &Member,
     use_it: impl FnOnce(&mut RangesOfRank) -> Result<R, Failure>,
@@ -77,7 +79,7 @@ fn with_ranges<R>(
     }
 }
 
-/// Returns the end of a range or block of at least one byte.
+/// Returns the end address of a range or block, which must have at least one byte.
 fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     match start.checked_add(bytes) {
         Some(end) if bytes > 0 => Ok(end),
@@ -85,7 +87,7 @@ fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     }
 }
 
-/// Whether an entry of a list overlaps these addresses.
+/// Returns the start of an entry of a list that overlaps these addresses, if there is one.
 fn overlaps<T>(
     list: &BTreeMap<usize, T>,
     end_of: impl Fn(&T) -> usize,
@@ -95,7 +97,7 @@ fn overlaps<T>(
     (end_of(last) > start).then_some(*at)
 }
 
-/// Declares a range, and waits until all ranks have declared one.
+/// Declares a range, and blocks until all ranks have declared one.
 pub(crate) fn declare(
     member: &Member,
     start: usize,
@@ -121,7 +123,7 @@ pub(crate) fn declare(
     })
 }
 
-/// Ends a range, in which nothing may be active.
+/// Ends a range. No memory may be active in it.
 pub(crate) fn forget(member: &Member, start: usize) -> Result<(), Failure> {
     with_ranges(member, |known| {
         let Some(range) = known.ranges.get(&start) else {
@@ -130,7 +132,7 @@ pub(crate) fn forget(member: &Member, start: usize) -> Result<(), Failure> {
         if let Some(block) = range.blocks.keys().next() {
             return refuse!(
                 HCCL_E_PARA,
-                "memory is active in the range at {block:#x}; HcclCommDeactivateCommMemory ends that"
+                "memory is active in the range at {block:#x}; call HcclCommDeactivateCommMemory first"
             );
         }
         known.ranges.remove(&start);
@@ -148,7 +150,8 @@ impl RangesOfRank {
     }
 }
 
-/// Makes physical memory active in a range. The memory stays until that ends, even if it is freed.
+/// Makes physical memory active in a range. The memory stays until it is deactivated, even if the
+/// program frees it.
 pub(crate) fn activate(
     member: &Member,
     start: usize,
@@ -188,7 +191,7 @@ pub(crate) fn activate(
     })
 }
 
-/// Ends the physical memory that is active from an address on.
+/// Deactivates the physical memory that is active from an address on.
 pub(crate) fn deactivate(member: &Member, start: usize, by: &'static str) -> Result<(), Failure> {
     let block = with_ranges(member, |known| {
         known.check_begun(by)?;

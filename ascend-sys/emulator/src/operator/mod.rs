@@ -1,37 +1,39 @@
 //! Custom communication operators: threads, notifies, channels, communication memory, and the
 //! primitives that move data.
 //!
-//! A [`Thread`](thread::Thread) is a stream that no handle of the runtime names, or a stream of the
-//! program that was wrapped, together with its notifies. A [`Channel`](channel::Channel) is one
-//! rank's end of a connection to another rank: its notifies, which the peer records, and the memory
-//! that the peer has exchanged. A notify is a [`Latch`](latch::Latch): one bit. A
-//! [primitive](issue) becomes one task of its thread's stream, or two: copies and reductions are
-//! leaf work, a record is done at once, a wait parks.
+//! A [`Thread`](thread::Thread) is a stream with its notifies. The stream is either an internal
+//! one, which has no handle of the runtime, or a stream of the program that was wrapped. A
+//! [`Channel`](channel::Channel) is one rank's end of a connection to another rank: its notifies,
+//! which the peer records, and the memory that the peer has exchanged. A notify is a
+//! [`Latch`](latch::Latch): one bit. A [primitive](issue) becomes one or two tasks of its thread's
+//! stream. Copies and reductions are leaf tasks, a record completes at once, and a wait parks.
 //!
-//! Around them stand the things that the library keeps for operators and that they may ask it for:
-//! engine contexts, the rank graph, endpoints.
+//! The module also has what the library provides to operators beside these: engine contexts, the
+//! rank graph, and endpoints.
 //!
 //! # The callers of the primitives
 //!
-//! On hardware an AICPU kernel calls them, on the device. Here a [CPU kernel](crate::kernel) calls
-//! them, or the host itself, with the handle of the AICPU thread. The handles are the same
-//! everywhere, so a thread need not be exported to another engine.
+//! On hardware an AICPU kernel calls the primitives on the device. Here a [CPU
+//! kernel](crate::kernel) calls them, or the host itself with the handle of the AICPU thread. The
+//! handles are the same for all engines, so a thread need not be exported to another engine.
 //!
 //! # When they run
 //!
-//! On A2 and A3 an AICPU thread takes primitives only between `HcommBatchModeStart` and
-//! `HcommBatchModeEnd`, and runs nothing before the end. CANN accepts a primitive outside of the
-//! two and never runs it; here it is refused, with a text that says so. Threads of the host (CPU,
-//! CPU_TS, or a wrapped stream) run their primitives at once, and on 950 all threads do. Wherever a
-//! batch mode is open, all primitives of that OS thread are kept for its end.
+//! On A2 and A3 an AICPU thread accepts primitives only between `HcommBatchModeStart` and
+//! `HcommBatchModeEnd`, and runs them at the end. CANN accepts a primitive outside of the two calls
+//! and never runs it; the emulator returns an error whose text explains this. Threads of the host
+//! (CPU, CPU_TS, or a wrapped stream) run their primitives at once, and on Ascend 950 all threads
+//! do. If an OS thread is in batch mode, all primitives that it issues are kept until the end of
+//! the batch mode.
 //!
 //! # How failures travel
 //!
-//! A wait that fails (its limit, a deadlock, a peer that is gone, an aborted stream) ends the
-//! communicator for all ranks, as a failed collective does. Then every wait of it fails, before it
-//! looks at its bit. So the failure of a sub-thread reaches the main thread, which waits for the
-//! sub-thread's notify, and from there the user's stream, which waits for the main thread's: there
-//! the next synchronise returns it.
+//! A wait fails because of its time limit, a deadlock, a peer that is gone, or an aborted stream. A
+//! failed wait ends the communicator for all ranks, as a failed collective does. Then every wait of
+//! the communicator fails before it checks its bit. So a failure travels along the waits: from a
+//! sub-thread to the main thread, which waits for a notify of the sub-thread, and from there to the
+//! user's stream, which waits for a notify of the main thread. The next synchronise on the user's
+//! stream returns the failure.
 
 pub(crate) mod abroad;
 pub(crate) mod acquire;

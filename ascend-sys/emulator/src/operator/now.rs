@@ -1,5 +1,5 @@
-//! Operations that the host itself does over a channel, in no thread: each is done before its call
-//! returns.
+//! Operations that the host itself does over a channel, without a thread. Each is complete when its
+//! call returns.
 
 use super::channel::Channel;
 use super::issue::{Limit, Transfer, signal_of_peer, spot_of_own};
@@ -10,7 +10,7 @@ use crate::message::Failure;
 use crate::step::Step;
 use crate::submit;
 
-/// Copies from the own memory to the peer's.
+/// Copies from this rank's memory to the peer's. The copy is complete when this returns.
 pub(crate) fn write(
     call: &'static str,
     channel: &'static Channel,
@@ -24,7 +24,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Copies from the peer's memory to the own.
+/// Copies from the peer's memory to this rank's. The copy is complete when this returns.
 pub(crate) fn read(
     call: &'static str,
     channel: &'static Channel,
@@ -57,7 +57,7 @@ pub(crate) fn record(
     signal_of_peer(channel, index)?.record_now(call)
 }
 
-/// Waits for a notify of the own end.
+/// Blocks until a notify of this rank's end is recorded, or until the time limit.
 pub(crate) fn wait(
     call: &'static str,
     channel: &'static Channel,

@@ -1,10 +1,9 @@
-//! Open endpoints: the memory that a program registers on them, and how another endpoint comes to
-//! know it.
+//! Open endpoints, and the memory that a program registers on them and exports to other endpoints.
 //!
-//! An export is 64 bytes, a key like those of [`ipc`], which a program carries to the peer by its
-//! own means. An [import](super::registered_import) names the memory to the endpoint that imports
-//! it. It does not hold the memory: memory that is unregistered is out of reach, even where it is
-//! imported.
+//! An export is a key of 64 bytes, like the keys of [`ipc`]. A program passes it to the peer by its
+//! own means. An [import](super::registered_import) makes the memory reachable from the endpoint
+//! that imports it. An import does not keep the memory: memory that is unregistered is no longer
+//! reachable, even if it is imported.
 
 use super::channel::Exchanged;
 use super::endpoint::Endpoint;
@@ -35,7 +34,7 @@ static OPEN: Handles<Open> = Handles::new(HandleKind::Endpoint);
 pub(crate) struct Open {
     pub(crate) endpoint: Endpoint,
     registered: BTreeMap<u64, RegisteredMemory>,
-    /// The memory that was registered elsewhere and is imported here, by the keys of the exports.
+    /// The memory that is imported on this endpoint, by the process and the number of its export.
     pub(super) imports: BTreeMap<(Home, u64), MemoryImport>,
 }
 
@@ -43,11 +42,11 @@ struct RegisteredMemory {
     tag: String,
     memory: ReachableMemory,
     held: Option<HeldMemory>,
-    /// The key and text that announce it to others, once they were asked for.
+    /// The key of the export and its text, if the memory was exported.
     exported: Option<(ExportKey, Box<str>)>,
 }
 
-/// A range of memory that others may reach.
+/// A range of memory that other endpoints may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReachableMemory {
     pub(crate) on_host: bool,
@@ -55,17 +54,17 @@ pub(crate) struct ReachableMemory {
     pub(crate) bytes: u64,
 }
 
-/// Opens an endpoint of the calling thread's device.
+/// Opens an endpoint and returns its handle.
 pub(crate) fn open(endpoint: Endpoint) -> u64 {
     OPEN.add(Open { endpoint, registered: BTreeMap::new(), imports: BTreeMap::new() })
 }
 
-/// Closes an endpoint: its channels end, and the memory registered on it is out of reach.
+/// Closes an endpoint. Its channels end, and the memory registered on it is no longer reachable.
 pub(crate) fn close(handle: u64) -> Result<(), Failure> {
     OPEN.take(handle).map(|open| end(handle, open))
 }
 
-/// Ends the endpoints of devices that go.
+/// Closes the endpoints of devices that are removed.
 pub(crate) fn end_on(devices: &Range<u32>) {
     let gone = OPEN.take_all(|open| devices.contains(&open.endpoint.place.device));
     gone.into_iter().for_each(|(handle, open)| end(handle, open));
@@ -80,14 +79,15 @@ fn end(handle: u64, open: Open) {
     open.imports.into_values().for_each(|import| import.end(&channels));
 }
 
-/// Takes the imports by a key from every endpoint that has one.
+/// Removes the imports of this key from all endpoints. Returns them with the handles of the
+/// endpoints.
 pub(super) fn take_imports(key: (Home, u64)) -> Vec<(u64, MemoryImport)> {
     let mut taken = Vec::new();
     OPEN.for_all(|handle, open| taken.extend(open.imports.remove(&key).map(|it| (handle, it))));
     taken
 }
 
-/// Looks at an endpoint.
+/// Calls `look` with an open endpoint.
 pub(crate) fn with<R>(
     handle: u64,
     look: impl FnOnce(&mut Open) -> Result<R, Failure>,
@@ -96,7 +96,8 @@ pub(crate) fn with<R>(
 }
 
 impl ReachableMemory {
-    /// Checks that the device or the host has this memory; notes its owner.
+    /// Checks that the device or the host has this memory. Returns a hold that can later check
+    /// whether the memory was freed.
     pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<HeldMemory>, Failure> {
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let start = self.start;
@@ -139,14 +140,14 @@ impl ReachableMemory {
 
 const NUMBERS: u64 = HandleKind::RegisteredMemory.bits();
 
-/// Makes memory known on an endpoint, under a tag.
+/// Registers memory on an endpoint under a tag. Returns its number.
 pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Result<u64, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     OPEN.with(handle, |open| {
         if open.registered.values().any(|other| other.tag == tag) {
             return refuse!(
                 HCCL_E_PARA,
-                "the endpoint has memory with the tag \"{tag}\" already; HcommMemUnreg ends it"
+                "the endpoint has memory with the tag \"{tag}\" already; HcommMemUnreg unregisters it"
             );
         }
         let held = memory.hold(open.endpoint.place.device, "mem->addr")?;
@@ -169,8 +170,8 @@ pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the memory that an endpoint lets the other side of a channel reach: some of its
-/// registered memory, or all.
+/// Returns the memory that an endpoint lets the other side of a channel reach: the registered
+/// memory with these numbers, or all of it.
 pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Failure> {
     OPEN.with(handle, |open| {
         let all: Vec<u64> = open.registered.keys().copied().collect();
@@ -188,8 +189,8 @@ pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exch
     })
 }
 
-/// Returns the export of registered memory: a text that stays in place until the memory is
-/// unregistered.
+/// Exports registered memory. Returns the address of the key text, which stays valid until the
+/// memory is unregistered.
 pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Failure> {
     let home = own_home()?;
     OPEN.with(handle, |open| {
@@ -216,14 +217,14 @@ fn own_home() -> Result<Home, Failure> {
     })
 }
 
-/// Whether memory is registered that was exported under this number.
+/// Whether the memory that was exported under this number is still registered.
 pub(super) fn is_exported(number: u64) -> bool {
     let is_it =
         |it: &RegisteredMemory| matches!(&it.exported, Some((key, _)) if key.number == number);
     OPEN.find(|_, open| open.registered.values().any(is_it).then_some(())).is_some()
 }
 
-/// Returns memory that this process has exported, and its endpoint.
+/// Returns the memory that this process has exported under a key, and its endpoint.
 pub(super) fn exported(key: &ExportKey) -> Result<(Exchanged, Endpoint), Failure> {
     let is_it = |it: &RegisteredMemory| it.exported.as_ref().is_some_and(|(its, _)| its == key);
     let found = OPEN.find(|handle, open| {
@@ -251,12 +252,12 @@ impl RegisteredMemory {
         }
     }
 
-    /// Returns it as other processes can import it.
+    /// Returns the memory in the form in which other processes can import it.
     fn thing(&self, endpoint: Endpoint) -> Result<ExportedThing, Failure> {
         let ReachableMemory { on_host, start, bytes } = self.memory;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         if is_outside(start) {
-            let why = "it is memory of another process, which alone can export it, or mapped by aclrtMapMem";
+            let why = "it is memory of another process, or mapped by aclrtMapMem; only memory of aclrtMalloc can be exported";
             return Ok(ExportedThing::OfThisProcess(why.into()));
         }
         let device = machine::device_slot(endpoint.place.device);
@@ -266,8 +267,8 @@ impl RegisteredMemory {
         let pool = if on_host { host_pool() } else { &device.memory };
         let (Ok(allocation), Some(windows)) = (pool.number_of(start, bytes), window::reserved())
         else {
-            let why = "it is host memory that its program has allocated itself, which no other process can map: memory of \
-                       aclrtMallocHost is needed";
+            let why = "it is host memory that its program has allocated itself, which no other process can map; use memory of \
+                       aclrtMallocHost";
             return Ok(ExportedThing::OfThisProcess(why.into()));
         };
         let first = if on_host { windows.data } else { windows.nominal };
@@ -294,14 +295,14 @@ impl RegisteredMemory {
             Err(text) => {
                 refuse!(
                     HCCL_E_PARA,
-                    "registered memory must stay until it is unregistered ({number:#x}): {text}"
+                    "registered memory must not be freed before it is unregistered ({number:#x}): {text}"
                 )
             }
         }
     }
 }
 
-/// All endpoints that a device could open: one of each protocol.
+/// Returns all endpoints that a device can open: one for each protocol.
 pub(crate) fn of_device(id: i32) -> Result<Vec<Endpoint>, Failure> {
     let found = machine::device(id).and_then(|device| {
         device.settings().map(|it| (device.id, it)).ok_or_else(|| format!("device {id} is gone"))
@@ -321,7 +322,7 @@ pub(crate) fn of_device(id: i32) -> Result<Vec<Endpoint>, Failure> {
     Ok(endpoints)
 }
 
-/// The descriptions of endpoints of this process, for other processes too.
+/// Returns descriptions of endpoints of this process that are also valid in other processes.
 pub(crate) fn describe_for_all(endpoints: Vec<Endpoint>) -> Result<Vec<EndpointDesc>, Failure> {
     endpoint_link::listen();
     let home = own_home()?;

@@ -1,4 +1,4 @@
-//! A primitive of a thread, once its arguments were checked.
+//! A primitive of a thread whose arguments were checked.
 
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};
@@ -7,19 +7,19 @@ use crate::memory::{self, nominal};
 use crate::message::{Failure, refuse};
 use std::time::Duration;
 
-/// A primitive whose arguments are right.
+/// A primitive whose arguments are valid.
 pub(crate) enum Primitive {
     Copy(Copy),
     Reduce(Reduce),
     Signal(Signal),
     Await(Await),
-    /// A record of a notify of the runtime, by its handle.
+    /// A record of a notify of the runtime, given by its handle.
     Record(u64),
     Wait(u64, Option<Duration>),
 }
 
 impl Primitive {
-    /// Time has passed since its addresses were looked up: finds memory that was freed meanwhile.
+    /// Checks that the memory of the primitive was not freed since its addresses were resolved.
     pub(super) fn check_again(&mut self) -> Result<(), Failure> {
         let sides = match self {
             Primitive::Copy(copy) => [(copy.to.cast_const(), copy.bytes), (copy.from, copy.bytes)],
@@ -30,7 +30,7 @@ impl Primitive {
             if let Err(text) = memory::resolve(nominal(data), bytes) {
                 return refuse!(
                     HCCL_E_PARA,
-                    "memory of a primitive must stay until it is complete: {text}"
+                    "memory of a primitive must not be freed before the primitive is complete: {text}"
                 );
             }
         }

@@ -1,7 +1,7 @@
-//! The rank graph: the answers to a rank about the layers, ranks and links around it.
+//! The rank graph: the queries of a rank about the layers, ranks and links around it.
 //!
-//! Lists belong to the library. Each function has one list a rank, which its next call overwrites
-//! and which stays where it is until the rank's communicator ends.
+//! The returned lists belong to the library. For each function there is one list per rank. The next
+//! call overwrites it; its address stays the same until the rank's communicator ends.
 
 use super::endpoint::Endpoint;
 use crate::collective::validate;
@@ -16,8 +16,8 @@ use ascend_sys::{
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard};
 
-/// The answers that each rank of a communicator was given. The lists of a rank that has left stay:
-/// a program may still read them.
+/// The lists that were returned to each rank of a communicator. The lists of a rank that has left
+/// are kept, because a program may still read them.
 struct Answers(Box<[Mutex<Lists>]>);
 
 impl CommPart for Answers {
@@ -34,10 +34,10 @@ struct Lists {
     ranks_of_instance: LentList<u32>,
 }
 
-/// The only topology instance of a layer.
+/// The number of the only topology instance of a layer.
 const INSTANCE: u32 = 0;
 
-/// The layer with a number.
+/// Returns the layer with this number.
 pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Failure> {
     let layers = member.comm.layers();
     match layers.get(number as usize) {
@@ -51,19 +51,19 @@ pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Fail
     }
 }
 
-/// A layer by the number of its topology instance.
+/// Returns the layer with this number that has the topology instance `id`.
 fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static Layer, Failure> {
     let layer = layer(member, number)?;
     if id != INSTANCE {
         return refuse!(
             HCCL_E_PARA,
-            "layer {number} has no topology instance {id}; a rank is in one of each layer, and its id is {INSTANCE}"
+            "layer {number} has no topology instance {id}; each layer has one instance for a rank, with the id {INSTANCE}"
         );
     }
     Ok(layer)
 }
 
-/// A list: its address and its length.
+/// The address and the length of a list.
 pub(crate) type LentRange<T> = (*mut T, u32);
 
 impl Member {
@@ -93,7 +93,8 @@ impl Member {
         Ok(self.lists().sizes.tell(self.comm.ranks(), sizes))
     }
 
-    /// Tells the links from one rank to another: none to itself, nor to one of another instance.
+    /// Returns the links from one rank to another. There are none from a rank to itself, and none
+    /// to a rank of another instance.
     pub(crate) fn tell_links(
         &self,
         number: u32,
@@ -136,13 +137,13 @@ impl Member {
         Ok(self.lists().ranks_of_instance.tell(self.comm.ranks(), ranks))
     }
 
-    /// The endpoints of this rank in a topology instance: one of each protocol.
+    /// Returns the endpoints of this rank in a topology instance: one for each protocol.
     pub(crate) fn endpoints(&self, number: u32, id: u32) -> Result<Vec<EndpointDesc>, Failure> {
         let layer = layer_of_instance(self, number, id)?;
         layer.protocols.iter().map(|protocol| self.end(self.rank, *protocol)).collect()
     }
 
-    /// Whether a rank has an endpoint that is described like this.
+    /// Checks that a rank has the described endpoint.
     pub(crate) fn has_endpoint(
         &self,
         rank: u32,
@@ -168,17 +169,18 @@ impl Member {
     fn end(&self, rank: usize, protocol: CommProtocol) -> Result<EndpointDesc, Failure> {
         match self.comm.place_of(rank) {
             Some(place) => Ok(Endpoint::own(place, protocol).describe(self.comm.product)),
-            None => refuse!(HCCL_E_INTERNAL, "EI9999: nobody knows where rank {rank} is"),
+            None => refuse!(HCCL_E_INTERNAL, "EI9999: the device of rank {rank} is unknown"),
         }
     }
 
-    /// Refuses questions that only Ascend 950 answers.
+    /// Returns an error if the product does not support queries about topology instances and
+    /// endpoints; only Ascend 950 does.
     pub(crate) fn tells_instances(&self) -> Result<(), Failure> {
         let product = self.comm.product;
         if product != Product::Ascend950 {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "{product} tells nothing of topology instances and endpoints; Ascend 950 does"
+                "{product} has no queries of topology instances and endpoints; Ascend 950 has them"
             );
         }
         Ok(())
@@ -208,13 +210,13 @@ fn link(from: EndpointDesc, to: EndpointDesc, protocol: CommProtocol) -> CommLin
 const MOST_LAYERS: usize = 3;
 const MOST_LINKS: usize = 3;
 
-/// A list that a program may read for as long as the communicator is there.
+/// A list that a program may read as long as the communicator exists.
 struct LentList<T> {
     start: *mut T,
     room: usize,
 }
 
-// SAFETY: it owns the memory that it points to.
+// SAFETY: the list owns the memory that it points to.
 unsafe impl<T: Send> Send for LentList<T> {}
 
 impl<T> Default for LentList<T> {
@@ -224,8 +226,8 @@ impl<T> Default for LentList<T> {
 }
 
 impl<T: Copy> LentList<T> {
-    /// Writes the list anew. There is room for `room` values, which is the same number in every
-    /// call.
+    /// Overwrites the list with `values`. The list holds at most `room` values; every call passes
+    /// the same `room`.
     fn tell(&mut self, room: usize, values: impl IntoIterator<Item = T>) -> LentRange<T> {
         if self.start.is_null() {
             self.start = Box::into_raw(Box::<[T]>::new_uninit_slice(room)).cast();
@@ -233,7 +235,7 @@ impl<T: Copy> LentList<T> {
         }
         let mut length = 0;
         for value in values.into_iter().take(self.room) {
-            // SAFETY: the place is within the room that was made for the list.
+            // SAFETY: the element lies within the allocation of the list.
             unsafe { self.start.add(length).write(value) };
             length += 1;
         }
@@ -246,7 +248,7 @@ impl<T> Drop for LentList<T> {
         if !self.start.is_null() {
             let all =
                 std::ptr::slice_from_raw_parts_mut(self.start.cast::<MaybeUninit<T>>(), self.room);
-            // SAFETY: this is the box that was taken apart.
+            // SAFETY: this is the box that `Box::into_raw` has returned.
             drop(unsafe { Box::from_raw(all) });
         }
     }

@@ -1,14 +1,15 @@
-//! A call that reaches for memory of the peer: until its task is in the queue, the peer does not
-//! take the memory away.
+//! Calls that use memory of the peer. The peer must not free the memory before the task of such a
+//! call is in its queue.
 //!
-//! A queued task keeps the memory that it names: memory that is freed later waits for the task. But
-//! between the lookup of an address and the queue, only the call knows the address. So an end of a
-//! channel counts these calls. The peer first takes its end away, then [waits](Reaches::wait) until
-//! no call is left that may have found it; only then its memory goes.
+//! A queued task keeps its memory: memory that is freed later is reused only after the task. But
+//! between the lookup of an address and the enqueueing of the task, only the call has the address.
+//! So an end of a channel counts these calls. The peer first removes its end, then
+//! [waits](Reaches::wait) until no call is left that may have found the end. Only then its memory
+//! is freed.
 //!
-//! The count and the peer's end are two places. A call counts itself, then looks for the end. The
-//! peer takes the end away, then looks at the count. A fence between the two steps on each side
-//! makes sure that at least one of them sees the other.
+//! The count and the peer's end are in different words. A call counts itself, then looks up the
+//! end. The peer removes the end, then checks the count. A fence between the two steps on each side
+//! ensures that at least one of the two sees the other.
 
 use super::channel::Channel;
 use crate::later;
@@ -16,7 +17,7 @@ use crate::message::Failure;
 use ascend_sync::{AtomicU32, Ordering, fence, spin_until};
 use std::ops::Deref;
 
-/// The number of calls that reach over an end of a channel.
+/// The number of calls that are using memory of the peer over an end of a channel.
 pub(super) struct Reaches(AtomicU32);
 
 impl Reaches {
@@ -24,40 +25,43 @@ impl Reaches {
         Reaches(AtomicU32::new(0))
     }
 
-    /// Counts one more call. The caller looks for the peer's end after this.
+    /// Counts one more call. The caller looks up the peer's end after this.
     #[inline]
     fn begin(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
-        // Orders the count before the look for the end; pairs with the fence in `are_over`.
+        // Orders the count before the lookup of the end; pairs with the fence in `are_over`.
         fence(Ordering::SeqCst);
     }
 
-    /// Release: everything that the call has queued comes before this.
+    /// Counts one call less. The ordering is release, so that everything that the call has queued
+    /// comes before this.
     #[inline]
     fn end(&self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether no call is left that has found the peer's end, which is away by now.
+    /// Whether no call is left that may have found the peer's end. The peer has removed its end
+    /// before this.
     pub(super) fn are_over(&self) -> bool {
-        // Orders the look at the count after the end went; pairs with the fence in `begin`.
+        // Orders the removal of the end before the check of the count; pairs with the fence in
+        // `begin`.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Waits for the calls that may have found the peer's end, which is away by now. These calls
-    /// wait only for room in a queue.
+    /// Spins until no call is left that may have found the peer's end. The peer has removed its end
+    /// before this. These calls wait only for room in a queue.
     pub(super) fn wait(&self) {
         spin_until(|| self.are_over().then_some(()));
     }
 }
 
-/// An end of a channel that a call reaches over. If the call finds the peer's end after making
-/// this, the end's memory stays until the drop.
+/// A guard of a call that uses memory of the peer over an end of a channel. If the call finds the
+/// peer's end after making the guard, the memory of that end stays until the guard is dropped.
 pub(crate) struct Reach(&'static Channel);
 
 impl Channel {
-    /// Begins to reach over the end.
+    /// Makes a guard for a call that uses memory of the peer over this end.
     #[inline]
     pub(crate) fn reach(&'static self) -> Reach {
         self.reaches.begin();
@@ -66,8 +70,9 @@ impl Channel {
 }
 
 impl Reach {
-    /// Begins anew, for a primitive that was kept and crosses this channel. Returns an error if an
-    /// end is gone: memory that the peer has freed may belong to another allocation.
+    /// Makes a new guard for a kept primitive, if it crosses a channel. Returns an error if an end
+    /// of the channel is gone, because memory that the peer has freed may belong to another
+    /// allocation.
     pub(super) fn again(over: Option<u64>) -> Result<Option<Reach>, Failure> {
         let Some(channel) = over else { return Ok(None) };
         let reach = Channel::named(channel)?.reach();
@@ -101,8 +106,8 @@ mod models {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// A call reaches for the peer's memory while the peer leaves: the call is refused, or the
-    /// memory stays until the call is through.
+    /// A call uses the peer's memory while the peer leaves. Either the call fails, or the memory
+    /// stays until the call has ended.
     #[test]
     fn loom_memory_stays_while_a_call_reaches_for_it() {
         loom::model(|| {
@@ -115,14 +120,14 @@ mod models {
                     while !reaches.are_over() {
                         thread::yield_now();
                     }
-                    // SAFETY: no call reaches for it, which loom checks.
+                    // SAFETY: no call uses the memory, which loom checks.
                     memory.with_mut(|memory| unsafe { *memory = 0 });
                 })
             };
             let (reaches, is_there, memory) = &*all;
             reaches.begin();
             if is_there.load(Ordering::Acquire) {
-                // SAFETY: it stays until the end, which loom checks.
+                // SAFETY: the memory stays until `end`, which loom checks.
                 memory.with(|memory| assert_eq!(unsafe { *memory }, 7));
             }
             reaches.end();

@@ -1,10 +1,10 @@
-//! `dst = dst op src`, as a task.
+//! The task of a reduction `dst = dst op src`.
 //!
-//! On hardware a reduction into memory is atomic element by element: when two ranks reduce into one
-//! block at the same time, both are counted, in any order. Here each piece is done under a lock
-//! that belongs to its block of the destination. The lock is held for that piece only, and a thread
-//! that finds it taken does something else first. Where ranks of a communicator are in several
-//! processes, they take a shared [word](SharedLock) as well.
+//! On hardware a reduction into memory is atomic for each element: if two ranks reduce into one
+//! block at the same time, both contribute, in any order. Here each piece is done under a lock that
+//! belongs to its block of the destination. The lock is held for that piece only, and a thread that
+//! finds it taken does other work first. Ranks in several processes also acquire a shared
+//! [word](SharedLock).
 
 use crate::collective::comm_error::Origin;
 use crate::collective::validate::name_of;
@@ -18,11 +18,11 @@ use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Blocks at this distance share a lock.
+/// The number of locks. Blocks at this distance share a lock.
 const STRIPES: usize = 1024;
 static LOCKS: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
 
-/// See the [module](self).
+/// The task of a reduction: see the [module](self).
 #[derive(Clone)]
 pub(crate) struct Reduce {
     to: *mut u8,
@@ -34,23 +34,23 @@ pub(crate) struct Reduce {
     shared: Option<Arc<SharedLock>>,
 }
 
-/// The right to reduce into the memory of a rank, where ranks of other processes may do it too.
-/// There is one word for each rank, which names the holder.
+/// A lock on reductions into the memory of a rank, if ranks of other processes may also reduce into
+/// that memory. Each rank has one word, which holds the rank that has acquired the lock.
 pub(super) struct SharedLock {
     comm: Arc<Comm>,
-    /// The rank that has the memory.
+    /// The rank that owns the memory.
     of: usize,
     holder: usize,
 }
 
-/// The index of the word, among those that the communicator has for a rank.
+/// The index of the word among the words that the communicator has for a rank.
 const WORD: usize = 0;
 
 struct SharedGuard<'a>(&'a AtomicU64);
 
 impl Drop for SharedGuard<'_> {
     fn drop(&mut self) {
-        // Pairs with the step in `try_lock`.
+        // Pairs with the compare-and-swap in `try_lock`.
         self.0.store(0, Ordering::Release);
     }
 }
@@ -68,14 +68,14 @@ impl SharedLock {
         let of = match (place_of(address), remote) {
             (Ok(MemoryPlace::Device(_)), Some(remote)) => remote,
             (Ok(MemoryPlace::Device(id)), None) => comm.rank_on(id).unwrap_or(*rank),
-            // Host memory belongs to a process, whichever of its ranks has exchanged it.
+            // Host memory belongs to a process, so all of its ranks share one lock.
             (_, remote) => comm.first_of_process(remote.unwrap_or(*rank)),
         };
         Some(Arc::new(Self { comm: Arc::clone(comm), of, holder: *rank }))
     }
 
-    /// Returns `None` while another rank has the lock. A rank whose process is gone no longer holds
-    /// it.
+    /// Tries to acquire the lock. Returns `None` while another rank holds it. A rank whose process
+    /// is gone no longer holds it.
     fn try_lock(&self) -> Result<Option<SharedGuard<'_>>, Failure> {
         self.comm.check(Origin::Operator)?;
         let word = &self.comm.words_of(self.of)[WORD];
@@ -88,17 +88,18 @@ impl SharedLock {
             |holder: u64| holder.checked_sub(1).is_some_and(|it| self.comm.is_lost(it as usize));
         let taken = is_lost(found)
             && word.compare_exchange(found, own, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // The guard is made only if the lock is taken: its drop gives the word back.
+        // The guard is made only if the lock was acquired, because dropping the guard releases the
+        // lock.
         Ok(taken.then(|| SharedGuard(word)))
     }
 }
 
-// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by
-// the reduction kernels only.
+// SAFETY: the addresses were resolved at issue and stay mapped. Only the reduction kernels access
+// the memory.
 unsafe impl Send for Reduce {}
 
-/// Returns the type and the operator of a reduction that engines do while they move data. Other
-/// types and products are for the program to compute.
+/// Returns the type and the operator of a reduction that engines do while they move data. Returns
+/// an error for all other types and operators, which the program must compute itself.
 pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure> {
     use DataType::*;
     let dtype = match DataType::from_hccl(dtype) {
@@ -106,7 +107,7 @@ pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure>
         Some(dtype) => {
             return refuse!(
                 HCCL_E_PARA,
-                "the data type {} is not reduced in transfer; FP32, FP16, BFP16, INT8, INT16 and INT32 are",
+                "the data type {} cannot be reduced in transfer; FP32, FP16, BFP16, INT8, INT16 and INT32 can",
                 name_of(dtype)
             );
         }
@@ -117,7 +118,7 @@ pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure>
         Some(ReduceOp::Prod) => {
             refuse!(
                 HCCL_E_PARA,
-                "products (PROD) are not reduced in transfer; SUM, MAX and MIN are"
+                "products (PROD) cannot be computed in transfer; SUM, MAX and MIN can"
             )
         }
         None => refuse!(HCCL_E_PARA, "{op} is not the number of a reduction"),
@@ -125,7 +126,8 @@ pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure>
 }
 
 impl Reduce {
-    /// Both addresses hold `bytes` bytes of whole elements, and the destination is aligned to them.
+    /// Makes a reduction of `bytes` bytes. Both addresses hold whole elements, and the destination
+    /// is aligned to an element.
     pub(super) fn new(
         to: *mut u8,
         from: *const u8,
@@ -136,7 +138,7 @@ impl Reduce {
         Reduce { to, from, bytes, dtype, op, done: 0, shared }
     }
 
-    /// The same for memory that only this process reduces into.
+    /// Makes a reduction into memory that only this process reduces into.
     pub(crate) fn local(
         to: *mut u8,
         from: *const u8,
@@ -153,7 +155,7 @@ impl Reduce {
 
     pub(crate) fn poll(&mut self) -> Step {
         let to = self.to.wrapping_add(self.done);
-        // A piece ends with its block, so every thread cuts there.
+        // A piece ends with its block, so that all threads divide at the same addresses.
         let block = to.addr() / PIECE;
         let piece = (self.bytes - self.done).min((block + 1) * PIECE - to.addr());
         let _locked = match LOCKS[block % STRIPES].try_lock() {
@@ -175,9 +177,9 @@ impl Reduce {
         };
         let from = self.from.wrapping_add(self.done);
         let count = piece / self.dtype.size();
-        // SAFETY: `done + piece <= bytes`, which both sides were checked to hold. If they overlap
-        // without being equal, which is an error of the program, the elements concerned are
-        // unspecified: the kernel reads and writes only bytes of the two.
+        // SAFETY: `done + piece <= bytes`, and both sides were checked to have `bytes` bytes. The
+        // kernel accesses only these bytes. If the sides overlap without being equal, the program
+        // is wrong, and the values of the overlapping elements are unspecified.
         unsafe {
             let inputs = [to.cast_const(), from];
             reduce_chunk(self.dtype, self.op, &inputs, &[to], count, Store::Plain);
@@ -186,7 +188,7 @@ impl Reduce {
         if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
     }
 
-    /// Returns the accesses of the task, for a block that is checked.
+    /// Returns the accesses of the task, for checked mode.
     fn touches(&self) -> Vec<Touch> {
         vec![
             Touch::read(nominal(self.from), self.bytes),
@@ -194,12 +196,12 @@ impl Reduce {
         ]
     }
 
-    /// The bytes that it touches.
+    /// Returns the two ranges of bytes that it touches.
     pub(crate) fn touched(&self) -> [(*const u8, usize); 2] {
         [(self.to.cast_const(), self.bytes), (self.from, self.bytes)]
     }
 
-    /// Describes the task, for messages.
+    /// Describes the task, for error texts.
     pub(crate) fn describe(&self) -> String {
         let count = self.bytes / self.dtype.size();
         format!("reduction of {count} x {}", name_of(self.dtype))
@@ -241,7 +243,7 @@ mod tests {
         const COUNT: usize = 3 * PIECE / 4 + 100;
         let mut to: Vec<i32> = (0..COUNT as i32).collect();
         let from: Vec<i32> = (0..COUNT as i32).map(|at| at * 3).collect();
-        // Not at the start of a block.
+        // The reduction does not begin at the start of a block.
         let start = 5;
         let mut task = Reduce::new(
             to[start..].as_mut_ptr().cast(),

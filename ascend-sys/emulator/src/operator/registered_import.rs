@@ -1,7 +1,7 @@
-//! The memory that an endpoint has imported from another one, of this process or another.
+//! The memory that an endpoint has imported from an endpoint of this or another process.
 //!
-//! In one process an import is a name: the memory has the same address. Memory of another process
-//! is mapped, and the importer's address is the one that it has here.
+//! Within a process, an import only refers to the memory, which keeps its address. Memory of
+//! another process is mapped, and the import has the address of the mapping.
 
 use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
@@ -17,9 +17,9 @@ use crate::processes::peer::Home;
 use ascend_sys::{CommProtocol, HcclResult};
 use std::time::Duration;
 
-/// See the [module](self).
+/// Imported memory: see the [module](self).
 pub(crate) struct MemoryImport {
-    /// The number of imports that were not taken back.
+    /// The number of imports that were not ended yet.
     times: u32,
     memory: Exchanged,
     of: Owner,
@@ -30,11 +30,12 @@ enum Owner {
     Abroad(RegisteredImport),
 }
 
-/// The time that another process has for its first answer.
+/// The time limit for the first answer of another process.
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl MemoryImport {
-    /// Whether it is memory of this endpoint.
+    /// Whether the memory was registered on this endpoint. `home` is the process that has exported
+    /// the memory.
     fn is_of(&self, owner: &Endpoint, home: Home) -> bool {
         match (&self.of, owner.abroad) {
             (Owner::Here(endpoint), _) => endpoint == owner,
@@ -56,7 +57,7 @@ impl MemoryImport {
     pub(super) fn end(self, channels: &[&'static Channel]) {
         let Owner::Abroad(import) = self.of else { return };
         let channels = channels.to_vec();
-        // A call that has found the import before may be about to queue its task.
+        // A call that has found the import earlier may still be about to queue its task.
         let are_over = move || channels.iter().all(|channel| channel.reaches.are_over());
         import.end("the end of its import", are_over);
     }
@@ -72,13 +73,14 @@ pub(super) fn imported_from(handle: u64, owner: &Endpoint) -> Vec<Exchanged> {
     });
     let mut found = found.unwrap_or_default();
     if owner.abroad.is_none() {
-        // An import that holds nothing may be out of date.
+        // An import within a process does not keep the memory, so the memory may no longer be
+        // registered.
         found.retain(|(number, _)| open::is_exported(*number));
     }
     found.into_iter().map(|(_, memory)| memory).collect()
 }
 
-/// Names memory of another endpoint to this one.
+/// Imports memory of another endpoint on this endpoint.
 pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Failure> {
     let own = open::with(handle, |open| Ok(open.endpoint))?;
     let name = (key.home, key.number);
@@ -106,7 +108,7 @@ pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Fa
     let reachable = import.reachable();
     let mut new = Some(import);
     let met = open::with(handle, |open| {
-        // Another thread may have imported it meanwhile.
+        // Another thread may have imported the memory in the meantime.
         let known = open.import_again(name);
         if known.is_none() {
             open.imports.extend(new.take().map(|import| (name, import)));
@@ -130,7 +132,7 @@ pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Fa
         withdrawn(key.home, key.number);
         return refuse!(
             HCCL_E_NOT_FOUND,
-            "the memory of this description is no longer registered: process {} has ended that meanwhile",
+            "the memory of this description is no longer registered: process {} has unregistered it in the meantime",
             key.home.process
         );
     }
@@ -150,7 +152,7 @@ fn check_place(own: &Endpoint, theirs: &Endpoint) -> Result<(), Failure> {
     if theirs.place.block != own.place.block {
         return refuse!(
             HCCL_E_PARA,
-            "devices {} and {} belong to different blocks, which reach no memory of each other",
+            "devices {} and {} belong to different blocks, which cannot reach each other's memory",
             own.place.device,
             theirs.place.device
         );
@@ -164,7 +166,7 @@ fn check_protocol(own: &Endpoint, theirs: i32) -> Result<(), Failure> {
     }
     refuse!(
         HCCL_E_PARA,
-        "the memory was registered on an endpoint of the protocol {theirs}, and this one is of {}",
+        "the memory was registered on an endpoint of the protocol {theirs}, but this endpoint has the protocol {}",
         own.protocol.0
     )
 }
@@ -200,7 +202,7 @@ fn bring(key: &ExportKey, own: &Endpoint) -> Result<RegisteredImport, Failure> {
     }
 }
 
-/// Opens memory for the channels of an endpoint to the owner of the memory.
+/// Makes imported memory reachable over the channels from an endpoint to the owner of the memory.
 fn admit(handle: u64, (home, number): (Home, u64), memory: &Exchanged) {
     let leads_there = |to: &Endpoint| {
         let found = open::with(handle, |open| {
@@ -212,7 +214,7 @@ fn admit(handle: u64, (home, number): (Home, u64), memory: &Exchanged) {
     endpoint_channel::admit(handle, leads_there, memory, true);
 }
 
-/// Takes back one import.
+/// Ends one import.
 pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
     let name = (key.home, key.number);
     let gone = open::with(handle, |open| {
@@ -223,7 +225,7 @@ pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
             );
         };
         import.times -= 1;
-        // A later import of it makes a new one.
+        // A later import of the same memory makes a new entry.
         Ok(if import.times == 0 { open.imports.remove(&name) } else { None })
     })?;
     if let Some(import) = gone {
@@ -234,7 +236,7 @@ pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Another process has withdrawn the registration of memory.
+/// Ends the imports of memory that another process no longer registers.
 fn withdrawn(home: Home, number: u64) {
     for (endpoint, import) in open::take_imports((home, number)) {
         endpoint_channel::admit(endpoint, |to| import.is_of(to, home), &import.memory, false);

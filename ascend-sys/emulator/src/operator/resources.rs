@@ -1,7 +1,7 @@
-//! The resources of a communicator for custom operators: for each rank its threads, channels and
-//! memory, and where pairs of ranks meet.
+//! The resources of a communicator for custom operators: the threads, channels and memory of each
+//! rank, and the requests by which pairs of ranks meet.
 //!
-//! All of it lives as long as the rank's side of the communicator.
+//! The resources of a rank live as long as its side of the communicator.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -23,56 +23,56 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, Weak};
 
-/// The most threads of one rank, without those on streams of the program.
+/// The largest number of threads of one rank, without those on streams of the program.
 pub(crate) const MOST_THREADS: usize = 200;
 const MOST_NOTIFIES: usize = 65_536;
-/// A single thread has fewer notifies than this.
+/// The limit of the notifies of a single thread, which must have fewer than this.
 pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 
-/// See the [module](self).
+/// The resources of a communicator: see the [module](self).
 pub(crate) struct CommResources {
     ranks: Box<[Mutex<RankResources>]>,
     pub(super) pairs: Mutex<Pairs>,
-    /// Memory that ranks of other processes have exchanged, by the rank and by its place in the
-    /// file of the rank's memory.
+    /// The mappings of memory that ranks of other processes have exchanged. The key is the rank,
+    /// and the offset and size in bytes in the file of the rank's memory.
     pub(super) reached: Mutex<HashMap<(usize, usize, usize), Weak<ForeignMemory>>>,
 }
 
 /// The resources of one rank.
 #[derive(Default)]
 pub(super) struct RankResources {
-    /// The rank has ended.
+    /// Whether the rank has ended.
     gone: bool,
     threads: Vec<(OperatorEngine, u64)>,
     notifies: usize,
-    /// Threads on streams of the program: the handle of the stream and of the thread.
+    /// The threads on streams of the program: the handle of each stream and that of its thread.
     wrapped: Vec<(u64, u64)>,
-    /// The thread that launches kernels.
+    /// The handle of the thread that launches kernels.
     pub(super) dedicated: Option<u64>,
     pub(super) channels: HashMap<ChannelKey, u64>,
     pub(super) buffer: Option<Arc<CommBuffer>>,
     pub(super) registered: Vec<CommMemory>,
 }
 
-/// The key of a channel: a second request with an equal key is for the same channel.
+/// The key of a channel. A second request with an equal key returns the same channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ChannelKey {
     pub(super) engine: OperatorEngine,
     pub(super) remote: usize,
     pub(super) protocol: i32,
-    /// On 950: both endpoints as bytes.
+    /// Both endpoints as bytes on Ascend 950; empty on other products.
     pub(super) endpoints: Box<[u8]>,
     /// The index among equal requests of one call.
     pub(super) index: usize,
 }
 
-/// The HCCL buffer of a rank. It is freed with the rank's side, once no rank of another process can
-/// reach it any more.
+/// The HCCL buffer of a rank. It is freed when the rank's side has ended and no rank of another
+/// process can reach it any more.
 pub(super) struct CommBuffer {
     pub(super) device: u32,
     pub(super) start: usize,
     /// The number of the allocation. A reset of the device ends the allocation, and then another
-    /// one may be at the address.
+    /// allocation may have the same address.
     pub(super) number: u64,
     pub(super) bytes: usize,
 }
@@ -85,7 +85,7 @@ impl Drop for CommBuffer {
     }
 }
 
-/// Memory of `HcclCommMemReg`.
+/// Memory that was registered with `HcclCommMemReg`.
 pub(super) struct CommMemory {
     pub(super) memory: Exchanged,
     pub(super) held: Option<HeldMemory>,
@@ -108,7 +108,7 @@ impl Comm {
     }
 }
 
-/// Uses the resources of a rank. No stream is polled meanwhile.
+/// Calls `use_it` with the resources of a rank, under their lock. `use_it` must not poll a stream.
 pub(super) fn with_resources<R>(
     member: &Member,
     use_it: impl FnOnce(&mut RankResources) -> Result<R, Failure>,
@@ -123,8 +123,9 @@ pub(super) fn with_resources<R>(
 /// Acquires threads of an engine. Each has at least the number of notifies that `notifies` gives
 /// for it.
 ///
-/// On 950 a rank has one row of threads for each engine: a later call gets the first of them again,
-/// and they get the notifies that they lack. On A2 and A3 every call gets new ones.
+/// On Ascend 950 a rank has one list of threads for each engine. A later call gets the first
+/// threads of the list again, and they are given the notifies that they lack. On A2 and A3 every
+/// call makes new threads.
 pub(crate) fn acquire_threads(
     member: &Arc<Member>,
     engine: OperatorEngine,
@@ -164,7 +165,7 @@ pub(crate) fn acquire_threads(
     let threads = match acquired {
         Ok(threads) => threads,
         Err(failure) => {
-            // All threads are made, or none.
+            // Either all threads are made, or none.
             made.into_iter().for_each(end_thread);
             return Err(failure);
         }
@@ -181,7 +182,7 @@ pub(crate) fn wrap_stream(
     notifies: u32,
 ) -> Result<u64, Failure> {
     member.comm.check(crate::collective::comm_error::Origin::Call)?;
-    // A stream that was destroyed takes its thread with it.
+    // The thread on a stream that was destroyed is ended.
     let dead = with_resources(member, |resources| {
         let is_dead = |(stream, _): &mut (u64, u64)| Stream::named(*stream).is_err();
         Ok(resources.wrapped.extract_if(.., is_dead).collect::<Vec<_>>())
@@ -199,13 +200,13 @@ pub(crate) fn wrap_stream(
         resources.wrapped.push((stream.handle(), handle));
         Ok(handle)
     })?;
-    // This check comes once more: a failure meanwhile may have missed the new thread.
+    // The check is repeated, because a failure in the meantime may have missed the new thread.
     member.comm.check(crate::collective::comm_error::Origin::Call)?;
     Ok(handle)
 }
 
-/// `HcommThreadAlloc`: makes threads outside of communicators, in the calling thread's context. All
-/// are made, or none.
+/// `HcommThreadAlloc`: makes threads outside of communicators, in the calling thread's context.
+/// Either all are made, or none.
 pub(crate) fn allocate_threads(
     engine: OperatorEngine,
     notifies: &[u32],
@@ -228,7 +229,7 @@ pub(crate) fn allocate_threads(
     Ok(threads)
 }
 
-/// `HcommThreadFree`: queued tasks give up.
+/// `HcommThreadFree`: ends a thread. Its queued tasks fail.
 pub(crate) fn free_thread(handle: u64) -> Result<(), Failure> {
     let thread = Thread::named(handle)?;
     if thread.owner().is_some_and(|owner| owner.member.is_some()) {
@@ -248,7 +249,7 @@ fn end_thread(handle: u64) {
     Thread::end(handle);
 }
 
-/// Ends the threads of devices that go, if they belong to no communicator.
+/// Ends the threads of devices that are removed, if they belong to no communicator.
 pub(crate) fn end_threads(devices: &Range<u32>) {
     for (thread, handle) in THREADS.live_handles() {
         if thread.side() == 0 && devices.contains(&thread.device()) {
@@ -285,7 +286,7 @@ impl RankResources {
     }
 }
 
-/// The place for new streams of a rank: the context of the calling thread.
+/// The place for new streams of a rank: the context of the calling thread and its device.
 pub(super) struct StreamPlace {
     context: u64,
     device: &'static machine::Device,
@@ -330,8 +331,8 @@ impl StreamPlace {
 }
 
 impl CommPart for CommResources {
-    /// A rank's side of the communicator has ended, and with it all its resources here. Peers that
-    /// still wait for one of its records fail.
+    /// Ends all resources of a rank whose side of the communicator has ended. Peers that still wait
+    /// for a record of that rank fail.
     #[cold]
     fn left(&self, rank: usize, _: &str) {
         let resources = {
@@ -390,13 +391,13 @@ impl CommPart for CommResources {
     }
 }
 
-/// Ends the stream of a thread; queued tasks give up.
+/// Ends the stream of a thread. Its queued tasks fail.
 pub(super) fn end_stream(stream: &'static Stream) {
     stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
-/// Ends an end of a channel, and tells the other end. Afterwards no call of the peer is using
-/// memory of this end.
+/// Ends an end of a channel, and notifies the other end. When this returns, no call of a peer in
+/// this process is using memory of this end.
 pub(super) fn end_channel(handle: u64) {
     let Ok(channel) = Channel::named(handle) else { return };
     if channel.is_abroad() {

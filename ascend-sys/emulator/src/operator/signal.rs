@@ -1,4 +1,4 @@
-//! Records of notifies, and waits for them, as tasks.
+//! The tasks that record notifies and that wait for them.
 
 use super::channel::{Channel, LEFT};
 use super::latch::{Latch, LatchWaiter, WaitOutcome};
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names a notify: its owner and its index.
+/// A reference to a notify: its owner and its index.
 #[derive(Clone, Copy)]
 pub(crate) struct NotifyRef {
     latch: &'static Latch,
@@ -29,9 +29,9 @@ pub(crate) struct NotifyRef {
 #[derive(Clone, Copy)]
 pub(super) enum Of {
     Thread(&'static Thread),
-    /// An end of a channel, which waits.
+    /// The end of a channel whose rank waits for the notify.
     Channel(&'static Channel),
-    /// The peer's end in another process, named by the end here.
+    /// The peer's end in another process, given by the connected end of this process.
     Peer(&'static Channel),
 }
 
@@ -55,7 +55,8 @@ impl NotifyRef {
         })
     }
 
-    /// Returns a notify of the end in another process that an end leads to.
+    /// Returns a notify of the peer's end in another process; `None` if the end has no notify with
+    /// this index.
     pub(crate) fn of_peer_abroad(channel: &'static Channel, index: u32) -> Option<NotifyRef> {
         let spot = NotifyRef::of_channel(channel, index)?;
         Some(NotifyRef { of: Of::Peer(channel), ..spot })
@@ -68,8 +69,8 @@ impl NotifyRef {
         }
     }
 
-    /// Returns a number that is different for every notify of the process, and for those in other
-    /// processes that it knows.
+    /// Returns a number that is different for every notify of this process, and for every notify in
+    /// other processes that it refers to.
     fn number(&self) -> u64 {
         self.latch.number() | u64::from(matches!(self.of, Of::Peer(_)))
     }
@@ -81,7 +82,7 @@ impl NotifyRef {
         }
     }
 
-    /// Sets the notify, and wakes its waiter. False when its owner has ended.
+    /// Sets the notify and wakes its waiter. Returns false if the owner has ended.
     #[inline]
     pub(super) fn set(&self, wake: impl FnOnce(&'static Stream)) -> bool {
         match self.latch.set(self.generation) {
@@ -93,7 +94,7 @@ impl NotifyRef {
         true
     }
 
-    /// For a channel: the rank that has the notify, and the rank that records it.
+    /// Returns, for a notify of a channel, the rank that waits for it and the rank that records it.
     pub(super) fn ends(&self) -> Option<(usize, usize)> {
         match self.of {
             Of::Thread(_) => None,
@@ -102,19 +103,20 @@ impl NotifyRef {
         }
     }
 
-    /// Whether its records go to another process, or come from there.
+    /// Whether its records are sent to another process or come from one.
     fn crosses(&self) -> bool {
         matches!(self.of, Of::Channel(channel) | Of::Peer(channel) if channel.is_abroad())
     }
 
-    /// Whether its records come from a process that tells checkers nothing about them.
+    /// Whether its records come from a process that is not in checked mode, and so sends no
+    /// information for checks.
     fn is_told_nothing(&self) -> bool {
         let Of::Channel(channel) = self.of else { return false };
         let tells = channel.about(|it| it.member.comm.is_checked_abroad(it.remote));
         self.crosses() && tells != Some(true)
     }
 
-    /// Notes that another process records it.
+    /// Reports to checked mode that another process records the notify.
     pub(super) fn is_recorded_by(&self, by: Option<&ToldOperation>, process: u32) {
         let (device, number) = (self.device(), self.number());
         check::recorded_abroad(device, number, || self.describe(), by, process);
@@ -125,7 +127,7 @@ impl NotifyRef {
         self.marks().load(Ordering::Acquire) & mark != 0
     }
 
-    /// The rank that waits here.
+    /// Returns the rank that waits for the notify, if it is in this process.
     fn member(&self) -> Option<Arc<Member>> {
         match self.of {
             Of::Thread(thread) => thread.owner()?.member,
@@ -134,7 +136,8 @@ impl NotifyRef {
         }
     }
 
-    /// The rank that records: the peer of a channel, else the rank itself.
+    /// Returns the rank that records the notify: the peer for a channel, and the rank itself for a
+    /// thread.
     fn recorder(&self) -> Option<usize> {
         match self.of {
             Of::Thread(thread) => Some(thread.owner()?.member?.rank),
@@ -142,7 +145,7 @@ impl NotifyRef {
         }
     }
 
-    /// "notify 1 of thread 0 (CPU) of rank 0 of communicator "x"".
+    /// Returns a description: `notify 1 of thread 0 (CPU) of rank 0 of communicator "x"`.
     pub(crate) fn describe(&self) -> String {
         let of = match self.of {
             Of::Thread(thread) => thread.describe(),
@@ -158,7 +161,7 @@ impl NotifyRef {
             Of::Channel(_) | Of::Peer(_) => "channel",
         };
         let text = format!(
-            "EI0012: the {what} of notify {} was ended before the stream came to it",
+            "EI0012: the {what} of notify {} was ended before the stream reached this task",
             self.index
         );
         Failure::new(ACL_ERROR_RT_INVALID_HANDLE, text)
@@ -169,7 +172,7 @@ impl NotifyRef {
 #[derive(Clone)]
 pub(crate) struct Signal {
     spot: NotifyRef,
-    /// The own end of the channel over which it is recorded.
+    /// This rank's end of the channel over which it is recorded.
     over: Option<&'static Channel>,
 }
 
@@ -192,7 +195,7 @@ impl Signal {
         Signal { spot, over: Some(over) }
     }
 
-    /// Records the notify: as a task of a stream, else as a call of the host.
+    /// Records the notify, as a task of `stream`, or as a call of the host if there is none.
     #[inline]
     fn record(&self, stream: Option<&'static Stream>) -> Step {
         if let Of::Peer(channel) = self.spot.of {
@@ -204,7 +207,8 @@ impl Signal {
         }
     }
 
-    /// Tells the process of the peer. Data that was written before is there.
+    /// Sends the record to the process of the peer. Data that was written over the channel earlier
+    /// is visible there first.
     #[cold]
     fn tell(&self, channel: &Channel, stream: Option<&'static Stream>) -> Step {
         let is_still = generation(channel.handle()) == self.spot.generation;
@@ -217,14 +221,15 @@ impl Signal {
         let by = check::records_abroad(self.spot.device(), stream, name, call);
         let (end, notify) = (channel.peer_handle(), self.spot.index);
         let news = ChannelNews::Records { end, notify, by };
-        // Data that was written over the channel comes first, however it was stored.
+        // Orders all data that was written over the channel before the message, also after
+        // streaming stores.
         fence(Ordering::SeqCst);
         member.comm.tell_channel_of(member.rank, remote, news);
         Step::Done(Ok(()))
     }
 
-    /// Returns the failure of a record that nobody is left to hear. Where the communicator has
-    /// failed before, that is the reason.
+    /// Returns the failure of a record whose receiver is gone. If the communicator has failed
+    /// before, the failure gives the reason of that.
     #[cold]
     fn gone(&self) -> Failure {
         let own = self.over.and_then(|own| own.about(|about| Arc::clone(&about.member)));
@@ -262,7 +267,7 @@ impl TaskBody<Stream> for Signal {
 }
 
 impl Signal {
-    /// Records at once, on the calling thread of the host.
+    /// Records the notify at once, on the calling thread of the host.
     pub(super) fn record_now(&mut self, call: &str) -> Result<(), Failure> {
         let spot = &self.spot;
         if !spot.crosses() {
@@ -278,7 +283,7 @@ impl Signal {
 }
 
 impl Await {
-    /// Waits on the calling thread of the host.
+    /// Blocks the calling thread of the host until the wait ends.
     pub(super) fn wait_now(&self, call: &str) -> Result<(), Failure> {
         let spot = &self.spot;
         let look = || {
@@ -341,7 +346,8 @@ impl Await {
         PrimitiveWork::Waits { notify, whose, recorder }
     }
 
-    /// Whether the peer of the channel is gone, and had recorded nothing before.
+    /// Whether the wait is for a channel whose peer has left without recording the notify. The
+    /// caller has seen the mark `LEFT`.
     fn has_left(&self) -> bool {
         matches!(self.spot.of, Of::Channel(_)) && !self.spot.latch.is_due(self.spot.generation)
     }
@@ -375,10 +381,10 @@ impl Await {
         failure(error, self.describe())
     }
 
-    /// Gives up, and ends the communicator.
+    /// Ends the wait with a failure, and ends the communicator.
     #[cold]
     fn give_up(&self, why: &Reason) -> Step {
-        // The notify was recorded just in time: the next poll finds it.
+        // The notify was recorded just in time, and the next poll sees it.
         if matches!(why, Reason::Timeout(_)) && self.spot.latch.is_due(self.spot.generation) {
             return Step::Park;
         }
@@ -426,15 +432,16 @@ impl TaskBody<Stream> for Await {
         match spot.latch.take(spot.generation, stream) {
             WaitOutcome::Taken => Step::Done(Ok(())),
             WaitOutcome::Stale => Step::Done(Err(spot.gone())),
-            // Check the marks once more: a thread that sets one wakes the waiters that it finds.
+            // The marks are checked once more after the registration: a thread that sets one wakes
+            // only the waiters that are already registered.
             WaitOutcome::Waits if spot.is_marked(BROKEN) => self.broken(),
             WaitOutcome::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
             WaitOutcome::Waits => Step::Park,
         }
     }
 
-    /// A thread is about to sleep on the parked task, which the record wakes in any case. Returns
-    /// true if polling helps already.
+    /// Prepares a sleep on the parked task. The record wakes the task in any case, so there is
+    /// nothing to register. Returns true if the task must be polled instead.
     fn arm(&mut self, _: &'static Stream) -> bool {
         let spot = &self.spot;
         spot.latch.is_due(spot.generation)
@@ -442,10 +449,10 @@ impl TaskBody<Stream> for Await {
             || (spot.is_marked(LEFT) && self.has_left())
     }
 
-    /// The needs that could help the parked wait: see `deadlock`.
+    /// Returns the needs that could end the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
-        // A call here. Between processes also an action of the others: they may record it, or make
-        // a call here happen.
+        // A call in this process can end the wait. Between processes, an action of another process
+        // can do so too: it may record the notify, or cause a call in this process.
         let abroad = self.spot.member().and_then(|member| member.comm.abroad());
         Helpers::Queued(abroad.into_iter().chain([Need::Call]).collect())
     }
@@ -480,7 +487,7 @@ impl TaskBody<Stream> for Await {
         how.is_ok().then_some(Passed::Signal { number, name, call: "a primitive that waits" })
     }
 
-    /// Describes the wait and what it waits for, for messages.
+    /// Describes the wait and the notify, for error texts.
     fn describe(&self) -> String {
         let whose = match (self.spot.member(), self.spot.recorder()) {
             (Some(member), Some(peer)) if peer != member.rank => {
@@ -493,7 +500,7 @@ impl TaskBody<Stream> for Await {
     }
 }
 
-/// The failure of a task whose communicator has failed.
+/// Returns the failure of a task whose communicator has failed.
 fn failure(error: &CommError, task: String) -> Failure {
     let text = error.told(error.cause.report_code(), Origin::Operator);
     Failure::new(error.cause.acl_error(), text).of_task(task)

@@ -1,4 +1,4 @@
-//! Turns primitives into tasks.
+//! The submission of primitives as tasks.
 
 use super::primitive::Primitive;
 use super::thread::Thread;

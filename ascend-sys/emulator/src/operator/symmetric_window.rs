@@ -1,8 +1,8 @@
 //! Symmetric windows: memory of the same size on every rank, which all ranks register in one call.
 //!
-//! Collectives of the emulator reach the memory of every rank anyway, so a window changes nothing
-//! about them. A library of operators asks for it before it uses an address of a peer: the window
-//! that holds some bytes, and their place in it.
+//! Collectives of the emulator reach the memory of every rank anyway, so a window has no effect on
+//! them. A library of operators queries windows before it uses an address of a peer. A query
+//! returns the window that contains some bytes, and their offset in the window.
 
 use super::handles::Handles;
 use super::open::ReachableMemory;
@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static WINDOWS: Handles<SymmetricWindow> = Handles::new(HandleKind::SymmetricWindow);
 
-/// The functions whose memory an A3 accepts: it has physical memory of its own.
+/// The functions whose memory an A3 accepts for a window, because it has physical memory of its
+/// own.
 const OF_PHYSICAL_MEMORY: [&str; 2] = ["aclrtMapMem", "HcommMemAlloc"];
 
-/// A rank's side of a window.
+/// The part of a window that belongs to one rank.
 struct SymmetricWindow {
     comm: u64,
     rank: usize,
@@ -33,7 +34,7 @@ struct SymmetricWindow {
 /// The windows of a communicator.
 struct SymmetricWindows {
     comm: u64,
-    /// The number of registrations that each rank has begun.
+    /// For each rank, the number of registrations that it has begun.
     begun: Box<[AtomicU64]>,
 }
 
@@ -49,8 +50,8 @@ impl SymmetricWindow {
     }
 }
 
-/// Registers memory of the rank, and waits until all ranks have made as many registrations. Memory
-/// that is registered already keeps its window.
+/// Registers memory of the rank, and blocks until all ranks have made the same number of
+/// registrations. Memory that is registered already keeps its window.
 pub(crate) fn register(
     member: &Member,
     start: usize,
@@ -91,8 +92,8 @@ pub(crate) fn register(
     }
 }
 
-/// Checks the conditions of an A3 for the memory of a window, and for the amount that a rank may
-/// have.
+/// Checks the conditions of an A3: the kind of memory of a window, and the total size of the
+/// windows of a rank.
 fn check_on_a3(member: &Member, start: usize, bytes: u64, is_known: bool) -> Result<(), Failure> {
     const LAYER_OF_ALL_SUPERPODS: usize = 3;
     if member.comm.layers().len() >= LAYER_OF_ALL_SUPERPODS {
@@ -129,7 +130,7 @@ fn check_on_a3(member: &Member, start: usize, bytes: u64, is_known: bool) -> Res
     Ok(())
 }
 
-/// Ends one registration. The window goes with the last one.
+/// Ends one registration. The window ends with its last registration.
 pub(crate) fn deregister(handle: u64) -> Result<(), Failure> {
     let is_last = WINDOWS.with(handle, |window| {
         window.times -= 1;
@@ -138,8 +139,8 @@ pub(crate) fn deregister(handle: u64) -> Result<(), Failure> {
     if is_last { WINDOWS.take(handle).map(drop) } else { Ok(()) }
 }
 
-/// Returns the window of the rank that holds these bytes, and their place in it. `None` if there is
-/// none.
+/// Returns the window of the rank that contains these bytes, and their offset in it. `None` if
+/// there is none.
 pub(crate) fn find(
     member: &Member,
     start: usize,
@@ -156,6 +157,6 @@ pub(crate) fn find(
     let Some((handle, offset)) = WINDOWS.find(of_rank) else { return Ok(None) };
     WINDOWS.with(handle, |window| match window.held.as_mut().map_or(Ok(()), HeldMemory::check) {
         Ok(()) => Ok(Some((handle, offset))),
-        Err(text) => refuse!(HCCL_E_PARA, "memory of a window must stay: {text}"),
+        Err(text) => refuse!(HCCL_E_PARA, "memory of a window must not be freed: {text}"),
     })
 }

@@ -1,10 +1,10 @@
-//! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are noted under a tag,
-//! and issued again with other addresses.
+//! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are recorded under a
+//! tag, and can be issued again with other addresses.
 //!
-//! While they are noted they run as always. An address is noted as its place in one of the ranges
-//! that the recording began with. An execution names equally many ranges, and each address lies at
-//! the same place of the new range. Addresses outside of all ranges stay. The recordings of a
-//! device end with it.
+//! During the recording, primitives run as usual. A recording begins with a list of address ranges.
+//! An execution passes the same number of ranges; each address in an old range is replaced by the
+//! address at the same offset in the new range. Addresses outside of all ranges stay the same. The
+//! recordings of a device end with it.
 
 use super::issue::issue;
 use super::primitive::Primitive;
@@ -25,18 +25,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Ranges of addresses, each with its start and its length.
+/// Ranges of addresses, each with its start and its length in bytes.
 type AddressRanges = Vec<(usize, usize)>;
 
 struct CachedPrimitive {
     thread: u64,
     call: &'static str,
     what: AddressedPrimitive,
-    /// The channel that it crosses.
+    /// The channel that the primitive crosses.
     over: Option<u64>,
 }
 
-/// A primitive by addresses that programs know.
+/// A primitive with its addresses as programs use them.
 enum AddressedPrimitive {
     Move { to: usize, from: usize, bytes: usize, kind: Option<(DataType, ReduceOp)> },
     Signal(Signal),
@@ -60,13 +60,13 @@ thread_local! {
     static RECORDING: RefCell<Option<CacheRecording>> = const { RefCell::new(None) };
 }
 
-/// Whether the primitives of the calling OS thread are noted.
+/// Whether the calling OS thread records its primitives.
 #[inline]
 pub(super) fn is_open() -> bool {
     OPEN.get()
 }
 
-/// Notes a primitive.
+/// Adds a primitive to the recording of the calling OS thread.
 #[cold]
 pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive, over: Option<u64>) {
     let moves = |to: *const u8, from: *const u8, bytes, kind| AddressedPrimitive::Move {
@@ -104,7 +104,7 @@ pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(
         if let Some(CacheRecording { tag, .. }) = recording {
             return refuse!(
                 HCCL_E_PARA,
-                "the calling thread records \"{tag}\" already; HcommAicpuTsTaskCacheEnd first"
+                "the calling thread records \"{tag}\" already; call HcommAicpuTsTaskCacheEnd first"
             );
         }
         *recording = Some(CacheRecording { tag, device, ranges, noted: Vec::new() });
@@ -113,7 +113,7 @@ pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(
     })
 }
 
-/// Ends the recording, and keeps it in the place of an older one with this tag.
+/// Ends the recording and keeps it. It replaces an older recording with the same tag.
 pub(crate) fn end(tag: &str) -> Result<(), Failure> {
     RECORDING.with_borrow_mut(|recording| match recording.take_if(|open| open.tag == tag) {
         Some(ended) => {
@@ -129,7 +129,7 @@ pub(crate) fn end(tag: &str) -> Result<(), Failure> {
     })
 }
 
-/// Forgets a recording.
+/// Removes a recording.
 pub(crate) fn clear(device: u32, tag: &str) -> Result<(), Failure> {
     match lock(&KEPT).remove(&(device, tag.to_owned())) {
         Some(_) => Ok(()),
@@ -137,7 +137,7 @@ pub(crate) fn clear(device: u32, tag: &str) -> Result<(), Failure> {
     }
 }
 
-/// Forgets the recordings of devices that go.
+/// Removes the recordings of devices that are removed.
 pub(crate) fn forget(devices: &Range<u32>) {
     lock(&KEPT).retain(|(device, _), _| !devices.contains(device));
 }
@@ -150,14 +150,15 @@ fn not_found<T>(device: u32, tag: &str) -> Result<T, Failure> {
     )
 }
 
-/// Issues a recording once more, with these ranges in the place of the old ones.
+/// Issues the primitives of a recording once more, with `ranges` in place of the ranges of the
+/// recording.
 pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<(), Failure> {
     let kept = lock(&KEPT).get(&(device, tag.to_owned())).cloned();
     let Some(kept) = kept else { return not_found(device, tag) };
     if kept.ranges.len() != ranges.len() {
         return refuse!(
             HCCL_E_PARA,
-            "\"{tag}\" was recorded with {} addresses, and is executed with {}",
+            "\"{tag}\" was recorded with {} addresses, but is executed with {}; the numbers must be equal",
             kept.ranges.len(),
             ranges.len()
         );
@@ -199,7 +200,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
 }
 
 impl CacheRecording {
-    /// Returns the place of bytes of the recording in an execution with these ranges.
+    /// Returns the address, in an execution with these ranges, of bytes of the recording.
     fn moved(
         &self,
         address: usize,
@@ -217,7 +218,7 @@ impl CacheRecording {
                 if offset.checked_add(bytes).is_none_or(|end| end > length) {
                     return refuse!(
                         HCCL_E_PARA,
-                        "addrs[{at}] has {length} bytes, but a recorded task takes {bytes} bytes at {offset} of it"
+                        "addrs[{at}] has {length} bytes, but a recorded task uses {bytes} bytes at the offset {offset}"
                     );
                 }
                 start.saturating_add(offset)

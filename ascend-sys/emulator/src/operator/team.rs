@@ -1,10 +1,10 @@
-//! Teams: groups of ranks that kernels address together, and the windows that they share.
+//! Teams: groups of ranks that kernels address together, and the windows of a team.
 //!
-//! CANN publishes the names, structs and purposes of these functions and little more. This module
-//! does what follows from those. A world team has all ranks of a communicator, a sub-team some of
-//! them. A window is memory of this rank that a world team knows. Making a team or a window does
-//! not wait. No kernel of the emulator uses teams. So the signals, counters and barriers that a
-//! team asks for take no memory, and other ranks learn nothing of a window.
+//! CANN publishes the names, structs and purposes of these functions and little more; this module
+//! implements what follows from them. A world team has all ranks of a communicator, a sub-team some
+//! of them. A window is memory of this rank that is registered with a world team. Making a team or
+//! a window does not block. No kernel of the emulator uses teams. So the signals, counters and
+//! barriers that a team requests take no memory, and other ranks are not informed of a window.
 
 use super::acquire::{WantedChannel, acquire_channels};
 use super::endpoint::Endpoint;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 static TEAMS: Handles<Team> = Handles::new(HandleKind::Team);
 static WINDOWS: Handles<Window> = Handles::new(HandleKind::Window);
 
-/// A rank's side of a team.
+/// The part of a team that belongs to one rank.
 struct Team {
     member: Arc<Member>,
-    /// For a sub-team: the world team that it was made from.
+    /// The world team from which a sub-team was made; `None` for a world team.
     world: Option<u64>,
     /// The ranks of the team, by their numbers in the communicator.
     ranks: Vec<usize>,
@@ -37,11 +37,11 @@ struct Team {
 
 struct Window {
     team: u64,
-    /// Holds the memory for as long as the window exists.
+    /// A hold on the memory of the window.
     _held: Option<HeldMemory>,
 }
 
-/// A part that ends the teams of a communicator, which it names by its id.
+/// The part of a communicator that ends its teams. The field is the id of the communicator.
 struct Teams(u64);
 
 impl CommPart for Teams {
@@ -54,7 +54,7 @@ impl CommPart for Teams {
     }
 }
 
-/// The contents of a description; a field that was left open is `None`.
+/// The contents of the description of a team. A field that the program has not set is `None`.
 pub(crate) struct TeamRequest {
     pub(crate) ranks: Option<Vec<u32>>,
     pub(crate) own: Option<u32>,
@@ -107,7 +107,7 @@ pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Failure>
 }
 
 impl TeamRequest {
-    /// Checks that the ranks can be a team like this.
+    /// Checks that the ranks can form the requested team.
     fn check(&self, member: &Member, ranks: &[usize]) -> Result<(), Failure> {
         if let Some(own) = self.own.filter(|own| *own as usize != member.rank) {
             return refuse!(
@@ -145,7 +145,7 @@ impl TeamRequest {
     }
 }
 
-/// Returns the rank that has this world team.
+/// Returns the rank to which this world team belongs. Returns an error for a sub-team.
 pub(crate) fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
     TEAMS.with(team, |team| match team.world {
         None => Ok(Arc::clone(&team.member)),
@@ -158,7 +158,8 @@ pub(crate) fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
     })
 }
 
-/// Ends a team; for a world team, first its sub-teams and windows.
+/// Ends a team. Returns an error if a world team still has sub-teams or windows, which must end
+/// first.
 pub(crate) fn destroy(team: u64) -> Result<(), Failure> {
     TEAMS.with(team, |_| Ok(()))?;
     let sub = TEAMS.find(|handle, other| (other.world == Some(team)).then_some(handle));
@@ -168,11 +169,11 @@ pub(crate) fn destroy(team: u64) -> Result<(), Failure> {
         .or(window.map(|window| format!("the window {window:#x}; HcclTeamWindowDeregister")));
     match left {
         None => TEAMS.take(team).map(drop),
-        Some(left) => refuse!(HCCL_E_PARA, "the world team still has {left} ends it"),
+        Some(left) => refuse!(HCCL_E_PARA, "the world team still has {left} must end it first"),
     }
 }
 
-/// Makes memory of this rank known to a world team.
+/// Registers memory of this rank as a window of a world team.
 pub(crate) fn register_window(
     member: &Member,
     team: u64,
@@ -197,15 +198,15 @@ pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Failure> {
 /// The channels to make for a team.
 pub(crate) struct Channels {
     pub(crate) engine: OperatorEngine,
-    /// The protocol; `None` is that of the team.
+    /// The protocol; `None` means the protocol of the team.
     pub(crate) protocol: Option<CommProtocol>,
     pub(crate) notifies: u32,
     /// The number of channels to each of the other ranks.
     pub(crate) count: u32,
 }
 
-/// Acquires channels to the other ranks of a team, which have to do the same. `HcclChannelQuery`
-/// finds them, and so does acquiring them once more.
+/// Acquires channels to the other ranks of a team, and blocks until these ranks have done the same.
+/// `HcclChannelQuery` and a second acquisition return the same channels.
 pub(crate) fn create_channels(
     member: &Arc<Member>,
     team: u64,
@@ -245,7 +246,7 @@ pub(crate) fn create_channels(
     acquire_channels(member, channels.engine, call, &wanted).map(drop)
 }
 
-/// Checks that a team is one of this rank.
+/// Checks that a team belongs to this rank.
 fn belongs(member: &Member, of: &Member) -> Result<(), Failure> {
     if (member.comm.id, member.rank) == (of.comm.id, of.rank) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Threads: a queue of primitives with notifies of its own.
+//! Threads. Each is a queue of primitives with its own notifies.
 
 use super::engine::OperatorEngine;
 use super::latch::{Latch, Latches, end_all};
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 
 pub(super) static THREADS: Slots<Thread> = Slots::new();
 
-/// A mark of a thread or channel: its communicator has failed.
+/// The mark of a thread or channel whose communicator has failed.
 pub(super) const BROKEN: u32 = 1;
-/// A mark of a thread: it runs nothing outside of a batch mode.
+/// The mark of a thread that accepts primitives only in batch mode.
 const BATCHED: u32 = 2;
-/// A mark of a thread: all communicators of its device use it.
+/// The mark of a thread that all communicators of its device use.
 const SHARED: u32 = 4;
 
 pub(crate) struct Thread {
@@ -25,7 +25,7 @@ pub(crate) struct Thread {
     /// The handle of its stream.
     stream: AtomicU64,
     device: AtomicU32,
-    /// The rank that it belongs to: see [`side_of`].
+    /// The number of the rank that the thread belongs to: see [`side_of`].
     side: AtomicU64,
     pub(super) marks: AtomicU32,
     notifies: AtomicU32,
@@ -63,20 +63,20 @@ impl Slotted for Thread {
     }
 }
 
-/// Returns a rank of a communicator as a number: threads and channels can be used together when
-/// they belong to the same rank. 0: none.
+/// Returns a number that identifies a rank of a communicator. Threads and channels can be used
+/// together if they have the same number; 0 stands for no rank.
 pub(super) fn side_of(member: &Member) -> u64 {
     member.comm.id << 16 | member.rank as u64
 }
 
-/// Returns the part of a handle that no other object in its slot has.
+/// Returns the generation in a handle. No two objects of one slot have the same generation.
 #[inline]
 pub(super) fn generation(handle: u64) -> u32 {
     (handle >> 24) as u32
 }
 
 impl Thread {
-    /// Makes a thread on a stream. Its owner ends it.
+    /// Makes a thread on a stream. Its owner must end it.
     pub(super) fn create(
         stream: &Stream,
         notifies: u32,
@@ -100,7 +100,7 @@ impl Thread {
         }
     }
 
-    /// The thread that a handle names.
+    /// Returns the thread with this handle.
     #[inline]
     pub(crate) fn named(handle: u64) -> Result<&'static Thread, Failure> {
         THREADS.get(handle).map_or_else(|| stale(handle), Ok)
@@ -120,14 +120,14 @@ impl Thread {
         self.side.load(Ordering::Relaxed)
     }
 
-    /// Whether it takes primitives only in a batch mode.
+    /// Whether it accepts primitives only in batch mode.
     #[inline]
     pub(super) fn is_batched(&self) -> bool {
         self.marks.load(Ordering::Relaxed) & BATCHED != 0
     }
 
-    /// Makes the threads of all communicators of its device able to record its notifies, and it
-    /// theirs.
+    /// Allows this thread and the threads of all communicators of its device to record each other's
+    /// notifies.
     pub(super) fn share(&self) {
         self.marks.fetch_or(SHARED, Ordering::Relaxed);
     }
@@ -141,8 +141,8 @@ impl Thread {
         self.device() == other.device() && (self.side() == other.side() || shared())
     }
 
-    /// Returns its stream. The stream is gone when its context was destroyed, or when the program
-    /// has destroyed a wrapped stream.
+    /// Returns its stream. Returns an error if the context of the stream was destroyed, or if the
+    /// program has destroyed a wrapped stream.
     #[inline]
     pub(crate) fn stream(&self) -> Result<&'static Stream, Failure> {
         let handle = self.stream.load(Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Thread {
         self.notifies.load(Ordering::Acquire)
     }
 
-    /// Provides at least `notifies` notifies. One caller at a time.
+    /// Makes notifies until there are at least `notifies`. Only one thread may call this at a time.
     pub(super) fn supplement(&self, notifies: u32) {
         let now = self.notifies();
         if notifies > now {
@@ -167,7 +167,7 @@ impl Thread {
         }
     }
 
-    /// Returns one of its notifies.
+    /// Returns the notify with this index; `None` if there is no such notify.
     #[inline]
     pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
@@ -190,12 +190,12 @@ impl Thread {
         waiters.into_iter().for_each(Stream::wake);
     }
 
-    /// The streams that wait for one of its notifies.
+    /// Returns the streams that wait for a notify of this thread.
     pub(super) fn waiters(&self) -> impl Iterator<Item = &'static Stream> {
         (0..self.notifies()).filter_map(|index| self.latch(index)?.waiter())
     }
 
-    /// "thread 1 (AICPU) of rank 0 of communicator "x"".
+    /// Returns a description: `thread 1 (AICPU) of rank 0 of communicator "x"`.
     pub(crate) fn describe(&self) -> String {
         let Some(ThreadOwner { member, number, engine, wraps }) = self.owner() else {
             return "a thread that has ended".into();
@@ -211,13 +211,13 @@ impl Thread {
         }
     }
 
-    /// The product of its device.
+    /// Returns the product of its device.
     pub(crate) fn product(&self) -> crate::profile::Product {
         machine::device_slot(self.device()).product()
     }
 }
 
-/// "rank 0 of communicator "x"".
+/// Returns a description: `rank 0 of communicator "x"`.
 pub(super) fn of_rank(member: &Member) -> String {
     format!("rank {} of communicator \"{}\"", member.rank, member.comm.title())
 }

@@ -1,5 +1,5 @@
-//! Primitives of a block that records a timeline: they record when their turn came and when they
-//! were done.
+//! Primitives of a block that records a timeline. Each records the time when it became the next
+//! task of its stream, and the time when it was done.
 
 use super::primitive::Primitive;
 use super::signal::{NotifyRef, Of};
@@ -16,19 +16,19 @@ use ascend_timeline::{NotifyKey, PrimitiveSpan, PrimitiveWork};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A primitive, and the record that is written when it is done.
+/// A primitive with the record that is written when it is done.
 pub(crate) struct Traced {
     task: Task,
     log: Arc<Log>,
     device: u32,
     entry: PrimitiveSpan,
-    /// The time when it was next in its stream.
+    /// The time when the primitive became the next task of its stream.
     began: Option<u64>,
 }
 
 impl Traced {
-    /// Describes a primitive that is issued, if its block records. Records nothing about notifies
-    /// of the runtime.
+    /// Makes the record of a primitive that is issued. Returns `None` if its block does not record,
+    /// or if the primitive is for a notify of the runtime.
     #[inline]
     pub(super) fn of(
         thread: &Thread,
@@ -41,7 +41,7 @@ impl Traced {
         Some(TraceNote { log, device, entry })
     }
 
-    /// Records how it ended, if it has.
+    /// Writes the record if the primitive has ended.
     fn tell(&self, step: Step) -> Step {
         if let Step::Done(result) = &step {
             let to = self.log.now();
@@ -82,8 +82,8 @@ impl TaskBody<Stream> for Box<Traced> {
     }
 
     fn again(&self) -> Option<Task> {
-        // A replay may run in a later recording than the capture. (If nothing recorded at the
-        // capture, its primitives are not traced.)
+        // The graph may be executed during a later recording than that of its capture. (If nothing
+        // was recorded at the capture, its primitives are not traced.)
         let log = timeline::of(self.device).unwrap_or_else(|| Arc::clone(&self.log));
         let note = TraceNote { log, entry: self.entry.clone(), device: self.device };
         Some(Task::new(note.on(self.task.again()?)))
@@ -110,7 +110,7 @@ impl TaskBody<Stream> for Box<Traced> {
     }
 }
 
-/// The record to write about a primitive.
+/// The record of a primitive, before it is submitted.
 pub(super) struct TraceNote {
     log: Arc<Log>,
     device: u32,
@@ -118,14 +118,14 @@ pub(super) struct TraceNote {
 }
 
 impl TraceNote {
-    /// Wraps a task so that the record is written.
+    /// Wraps a task so that it writes the record when it is done.
     fn on(self, task: Task) -> Box<Traced> {
         let TraceNote { log, device, entry } = self;
         Box::new(Traced { task, log, device, entry, began: None })
     }
 }
 
-/// Puts a primitive of a thread into its stream.
+/// Puts a primitive of a thread into the thread's stream.
 #[inline]
 pub(super) fn submit(
     note: Option<TraceNote>,
@@ -142,8 +142,8 @@ pub(super) fn submit(
 }
 
 impl NotifyRef {
-    /// Returns the identity of the notify in a timeline. The recorder and the waiter get the same
-    /// key, also in different processes.
+    /// Returns the key of the notify in a timeline. The recorder and the waiter get the same key,
+    /// even in different processes.
     fn key(&self) -> NotifyKey {
         let own = std::process::id();
         let (process, owner, on_channel) = match self.of {

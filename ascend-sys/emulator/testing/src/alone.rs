@@ -1,11 +1,11 @@
-//! Tests that need a process of their own.
+//! Helpers for tests that need a process of their own.
 
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-/// Goes on in a process that has no other test. In the first process, waits for that one and
-/// returns from the test. These tests run one after the other, unless they may run `beside` each
-/// other.
+/// Continues in a process that runs no other test. In the first process, it waits for that process
+/// and then returns from the test. These tests run one after the other, unless they may run
+/// `beside` each other.
 #[macro_export]
 macro_rules! alone {
     ($($beside:ident)?) => {
@@ -17,7 +17,8 @@ macro_rules! alone {
     };
 }
 
-/// Whether this process is the one for the test. `here` is the path of a function in it.
+/// Returns whether this process is the one for the test. `here` is the path of a function in the
+/// test.
 pub fn is_alone(here: &str, beside: bool) -> bool {
     match run_alone(here, beside) {
         None => true,
@@ -29,8 +30,8 @@ pub fn is_alone(here: &str, beside: bool) -> bool {
     }
 }
 
-/// The output of the process for the test; `None` in that process itself. `here` is the path of a
-/// function in the test.
+/// Returns the output of the process for the test, or `None` in that process itself. `here` is the
+/// path of a function in the test.
 pub fn run_alone(here: &str, beside: bool) -> Option<Output> {
     const CHILD: &str = "ASCEND_EMULATOR_TEST_ALONE";
     if std::env::var_os(CHILD).is_some() {
@@ -41,7 +42,7 @@ pub fn run_alone(here: &str, beside: bool) -> Option<Output> {
     let path = here.split_once("::").and_then(|(_, path)| path.rsplit_once("::"));
     let (test, _) = path.expect("the function is in a test of a module");
     let mut child = Command::new(std::env::current_exe().unwrap());
-    // With one thread for tests the first thread of the process waits for that thread only.
+    // With one thread for tests, the first thread of the process only waits for that thread.
     child.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
     let output = child.env(CHILD, "1").output().unwrap();
     let (said, errors) =

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::ranks::slow;
 
-/// A barrier like [`std::sync::Barrier`], in which a thread that waits too long panics. So a failed
-/// assertion of another thread is a failed test, and not one that never ends.
+/// A barrier like [`std::sync::Barrier`], but a thread that waits too long panics. So if an
+/// assertion of another thread fails, the test fails instead of never ending.
 pub struct Barrier {
     threads: usize,
     limit: Duration,
@@ -30,11 +30,11 @@ impl Barrier {
         Self { threads, limit, state: Mutex::default(), complete: Condvar::new() }
     }
 
-    /// Waits until all threads are here.
+    /// Waits until all threads have called this.
     ///
     /// # Panics
     ///
-    /// If they do not come; then for all later callers too.
+    /// Panics if the other threads do not come in time. Then all later calls panic too.
     pub fn wait(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!state.given_up, "somebody has waited too long for the others");

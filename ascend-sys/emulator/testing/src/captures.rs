@@ -1,4 +1,4 @@
-//! Captures for tests: modes, states, and the captured tasks.
+//! Helpers for captures: modes, states, and captured tasks.
 
 use crate::common::{D2D, malloc};
 use crate::{fails, ok};
@@ -37,14 +37,14 @@ pub fn end(stream: aclrtStream) -> aclmdlRI {
     graph
 }
 
-/// An End that must fail with this code; gives back no graph.
+/// Calls an End that must fail with this code. It must return no graph.
 pub fn end_fails(stream: aclrtStream, code: aclError, piece: &str) {
     let mut graph = std::ptr::dangling_mut();
     fails!(code, [piece], aclmdlRICaptureEnd(stream, &mut graph));
     assert!(graph.is_null());
 }
 
-/// A buffer with these bytes.
+/// Returns a buffer in which every byte is `value`.
 pub fn filled(bytes: usize, value: i32) -> *mut c_void {
     let pointer = malloc(bytes);
     ok!(aclrtMemset(pointer, bytes, value, bytes));

@@ -1,5 +1,5 @@
-//! The common parts of the tests: the table called as a C program would call it, and blocks of
-//! devices of their own.
+//! The common parts of the tests: calls of the table in the way of a C program, and blocks of
+//! devices for a single test.
 
 use ascend_sys::*;
 use std::ffi::{CStr, c_void};
@@ -10,16 +10,16 @@ pub fn table() -> &'static Functions {
     TABLE.get_or_init(ascend_emulator::table)
 }
 
-/// Calls a function of the table; returns its code.
+/// Calls a function of the table and returns its code.
 #[macro_export]
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         let function = $crate::common::table().$name.expect(stringify!($name));
-        // The arguments are evaluated inside the block, as in C; none of them is itself an unsafe
+        // The arguments are evaluated inside the block, as in C. No argument is itself an unsafe
         // operation.
         #[allow(clippy::macro_metavars_in_unsafe, reason = "see above")]
-        // SAFETY: the arguments keep to the C contract, or are wrong in a way that the function has
-        // to find out.
+        // SAFETY: the arguments keep to the C contract, or are wrong in a way that the function
+        // must detect.
         let code = unsafe { function($($argument),*) };
         code
     }};
@@ -46,13 +46,13 @@ macro_rules! fails {
     }};
 }
 
-/// The texts since the last call.
+/// Returns the texts since the last call.
 pub fn message() -> String {
     let text = call!(aclGetRecentErrMsg());
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: NUL-terminated, valid until the next call.
+    // SAFETY: the text is NUL-terminated and valid until the next call.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
@@ -61,7 +61,7 @@ pub const H2D: aclrtMemcpyKind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
 pub const D2H: aclrtMemcpyKind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
 pub const POLICY: aclrtMemMallocPolicy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
 
-/// Devices of one test, given back when dropped.
+/// The devices of one test. Dropping it destroys them.
 pub struct Block {
     pub number: u32,
     pub first: i32,
@@ -92,7 +92,7 @@ impl Block {
         block
     }
 
-    /// A block of one device, set in the calling thread.
+    /// Returns a block of one device, which is set in the calling thread.
     pub fn one() -> Block {
         Block::one_with(Block::config())
     }
@@ -131,7 +131,7 @@ pub fn malloc_host(bytes: usize) -> *mut c_void {
     pointer
 }
 
-/// Copies to the host, after everything that was waited for.
+/// Copies to the host, after all work that the caller has waited for.
 pub fn read(from: *const c_void, bytes: usize) -> Vec<u8> {
     let mut to = vec![0u8; bytes];
     ok!(aclrtMemcpy(to.as_mut_ptr().cast(), bytes, from, bytes, D2H));
@@ -149,11 +149,11 @@ pub fn idle(stream: aclrtStream) -> bool {
     status == aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE
 }
 
-/// A host function that holds its stream up until it is opened.
+/// A host function that holds up its stream until the gate is opened.
 pub struct Gate(std::sync::atomic::AtomicBool);
 
 impl Gate {
-    /// Allocated for ever, at a place where a leak checker finds it.
+    /// Returns a gate that is never freed, stored where a leak checker finds it.
     pub fn new() -> &'static Gate {
         static GATES: std::sync::Mutex<Vec<&Gate>> = std::sync::Mutex::new(Vec::new());
         let gate = Box::leak(Box::new(Gate(false.into())));
@@ -163,7 +163,7 @@ impl Gate {
 
     pub fn close(&'static self, stream: aclrtStream) {
         unsafe extern "C" fn wait(gate: *mut c_void) {
-            // SAFETY: gates are kept for ever.
+            // SAFETY: a gate is never freed.
             let gate = unsafe { &*gate.cast::<Gate>() };
             while !gate.0.load(std::sync::atomic::Ordering::Acquire) {
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -177,7 +177,7 @@ impl Gate {
     }
 }
 
-/// Properties of physical memory of a device.
+/// Returns the properties of physical memory of a device.
 pub fn physical_properties(device: i32) -> aclrtPhysicalMemProp {
     aclrtPhysicalMemProp {
         handleType: aclrtMemHandleType::ACL_MEM_HANDLE_TYPE_NONE,

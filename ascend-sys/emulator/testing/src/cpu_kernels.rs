@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr::null_mut;
 
-/// Compiles the library of `cpu_kernels.c` into a folder.
+/// Compiles the library of `cpu_kernels.c` into a folder, and returns its path.
 pub fn compile(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("cpu_kernels.c");
     let library = folder.join("libcpu_kernels.so");
-    // Another process may have it loaded.
+    // Another process may have the library loaded, so it is compiled under another name and
+    // renamed.
     let made = library.with_extension(std::process::id().to_string());
-    // The driver that Rust links with.
+    // This is the compiler driver that Rust links with.
     let output = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
         .args([&made, &source])
@@ -29,7 +30,7 @@ pub fn path_of(library: &Path) -> CString {
     CString::new(library.to_str().unwrap()).unwrap()
 }
 
-/// Loads a library, or a descriptor, on the current device.
+/// Loads a library or a descriptor on the current device.
 pub fn load(path: &Path) -> aclrtBinHandle {
     let mut binary = null_mut();
     let _ = message();
@@ -37,7 +38,8 @@ pub fn load(path: &Path) -> aclrtBinHandle {
     binary
 }
 
-/// The bytes that code of the host would read at an address; `None` where it would fault.
+/// Returns the bytes that code on the host would read at an address, or `None` if the read would
+/// fault.
 pub fn host_reads(at: *const c_void, bytes: usize) -> Option<Vec<u8>> {
     let mut read = vec![0u8; bytes];
     let local = libc::iovec { iov_base: read.as_mut_ptr().cast(), iov_len: bytes };

@@ -1,4 +1,4 @@
-//! Kernels for tests: loading and launching them as a C program would, and programs of one
+//! Helpers for kernels: loading and launching them as a C program would, and programs with one
 //! collective.
 
 pub mod one_sided;
@@ -41,7 +41,7 @@ pub fn function(binary: aclrtBinHandle, name: &str) -> aclrtFuncHandle {
     function
 }
 
-/// The communication server, on the current device.
+/// Returns the communication server on the current device.
 pub fn server() -> (aclrtBinHandle, aclrtFuncHandle) {
     let mut option = aclrtBinaryLoadOption {
         type_: aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE,
@@ -94,20 +94,20 @@ pub fn list(function: aclrtFuncHandle, given: &[Given<'_>]) -> aclrtArgsHandle {
     list
 }
 
-/// The tiling of the operations, for a communicator.
+/// Returns the tiling of the operations for a communicator.
 pub fn tiling(operations: &[u32], group: &str) -> Vec<u8> {
     let mut bytes = build::tiling(operations);
     for at in 0..operations.len() {
         let name = &mut bytes[64 + 512 * at + 16..][..128];
         name.fill(0);
         name[..group.len()].copy_from_slice(group.as_bytes());
-        // Elements are `i32` (HCCL_DATA_TYPE_INT32), read and written.
+        // The elements are `i32` (HCCL_DATA_TYPE_INT32), both read and written.
         bytes[64 + 512 * at + 14..][..2].fill(2);
     }
     bytes
 }
 
-/// A rank's context for these operations.
+/// Returns the context of a rank for these operations.
 pub fn context(rank: &Rank, tiling: &[u8]) -> *mut c_void {
     let mut context = null_mut();
     let bytes = tiling.as_ptr().cast_mut().cast();
@@ -115,14 +115,14 @@ pub fn context(rank: &Rank, tiling: &[u8]) -> *mut c_void {
     context
 }
 
-/// Kernel and server of a rank, ready to be launched.
+/// The kernel and the server of a rank, ready to be launched.
 pub struct Ready {
     pub binaries: [aclrtBinHandle; 2],
     pub kernel: aclrtFuncHandle,
     pub server: aclrtFuncHandle,
     pub tiling: Vec<u8>,
     pub context: *mut c_void,
-    /// The stream of the server.
+    /// The stream on which the server runs.
     pub stream: aclrtStream,
 }
 
@@ -131,7 +131,7 @@ impl Ready {
         Ready::of(rank, program, tiling(operations, &name_of(rank.comm)))
     }
 
-    /// A kernel with a tiling struct that is filled.
+    /// Returns a kernel with a filled tiling struct.
     pub fn of(rank: &Rank, program: &Program, tiling: Vec<u8>) -> Ready {
         let context = context(rank, &tiling);
         let binary = load(program);
@@ -141,7 +141,7 @@ impl Ready {
         Ready { binaries: [binary, library], kernel, server, tiling, context, stream }
     }
 
-    /// Launches the server: a descriptor of version 1 with one context.
+    /// Launches the server, with a descriptor of version 1 with one context.
     pub fn serve(&self) {
         let descriptor = std::ptr::without_provenance_mut(0x11);
         let given = [Given::Pointer(descriptor), Given::Pointer(self.context)];
@@ -177,7 +177,7 @@ fn on_device(device: i32, rank: u32, ranks: u32, comm: HcclComm) -> Rank {
     Rank { rank, ranks, device, info: HcclRootInfo::default(), comm, stream: common::stream() }
 }
 
-/// Makes the links for kernels of one communicator: that takes all ranks, each on a thread.
+/// Makes the links for kernels of one communicator. That takes all ranks, each on its own thread.
 pub fn link(devices: &[i32], comms: &[HcclComm], operations: &[u32]) {
     let comms = comms.iter().map(|comm| comm.expose_provenance());
     std::thread::scope(|scope| {
@@ -191,7 +191,7 @@ pub fn link(devices: &[i32], comms: &[HcclComm], operations: &[u32]) {
             })
         };
         let threads: Vec<_> = (0..).zip(devices.iter().zip(comms)).map(one).collect();
-        // Until they are gone: some tests count threads.
+        // Wait until the threads have ended: some tests count threads.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -203,7 +203,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// A block with an input and an output of `bytes` bytes on each rank.
+    /// Returns a block whose ranks each have an input and an output of `bytes` bytes.
     pub fn new(ranks: u32, program: &Program, operations: &[u32], bytes: usize) -> Together {
         Together::on(common::Block::new(ranks), ranks, program, operations, bytes)
     }
@@ -229,7 +229,7 @@ impl Together {
         Together { ranks, block }
     }
 
-    /// One launch of all.
+    /// Launches the kernel once on all ranks.
     pub fn run_all(&self, blocks: u32) {
         for (rank, ready, tensors) in &self.ranks {
             ok!(aclrtSetDevice(rank.device));
@@ -252,7 +252,7 @@ impl Together {
     }
 }
 
-/// The clients of two groups, of one operation each.
+/// Returns the clients of two groups, each with one operation.
 pub fn two_clients(b: &mut Builder) -> [ClientId; 2] {
     b.program.tiling = Some(build::tiling_layout(2));
     [("hccl", 0), ("other", 1)].map(|(name, group)| {
@@ -263,8 +263,8 @@ pub fn two_clients(b: &mut Builder) -> [ClientId; 2] {
     })
 }
 
-/// Launches a kernel of two groups, and one server for both on a stream of its own, which it
-/// returns.
+/// Launches a kernel of two groups, and one server for both on a stream of its own. Returns that
+/// stream.
 pub fn launch_for_two(
     rank: &Rank,
     other: HcclComm,
@@ -297,7 +297,7 @@ pub fn launch_for_two(
 #[derive(Clone, Debug)]
 pub struct Call {
     pub command: u32,
-    /// Elements from the start of both buffers.
+    /// The offset from the start of both buffers, in elements.
     pub at: u64,
     pub count: u64,
     pub stride: u64,
@@ -338,8 +338,8 @@ pub fn operation(b: &mut Builder, call: &Call, x: Base, y: Base, dtype: u32) -> 
     }
 }
 
-/// A kernel that prepares the calls, commits the turns that are not committed yet one by one, waits
-/// for all, and ends as CANN's pages do.
+/// Returns a kernel that prepares the calls, commits the remaining turns one by one, waits for all
+/// turns, and ends as in CANN's documentation.
 pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (x, y) = (b.input("x", number), b.output("y", number));
@@ -366,8 +366,8 @@ pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
     b.done()
 }
 
-/// Runs a kernel on ranks of a product with these inputs. Returns their outputs, of `out` bytes,
-/// which are [`BLANK`] before.
+/// Runs a kernel on ranks of a product with these inputs. Returns their outputs of `out` bytes,
+/// which held [`BLANK`] before.
 pub fn run_on(
     product: u32,
     calls: &[Vec<Call>],
@@ -399,7 +399,7 @@ pub fn run_on(
 
 pub const BLANK: u8 = 0xee;
 
-/// The effect of a call on the outputs, element by element.
+/// Applies the effect of a call to the outputs, element by element.
 pub fn naive(call: &Call, inputs: &[Vec<i32>], outputs: &mut [Vec<i32>]) {
     let ranks = inputs.len();
     let (at, count) = (call.at as usize, call.count as usize);
@@ -427,7 +427,7 @@ pub fn naive(call: &Call, inputs: &[Vec<i32>], outputs: &mut [Vec<i32>]) {
     }
 }
 
-/// Runs a call, and compares the result with the naive rule.
+/// Runs a call, and compares the result with the naive one.
 pub fn is_naive(product: u32, call: &Call, inputs: &[Vec<i32>]) {
     let (length, blank) = (inputs[0].len(), i32::from_le_bytes([BLANK; 4]));
     let mut expected = vec![vec![blank; length]; inputs.len()];
@@ -446,7 +446,7 @@ pub fn is_naive(product: u32, call: &Call, inputs: &[Vec<i32>]) {
     }
 }
 
-/// The bytes of numbers.
+/// Returns the bytes of numbers.
 pub fn ints(numbers: impl IntoIterator<Item = i32>) -> Vec<u8> {
     numbers.into_iter().flat_map(i32::to_le_bytes).collect()
 }

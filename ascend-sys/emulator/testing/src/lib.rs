@@ -1,5 +1,5 @@
-//! The common parts of the emulator's tests: the table called as a C program would call it,
-//! devices, ranks, kernels and operators.
+//! The common parts of the emulator's tests: calls of the table in the way of a C program, devices,
+//! ranks, kernels and operators.
 #![allow(missing_docs, reason = "test helpers")]
 #![allow(
     clippy::not_unsafe_ptr_arg_deref,

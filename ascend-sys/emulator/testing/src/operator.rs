@@ -16,13 +16,13 @@ pub const HCCS: CommProtocol = CommProtocol::COMM_PROTOCOL_HCCS;
 pub const ROCE: CommProtocol = CommProtocol::COMM_PROTOCOL_ROCE;
 pub const UB_CTP: CommProtocol = CommProtocol::COMM_PROTOCOL_UB_CTP;
 
-/// A time limit, in seconds, that no wait of a test reaches.
+/// A time limit in seconds that no wait of a test reaches.
 pub const LONG: u32 = 1836;
 
 /// The numbers of the products in `AscendExtBlockConfig`.
 pub const PRODUCTS: [u32; 3] = [2, 3, 950];
 
-/// A primitive that must succeed.
+/// Calls a primitive that must succeed.
 #[macro_export]
 macro_rules! issue {
     ($name:ident($($argument:expr),* $(,)?)) => {{
@@ -31,7 +31,7 @@ macro_rules! issue {
     }};
 }
 
-/// A primitive that must fail with a code and a text that contains all the given pieces.
+/// Calls a primitive that must fail with a code and a text that contains all the given pieces.
 #[macro_export]
 macro_rules! not_issued {
     ($code:ident, [$($piece:expr),*], $name:ident($($argument:expr),* $(,)?)) => {{
@@ -44,12 +44,13 @@ macro_rules! not_issued {
     }};
 }
 
-/// Devices of a product with room for the communication buffers of a few communicators.
+/// Returns the configuration of a product's devices, with room for the communication buffers of a
+/// few communicators.
 pub fn block(product: u32, ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { product, deviceCount: ranks, memoryBytes: 2 << 30, ..Block::config() }
 }
 
-/// Runs something on a thread for each rank of one communicator.
+/// Calls `run` on a thread for each rank of one communicator.
 pub fn on_product<R: Send>(
     product: u32,
     ranks: u32,
@@ -63,7 +64,7 @@ pub fn on_product<R: Send>(
     })
 }
 
-/// The protocol that every engine of host threads has.
+/// Returns the protocol that every engine of host threads uses.
 pub fn protocol_of(product: u32) -> CommProtocol {
     if product == 950 { ROCE } else { HCCS }
 }
@@ -74,7 +75,7 @@ pub fn threads(rank: &Rank, engine: CommEngine, count: u32, notifies: u32) -> Ve
     threads
 }
 
-/// The thread on the rank's stream.
+/// Returns the thread on the rank's stream.
 pub fn stream_thread(rank: &Rank, notifies: u32) -> ThreadHandle {
     let mut thread = 0;
     hccl!(HcclThreadAcquireWithStream(rank.comm, CPU_TS, rank.stream, notifies, &mut thread));
@@ -96,14 +97,14 @@ pub fn channels(rank: &Rank, engine: CommEngine, descs: &[HcclChannelDesc]) -> V
     channels
 }
 
-/// The rank's HCCL buffer.
+/// Returns the rank's HCCL buffer.
 pub fn buffer(rank: &Rank) -> (*mut c_void, u64) {
     let (mut address, mut size) = (std::ptr::null_mut(), 0);
     hccl!(HcclGetHcclBuffer(rank.comm, &mut address, &mut size));
     (address, size)
 }
 
-/// The HCCL buffer of the peer.
+/// Returns the peer's HCCL buffer.
 pub fn remote_buffer(rank: &Rank, channel: ChannelHandle) -> (*mut c_void, u64) {
     let (mut address, mut size) = (std::ptr::null_mut(), 0);
     hccl!(HcclChannelGetHcclBuffer(rank.comm, channel, &mut address, &mut size));
@@ -114,7 +115,7 @@ pub fn at(address: *mut c_void, offset: usize) -> *mut c_void {
     address.wrapping_byte_add(offset)
 }
 
-/// Runs for every product, all at the same time: for tests that mostly wait.
+/// Calls `run` for every product, all at the same time. This is for tests that mostly wait.
 pub fn on_each_product(run: impl Fn(u32) + Sync) {
     std::thread::scope(|scope| {
         for product in PRODUCTS {
@@ -124,26 +125,26 @@ pub fn on_each_product(run: impl Fn(u32) + Sync) {
     });
 }
 
-/// Waits until everything on the rank's device is complete.
+/// Waits until all work on the rank's device is complete.
 pub fn finish(_: &Rank) {
     ok!(aclrtSynchronizeDevice());
 }
 
-/// Waits until everything is complete on all ranks.
+/// Waits until all work on all ranks is complete.
 pub fn meet(rank: &Rank) {
     finish(rank);
     hccl!(HcclBarrier(rank.comm, rank.stream));
     finish(rank);
 }
 
-/// Issues as a kernel of the product's AICPU would, or as the host does elsewhere.
+/// Issues in batch mode, as a kernel on the product's AI CPU or the host would do it.
 pub fn in_batch(run: impl FnOnce()) {
     crate::issue!(HcommBatchModeStart(c"test".as_ptr()));
     run();
     crate::issue!(HcommBatchModeEnd(c"test".as_ptr()));
 }
 
-/// Device memory with these bytes in it.
+/// Returns device memory that holds these bytes.
 pub fn upload(bytes: &[u8]) -> *mut c_void {
     let memory = common::malloc(bytes.len());
     common::write(memory, bytes);

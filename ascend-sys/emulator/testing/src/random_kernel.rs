@@ -1,5 +1,5 @@
-//! Random small kernels: vectors and collectives in any order, on several ranks and blocks, and
-//! their results by a plain loop over the elements.
+//! Random small kernels: vector operations and collectives in any order, on several ranks and
+//! blocks. A plain loop over the elements computes the expected results.
 
 use crate::kernel::build::Builder;
 use crate::kernel::*;
@@ -10,10 +10,10 @@ use ascend_program::{Binary, ClientId, Core, Mix, Of, Position, Program, QueueId
 use fastrand::Rng;
 
 const FP32: u32 = 4;
-/// Elements that a core takes at a time.
+/// The number of elements that a core takes at a time.
 const TILE: u64 = 64;
 
-/// A step of a program, one tensor after the other; the first one is its input.
+/// A step of a program. Each step makes the next tensor; the first tensor is the input.
 pub enum Stage {
     /// `scale * (a operator b)`, element by element.
     Vector {
@@ -29,11 +29,11 @@ pub enum Stage {
     },
 }
 
-/// A random kernel and its launch.
+/// A random kernel, with the arguments of its launch.
 pub struct Sample {
     pub ranks: usize,
     pub blocks: u32,
-    /// Elements of each tensor, of which every rank has an equal part.
+    /// The number of elements of each tensor. Every rank has an equal part of it.
     pub length: u64,
     pub commands: Vec<u32>,
     pub stages: Vec<Stage>,
@@ -90,8 +90,8 @@ impl Sample {
                         collective(b, client, call, *reduction, [tensors[*from], *to]);
                     }
                 }
-                // Other cores go on with the results of this one, or with those that it was the
-                // first to wait for.
+                // Other cores use the results of this core, or results for which this core was the
+                // first to wait.
                 b.sync_vectors();
             }
             b.finalize(client);
@@ -99,7 +99,7 @@ impl Sample {
         b.done()
     }
 
-    /// The final tensors of each rank: all tensors behind the input.
+    /// Returns the final tensors of each rank: all tensors after the input.
     pub fn expected(&self, inputs: &[Vec<f32>]) -> Vec<Vec<Vec<f32>>> {
         let mut all: Vec<Vec<Vec<f32>>> = vec![inputs.to_vec()];
         for stage in &self.stages {
@@ -135,7 +135,7 @@ impl Sample {
     }
 }
 
-/// `to = scale * (a operator b)`, in tiles that the cores take in turn.
+/// Adds `to = scale * (a operator b)`, in tiles that the cores take in turn.
 fn vectors(
     b: &mut Builder,
     tiles: u64,
@@ -202,7 +202,7 @@ fn collective(
     b.times(call.repeat, |b| b.wait(task));
 }
 
-// Rust leaves open which of two zeros `f32::max` gives. Here -0 is less than +0.
+// Rust does not define which of two zeros `f32::max` returns. Here -0 is less than +0.
 fn largest(a: f32, b: f32) -> f32 {
     if a.total_cmp(&b).is_gt() { a } else { b }
 }
@@ -222,7 +222,8 @@ fn apply(operator: VectorBinary, a: f32, b: f32) -> f32 {
     }
 }
 
-/// The result of a collective on the inputs of all ranks, which it takes in their order.
+/// Computes the result of a collective on the inputs of all ranks, which it takes in the order of
+/// the ranks.
 fn moved(call: &Call, reduction: Reduction, inputs: &[Vec<f32>], outputs: &mut [Vec<f32>]) {
     let (all, stride) = ((call.count * call.repeat) as usize, call.stride as usize);
     let reduced = |at: usize| {

@@ -1,4 +1,4 @@
-//! Ranks for tests: one thread and one device each, and a communicator.
+//! Ranks for tests: each with one thread and one device, and a communicator of all.
 
 pub mod values;
 
@@ -13,7 +13,7 @@ pub const INT32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_INT32;
 pub const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
 pub const MAX: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_MAX;
 
-/// A function of HCCL that must succeed.
+/// Calls a function of HCCL that must succeed.
 #[macro_export]
 macro_rules! hccl {
     ($name:ident($($argument:expr),* $(,)?)) => {{
@@ -22,7 +22,8 @@ macro_rules! hccl {
     }};
 }
 
-/// A function of HCCL that must fail with a code and a text that contains all the given pieces.
+/// Calls a function of HCCL that must fail with a code and a text that contains all the given
+/// pieces.
 #[macro_export]
 macro_rules! refuses {
     ($code:ident, [$($piece:expr),*], $name:ident($($argument:expr),* $(,)?)) => {{
@@ -34,42 +35,43 @@ macro_rules! refuses {
     }};
 }
 
-/// Whether to test everything, instead of a quick sample.
+/// Returns whether to test everything instead of a quick sample.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// Whether the program runs under a tool that makes it slow (`HCCL_TEST_SLOW=1`). Then random tests
-/// take fewer turns and large ones fewer bytes: only values differ from turn to turn.
+/// Returns whether the program runs under a tool that makes it slow (`HCCL_TEST_SLOW=1`). Then
+/// random tests take fewer rounds and large ones fewer bytes: only the values differ from round to
+/// round.
 pub fn slow() -> bool {
     std::env::var_os("HCCL_TEST_SLOW").is_some_and(|value| value == "1")
 }
 
-/// Devices that wait as long as CANN's do: for errors that must be reported without a time limit,
-/// however slow the machine is.
+/// Returns devices that wait as long as CANN's do. They are for errors that must be reported
+/// without a time limit, however slow the machine is.
 pub fn patient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }
 }
 
-/// Devices with a short wait: for errors that a time limit reports.
+/// Returns devices with a short wait, for errors that a time limit reports.
 pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: 1000, execTimeoutMs: 1000, ..patient(ranks) }
 }
 
-/// The time limit of tests in which one rank does not come, in milliseconds: all the others have
-/// come long before its end, also on a busy machine.
+/// Returns the time limit, in milliseconds, of tests in which one rank does not come. All other
+/// ranks have come long before it ends, also on a busy machine.
 pub fn limit() -> u32 {
     if slow() { 20_000 } else { 5000 }
 }
 
-/// Devices that miss a rank that does not join, or does not come to a first operation, and wait
-/// later as long as CANN's do.
+/// Returns devices that soon report a rank which does not join or does not come to a first
+/// operation. Later they wait as long as CANN's do.
 pub fn impatient_to_meet(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: limit(), ..patient(ranks) }
 }
 
-/// Devices that wait for a first meeting without a limit, and then miss a rank that does not come
-/// to an operation.
+/// Returns devices that wait for a first meeting without a limit, but then soon report a rank that
+/// does not come to an operation.
 pub fn impatient_once_linked(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { execTimeoutMs: limit(), ..patient(ranks) }
 }
@@ -80,12 +82,12 @@ pub fn root_info() -> HcclRootInfo {
     info
 }
 
-/// A configuration as `HcclCommConfigInit` makes it, with a name.
+/// Returns a configuration with a name, as `HcclCommConfigInit` makes it.
 pub fn config(name: &str) -> HcclCommConfig {
     // SAFETY: all zeros are valid for plain integers and arrays.
     let mut config: HcclCommConfig = unsafe { std::mem::zeroed() };
     let bytes: &mut [u8; size_of::<HcclCommConfig>()] =
-        // SAFETY: the struct is plain data, seen as its bytes.
+        // SAFETY: the struct is plain data, seen as bytes.
         unsafe { &mut *(&raw mut config).cast() };
     bytes[..8].copy_from_slice(&(size_of::<HcclCommConfig>() as u64).to_ne_bytes());
     bytes[8..12].copy_from_slice(&0xf0f0_f0f0u32.to_ne_bytes());
@@ -98,7 +100,7 @@ pub fn config(name: &str) -> HcclCommConfig {
     config
 }
 
-/// The result of a call of the last group.
+/// Returns the result of a call of the last group.
 pub fn group_result(index: u32) -> (u32, String) {
     let mut code = HcclResult(99);
     let mut text = [0 as c_char; 2000];
@@ -114,7 +116,7 @@ pub fn name_of(comm: HcclComm) -> String {
     unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().unwrap().to_owned()
 }
 
-/// One rank: its device is set in its thread.
+/// One rank. Its device is set in its thread.
 pub struct Rank {
     pub rank: u32,
     pub ranks: u32,
@@ -125,7 +127,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Sets the device and makes a stream; the communicator is for later.
+    /// Sets the device and makes a stream. The communicator is made later.
     pub fn without_comm(block: &Block, info: &HcclRootInfo, rank: u32, ranks: u32) -> Rank {
         let device = block.first + rank as i32;
         ok!(aclrtSetDevice(device));
@@ -137,7 +139,7 @@ impl Rank {
         hccl!(HcclCommInitRootInfo(self.ranks, &self.info, self.rank, &mut self.comm));
     }
 
-    /// Device memory with these bytes in it.
+    /// Returns device memory that holds these bytes.
     pub fn upload(&self, bytes: &[u8]) -> *mut c_void {
         let buffer = common::malloc(bytes.len().max(1));
         if !bytes.is_empty() {
@@ -163,7 +165,7 @@ impl Rank {
         ok!(aclrtSynchronizeStream(self.stream));
     }
 
-    /// Synchronises a stream that must have failed, and returns code and text.
+    /// Synchronises a stream that must have failed, and returns the code and the text.
     pub fn sync_fails(&self) -> (aclError, String) {
         let _ = common::message();
         let code = call!(aclrtSynchronizeStream(self.stream));
@@ -171,8 +173,8 @@ impl Rank {
     }
 }
 
-/// Runs something on a thread for each of `ranks` ranks of one communicator on a block of its own;
-/// returns their results.
+/// Calls `run` on a thread for each of `ranks` ranks of one communicator on a block of its own.
+/// Returns the results.
 pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec<R> {
     on_block(patient(ranks), |rank| {
         rank.join();
@@ -182,7 +184,7 @@ pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec
     })
 }
 
-/// The same on a block as described, without a communicator.
+/// Does the same on a block with this configuration, without a communicator.
 pub fn on_block<R: Send>(
     config: AscendExtBlockConfig,
     run: impl Fn(&mut Rank) -> R + Sync,

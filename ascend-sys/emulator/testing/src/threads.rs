@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The number of the calling thread in the operating system.
+/// Returns the number of the calling thread in the operating system.
 pub fn this_thread() -> u32 {
     let own = std::fs::read_link("/proc/thread-self").unwrap();
     own.file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// Waits until a thread of this process sleeps for some time, that is, until it waits for
+/// Waits until a thread of this process sleeps for some time, which means that it waits for
 /// something.
 ///
 /// # Panics
 ///
-/// If it does not, for minutes.
+/// Panics if the thread does not sleep within two minutes.
 pub fn await_sleep(thread: u32) {
     const LOOKS: u32 = 5;
     let began = Instant::now();
@@ -30,16 +30,17 @@ fn sleeps(thread: u32) -> bool {
     state(Path::new(&format!("/proc/self/task/{thread}"))) == Some('S')
 }
 
-/// The state of a thread, by its directory in `/proc`; none for a thread that has ended.
+/// Returns the state of a thread, given its directory in `/proc`. Returns `None` for a thread that
+/// has ended.
 fn state(thread: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
-    // The name of the thread, in parentheses, may have anything in it.
+    // The name of the thread, in parentheses, may contain any characters.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Waits until every thread of these processes, but the calling one, sleeps: `looks` times in a
-/// row, 10 ms apart. For tests in which another thread must be waiting already. Returns after half
-/// a minute in any case, since a thread that looks after others may be awake now and then.
+/// Waits until every thread of these processes except the calling one sleeps: `looks` times in a
+/// row, 10 ms apart. This is for tests in which another thread must be waiting already. Returns
+/// after half a minute in any case, since a housekeeping thread may be awake now and then.
 pub fn until_asleep(processes: &[u32], looks: usize) {
     let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     let all_sleep = || {
@@ -75,7 +76,7 @@ mod tests {
             ends.recv().unwrap();
         });
         let number = its_number.recv().unwrap();
-        // The thread still has to leave the call that sends.
+        // The thread must still return from the call that sends.
         let began = Instant::now();
         while sleeps(number) {
             assert!(began.elapsed() < Duration::from_secs(120), "it does not sleep");

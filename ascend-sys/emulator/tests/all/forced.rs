@@ -159,8 +159,8 @@ fn a_device_is_reset_by_force_whatever_its_streams_wait_for() {
         if rank.rank == 1 {
             return;
         }
-        // The streams wait for a collective without its peer, a notify and an event. Both are never
-        // recorded, and more work is queued after each wait.
+        // One stream waits for a collective that the peer does not call, and two streams wait for a
+        // notify and an event that are never recorded. More work is queued after each wait.
         hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, rank.comm, rank.stream));
         let (s, t, mut notify, mut event) = (stream(), stream(), null_mut(), null_mut());
         ok!(aclrtCreateNotify(&mut notify, 0));

@@ -1,13 +1,13 @@
-//! The contents that the goal requires of the outputs.
+//! The contents that the goal requires in the outputs.
 
 use crate::task::{Goal, Operator, ReduceOp};
 use std::ops::Range;
 
-/// The ranks that give some bytes.
+/// The ranks whose inputs give some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Giver {
     One(u32),
-    /// All ranks, reduced.
+    /// All ranks: the bytes are the reduction of their inputs.
     All(ReduceOp),
 }
 
@@ -17,11 +17,11 @@ pub(super) struct Expected {
     /// The bytes of the output.
     pub(super) range: Range<usize>,
     pub(super) giver: Giver,
-    /// The offset at which they begin in the input of the giver.
+    /// The offset at which the bytes begin in the input of the giver.
     pub(super) source: usize,
 }
 
-/// The required contents of the output of a rank.
+/// Returns the required contents of the output of a rank.
 pub(super) fn of_rank(operator: &Operator, rank: u32) -> Vec<Expected> {
     let element = operator.element;
     let bytes =

@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::panic::Location;
 
-/// The most places of one finding that are printed; a cycle may have more.
+/// The most places of one finding that are printed. A cycle may have more.
 const PRINTED: usize = 12;
 
-/// A task that a finding is about.
+/// A task that a finding is about, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The operator, from 0, if several were checked.
+    /// The number of the operator, from 0. `None` if only one operator was checked.
     pub operator: Option<u32>,
     /// The rank.
     pub rank: u32,
     /// The thread of the rank.
     pub thread: u32,
-    /// The place in that thread of that operator, from 0.
+    /// The position in that thread of that operator, from 0.
     pub position: u32,
-    /// The line that recorded it.
+    /// The source line that recorded the task.
     pub source: &'static Location<'static>,
     /// The task itself.
     pub task: Task,
@@ -42,30 +42,31 @@ impl Display for Place {
 pub enum Severity {
     /// The operator must not run.
     Error,
-    /// The operator is correct, but may surprise.
+    /// The operator is correct, but its results may surprise.
     Note,
 }
 
 /// One finding about an operator.
 ///
-/// Its `Display` is like the compiler's: the problem, the place, the rank and thread, and the
-/// remedy.
+/// Its `Display` has the form of the compiler's messages: the problem, the place, the rank and
+/// thread, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The severity.
     pub severity: Severity,
-    /// The rule, as a short name.
+    /// The short name of the rule.
     pub rule: &'static str,
-    /// The problem, with both sides.
+    /// The problem. It describes both sides, if there are two.
     pub message: String,
-    /// The tasks that it is about; none, if it is about a rank or about all of them.
+    /// The tasks that the finding is about. Empty if the finding is about a rank or about all
+    /// ranks.
     pub places: Vec<Place>,
-    /// The line, where there are no places: the one that first uses the channel in question, else
-    /// the one that made the operator. None: it is not known.
+    /// The source line of a finding without places. It is the line that first uses the channel in
+    /// question, else the line that made the operator. `None` if the line is not known.
     pub source: Option<&'static Location<'static>>,
     /// The remedy.
     pub help: String,
-    /// The number of further findings of this rule in the same lines.
+    /// The number of further findings of this rule in the same source lines.
     pub more: u64,
 }
 
@@ -94,17 +95,17 @@ impl Display for Finding {
     }
 }
 
-/// The extent of the check, and its findings.
+/// The result of a check: its findings and its extent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The findings, errors first, each rule once for the same lines.
+    /// The findings, errors first. A rule is reported once for the same source lines.
     pub findings: Vec<Finding>,
-    /// The rules that could not be checked, or not to the end, because of the findings: check again
-    /// when those are fixed.
+    /// The rules that were not checked, or only partly checked, because of the findings. Check
+    /// again when those are fixed.
     pub skipped: Vec<&'static str>,
-    /// The number of operators.
+    /// The number of operators that were checked.
     pub operators: u64,
-    /// The number of their ranks.
+    /// The number of ranks of these operators.
     pub ranks: u64,
     /// The number of threads of all ranks.
     pub threads: u64,
@@ -113,17 +114,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing was found but notes.
+    /// Returns whether there are no errors. Notes are allowed.
     pub fn is_good(&self) -> bool {
         self.errors().next().is_none()
     }
 
-    /// The findings that are errors.
+    /// Returns the findings that are errors.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
     }
 
-    /// The findings that are notes.
+    /// Returns the findings that are notes.
     pub fn notes(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Note)
     }
@@ -152,16 +153,17 @@ impl Display for Report {
             }
         }
         if !self.skipped.is_empty() {
-            write!(f, "; until then nothing more is said of {}", self.skipped.join(", "))?;
+            write!(f, "; until then not fully checked: {}", self.skipped.join(", "))?;
         }
         Ok(())
     }
 }
 
-/// The rule, the kind of finding within the rule, and the file, line and column of each task.
+/// The key of a finding: the rule, the kind of finding within the rule, and the file, line and
+/// column of each task.
 type Key = (&'static str, &'static str, Vec<(&'static str, u32, u32)>);
 
-/// The findings so far.
+/// The findings that the rules have reported so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     findings: Vec<Finding>,
@@ -169,8 +171,8 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Adds an error about tasks. Further findings of the same rule in the same lines are only
-    /// counted.
+    /// Adds an error about tasks. A further finding of the same rule in the same source lines is
+    /// only counted.
     pub(super) fn add(
         &mut self,
         rule: &'static str,
@@ -183,7 +185,7 @@ impl Notes {
         }
     }
 
-    /// Adds an error that is about no task. Further findings of the same kind are only counted.
+    /// Adds an error that is not about a task. A further finding of the same kind is only counted.
     pub(super) fn about(
         &mut self,
         rule: &'static str,
@@ -196,7 +198,7 @@ impl Notes {
         }
     }
 
-    /// Counts a finding again if the same rule was broken in the same lines before, and returns
+    /// If the same rule was broken in the same source lines before, counts the finding and returns
     /// true. If it returns false, the caller must [push](Self::push) the finding, with more places
     /// if it has them.
     pub(super) fn again(
@@ -229,12 +231,12 @@ impl Notes {
         self.findings.push(Finding { severity, rule, message, places, source, help, more: 0 });
     }
 
-    /// Whether one of these rules was broken.
+    /// Returns whether one of these rules was broken.
     pub(super) fn has(&self, rules: &[&str]) -> bool {
         self.findings.iter().any(|finding| rules.contains(&finding.rule))
     }
 
-    /// The findings, errors first.
+    /// Returns the findings, errors first.
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         self.findings.sort_by_key(|finding| finding.severity);
         self.findings

@@ -1,5 +1,5 @@
-//! Checks each task and each rank by itself: sizes, bounds, channels. Nothing here needs an order,
-//! and nothing is taken for granted.
+//! Checks each task and each rank by itself: sizes, bounds and channels. These checks need no order
+//! of the tasks, and they assume nothing about the operator.
 
 use super::finding::{Notes, Place};
 use crate::task::{Memory, Operator, Piece, RankTasks, Signal, Step, Task};
@@ -15,7 +15,7 @@ pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
         notes.about("form", "ranks differ", other.source, || {
             let (a, b) = (first.ranks.len(), other.ranks.len());
             let message = format!("operator 0 has {a} ranks, and operator {at} has {b}");
-            (message, "operators of one communicator have the ranks of that communicator".into())
+            (message, "the operators of a communicator must have as many ranks as it has".into())
         });
     }
     let mut kept = Channels::new();
@@ -60,7 +60,7 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
                     "the {name} of rank {rank} has {has} bytes, and the goal asks for {elements} elements of {} bytes",
                     operator.element
                 );
-                add("size", message, "give it the size that `Goal::sizes` says");
+                add("size", message, "give it the size that `Goal::sizes` returns");
             }
         }
         if let Some(offset) = tasks.in_place
@@ -70,7 +70,7 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
             let message = format!(
                 "rank {rank} has its input of {input} bytes at byte {offset} of its output, which has {output}"
             );
-            add("in place", message, "in place, the input is a part of the output");
+            add("in place", message, "an input in place must lie within the output");
         } else if let Some(offset) = tasks.in_place
             && offset.checked_rem(operator.element).is_some_and(|rest| rest != 0)
         {
@@ -81,17 +81,17 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
             add(
                 "in place",
                 message,
-                "in place, the input begins where an element of the output does",
+                "the input of an operator in place must begin at an element of its output",
             );
         }
     }
 }
 
-/// The notifies of each end of a channel: by its rank, then the peer.
+/// The number of notifies of each end of a channel, by the rank of the end and then its peer.
 type Channels = HashMap<(u32, u32), u32>;
 
-/// The channels of an operator. Channels of earlier operators that `kept` has, both ends each, are
-/// not opened anew.
+/// Returns the channels of an operator, and adds them to `kept`. A channel of an earlier operator
+/// that is in `kept` with both ends is used again.
 fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Channels {
     let ranks = operator.ranks.len() as u32;
     let mut ends = Channels::new();
@@ -132,7 +132,7 @@ fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Chan
                 format!(
                     "rank {rank} opens its channel with rank {peer} with {notifies} notifies, and rank {peer} with {other}"
                 ),
-                "ask for as many on both ranks",
+                "open it with the same number of notifies on both ranks",
             ),
             Some(_) => continue,
         };
@@ -148,12 +148,12 @@ fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Chan
     ends
 }
 
-/// One task.
+/// The check of one task.
 struct View<'a> {
     operator: &'a Operator,
     channels: &'a Channels,
     place: Place,
-    /// The tasks of its rank.
+    /// The tasks of the rank that the task belongs to.
     tasks: &'a RankTasks,
     notes: &'a mut Notes,
 }
@@ -179,7 +179,7 @@ impl View<'_> {
                     let message = format!(
                         "this reduces elements of {element} bytes from byte {from} on into those from byte {to} on"
                     );
-                    self.add("form", "alignment", message, "begin where elements begin");
+                    self.add("form", "alignment", message, "begin at the start of an element");
                 }
             }
             Task::Record(signal) => self.signal(signal, true),
@@ -190,12 +190,12 @@ impl View<'_> {
     fn moved(&mut self, from: &Piece, to: &Piece) {
         if from.bytes != to.bytes {
             let message = format!("this reads {} bytes and writes {}", from.bytes, to.bytes);
-            self.add("form", "lengths", message, "read and write as many bytes");
+            self.add("form", "lengths", message, "read and write the same number of bytes");
         }
         let rank = self.place.rank;
         if from.rank != rank && to.rank != rank {
             let message = format!("rank {rank} moves {from}, to {to}");
-            let help = "one side must be its own: let one of the two ranks do it";
+            let help = "one side must be memory of the rank itself: let one of the two ranks do it";
             self.add("form", "strangers", message, help);
             return;
         }
@@ -204,10 +204,10 @@ impl View<'_> {
             let message = format!("this writes {to}");
             let help = match self.tasks.in_place {
                 None => {
-                    "an input is what the user gives, who keeps it: write the output or the communication buffer"
+                    "the input belongs to the user and must not be written: write the output or the communication buffer"
                 }
                 Some(_) => {
-                    "an input is only read: write the output, which it is a part of in place"
+                    "the input must not be written: write the output, which contains the input in place"
                 }
             };
             self.add("input", "", message, help);
@@ -217,7 +217,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether a piece exists, and may be reached.
+    /// Returns whether a piece exists and the task may reach it.
     fn reach(&mut self, verb: &str, piece: &Piece) -> bool {
         let ranks = self.operator.ranks.len();
         let Some(owner) = self.operator.ranks.get(piece.rank as usize) else {
@@ -237,19 +237,20 @@ impl View<'_> {
         if piece.memory != Memory::Buffer {
             let message =
                 format!("rank {rank} {verb}s the {} of rank {}", piece.memory, piece.rank);
-            let help = "a channel reaches the peer's communication buffer only: let the peer copy from it or into it";
+            let help = "a channel reaches only the peer's communication buffer: let the peer copy from or into its other memory";
             self.add("remote", "memory", message, help);
         }
         self.opened(piece.rank).is_some()
     }
 
-    /// The notifies of the channel with a peer.
+    /// Returns the number of notifies of the channel with a peer. Reports an error if there is no
+    /// channel.
     fn opened(&mut self, peer: u32) -> Option<u32> {
         let rank = self.place.rank;
         let end = self.channels.get(&(rank, peer)).copied();
         if end.is_none() {
             let message = format!("rank {rank} has no channel to rank {peer}");
-            let help = "open one on both ranks before the first task: what an operator uses is acquired with its plan";
+            let help = "open one on both ranks before the first task: resources are acquired when the operator is planned";
             self.add("remote", "channel", message, help);
         }
         end
@@ -274,7 +275,7 @@ impl View<'_> {
             a.memory, a.rank
         );
         let help =
-            "copy what overlaps through the communication buffer, or in pieces that do not overlap";
+            "copy the overlapping bytes through the communication buffer, or in separate pieces";
         self.add("overlap", "", message, help);
     }
 
@@ -285,16 +286,17 @@ impl View<'_> {
                 if rank != here {
                     let message = format!("rank {here} uses {signal}");
                     let help =
-                        "notifies of threads are for threads of one rank: use one of the channel";
+                        "only threads of the same rank use it: use a notify of the channel instead";
                     self.add("form", "other rank", message, help);
                 } else if !record && thread != on {
                     let message = format!("thread {on} waits for {signal}");
-                    let help = "a thread waits for its own notifies: record one of its own";
+                    let help = "a thread waits only for its own notifies: record one of these";
                     self.add("form", "other thread", message, help);
                 } else if thread as usize >= self.tasks.threads.len() {
                     let threads = self.tasks.threads.len();
-                    let message = format!("thread {thread} of rank {rank}, which has {threads}");
-                    self.add("form", "thread", message, "threads are counted from 0, the main one");
+                    let message =
+                        format!("this uses thread {thread} of rank {rank}, which has {threads}");
+                    self.add("form", "thread", message, "count threads from 0, the main thread");
                 }
             }
             Signal::Channel { rank, peer, index } => {
@@ -302,13 +304,14 @@ impl View<'_> {
                 if owner != here {
                     let verb = if record { "records" } else { "waits for" };
                     let message = format!("rank {here} {verb} {signal}");
-                    let help = "the rank at whose end it is waits for it, and its peer records it";
+                    let help = "the rank that owns this end waits for it, and its peer records it";
                     self.add("form", "other end", message, help);
                     return;
                 }
-                // Both ends are opened with as many, or that has been reported.
+                // Both ends are opened with the same number of notifies. Otherwise that has been
+                // reported already.
                 if let Some(notifies) = self.opened(other).filter(|notifies| index >= *notifies) {
-                    let message = format!("{signal}, which has {notifies}");
+                    let message = format!("this uses {signal}, which has {notifies}");
                     let help = "open the channel with more notifies, on both ranks";
                     self.add("remote", "index", message, help);
                 }

@@ -1,15 +1,16 @@
-//! The main thread starts every sub-thread, and every sub-thread tells the main one that it has
-//! ended.
+//! The main thread starts every sub-thread, and every sub-thread notifies the main thread when it
+//! ends.
 //!
-//! The main thread alone enqueues an operator on the user's stream. A sub-thread that begins by
-//! itself runs before earlier work of the stream. A sub-thread that the main thread does not wait
-//! for runs on behind the end of the operator.
+//! Only the main thread is ordered with the other work of the user's stream. A sub-thread that the
+//! main thread does not start runs before earlier work of the stream. A sub-thread that the main
+//! thread does not wait for runs on after the operator has ended.
 
 use super::finding::Notes;
 use super::ground::Ground;
 use crate::task::{Signal, Task};
 
-/// Checks the frame. With `paired`, the pairs of records and waits are known.
+/// Checks the start and the end of every sub-thread. With `paired`, the pairs of records and waits
+/// are known.
 pub(super) fn look(ground: &Ground<'_>, paired: bool, notes: &mut Notes) {
     for lane in ground.order.lanes().all().iter().filter(|lane| lane.thread != 0) {
         let mut first = lane.start;
@@ -34,10 +35,10 @@ fn begins(ground: &Ground<'_>, first: u32, paired: bool, notes: &mut Notes) {
     if !started {
         notes.add("frame", "begin", vec![ground.place(first)], || {
             let message = format!(
-                "thread {thread} of rank {rank} begins by itself: its first task is no wait for the main thread"
+                "thread {thread} of rank {rank} begins by itself: its first task is not a wait for the main thread"
             );
             let help = format!(
-                "let the main thread record a notify of thread {thread}, and let that wait for it first"
+                "let the main thread record a notify of thread {thread}, and let that thread wait for it first"
             );
             (message, help)
         });
@@ -67,9 +68,9 @@ fn ends(ground: &Ground<'_>, last: u32, notes: &mut Notes) {
     if !told {
         notes.add("frame", "end", vec![ground.place(last)], || {
             let message = format!(
-                "thread {thread} of rank {rank} runs on behind the operator: its last task is no record for the main thread"
+                "thread {thread} of rank {rank} runs on after the operator: its last task is not a record for the main thread"
             );
-            let help = "let it record a notify of thread 0 last, and let the main thread wait for that";
+            let help = "let its last task record a notify of thread 0, and let thread 0 wait for it";
             (message, help.into())
         });
     }

@@ -1,10 +1,9 @@
-//! A communication buffer belongs to its owner before the operator begins there and after it has
-//! ended.
+//! Other ranks may use a communication buffer only while its owner runs the operator.
 //!
-//! Each rank begins and ends an operator at its own time. The first rank to end is already in the
-//! next operator or in a collective, or has freed its buffer. So peers must use a buffer only
-//! between the first and the last task of its owner's main thread. Then operators that are correct
-//! alone do not race in any sequence.
+//! Each rank begins and ends an operator at its own time. When the first rank ends, it may begin
+//! the next operator or a collective, or free its buffer. So peers must use a buffer only between
+//! the first and the last task of its owner's main thread. Under this rule, operators that are
+//! correct alone do not race in any sequence.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};
@@ -12,8 +11,8 @@ use crate::order::Search;
 use crate::task::{Memory, Piece, Task};
 use std::collections::BTreeMap;
 
-/// The accesses of a thread to the buffer of a peer in an operator: the first and the last one.
-/// Those in between are ordered alike.
+/// The first and the last access of a thread to the buffer of one peer in one operator. The
+/// accesses between the two are ordered with them.
 struct Span {
     first: u32,
     last: u32,
@@ -22,7 +21,7 @@ struct Span {
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     let mut search = ground.order.search();
     for lane in ground.order.lanes().all() {
-        // The spans, by the operator and the owner.
+        // The spans, by the operator and the owner of the buffer.
         let mut spans: BTreeMap<(u32, u32), Span> = BTreeMap::new();
         for task in lane.start..lane.end {
             if let Some(piece) = of_peer(ground, task, lane.rank) {
@@ -41,7 +40,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     }
 }
 
-/// The bytes that a task touches of the communication buffer of a peer.
+/// Returns the piece of a peer's communication buffer that a task touches.
 fn of_peer<'a>(ground: &Ground<'a>, task: u32, rank: u32) -> Option<&'a Piece> {
     ground.moved(task)?;
     let (from, to) = ground.task(task).pieces()?;
@@ -57,7 +56,8 @@ fn begins(
     notes: &mut Notes,
 ) {
     let main = ground.order.lanes().tasks_of(operator, owner, 0);
-    // Without a task, the thread does not end anywhere either; another rule finds that.
+    // If the main thread has no task, it does not wait for sub-threads either. Another rule reports
+    // that.
     if main.is_empty() || search.reaches(main.start, access) {
         return;
     }
@@ -65,7 +65,7 @@ fn begins(
     notes.add("early", "", places, || {
         let (rank, what) = words(ground, access);
         let message = format!(
-            "{what}, and nothing says that the operator has begun on rank {owner}, which may still need them for what ran before"
+            "{what}, and nothing ensures that the operator has begun on rank {owner}, whose earlier work may still need them"
         );
         let help = format!(
             "let rank {owner} record a notify of its channel with rank {rank} when its buffer may be used, and let rank {rank} wait for it first (`expose` and `enter`)"
@@ -90,7 +90,7 @@ fn ends(
     notes.add("outlives", "", places, || {
         let (rank, what) = words(ground, access);
         let message = format!(
-            "{what}, and may still do so when the operator has ended on rank {owner} and the next one uses them, or when they are freed"
+            "{what}, and may still do so after the operator has ended on rank {owner}, when the next operator uses them or they are freed"
         );
         let help = format!(
             "let rank {rank} record a notify of its channel with rank {owner} when it is done, and let rank {owner} wait for it before it ends (`leave` and `reclaim`)"
@@ -99,7 +99,7 @@ fn ends(
     });
 }
 
-/// The rank that makes an access, and a text about the access.
+/// Returns the rank that makes an access, and a text that describes the access.
 fn words(ground: &Ground<'_>, access: u32) -> (u32, String) {
     let rank = ground.order.lanes().lane(access).rank;
     let what = match ground.task(access) {

@@ -1,5 +1,5 @@
-//! The common input of the rules: the tasks with their order, and pieces of memory with their real
-//! identity.
+//! The common input of the rules: the tasks with their order, and the memory that each piece really
+//! is.
 
 use super::finding::Place;
 use crate::lanes::Lanes;
@@ -7,21 +7,21 @@ use crate::order::Order;
 use crate::task::{Memory, Operator, Piece, Step, Task};
 use std::ops::Range;
 
-/// The number of steps of a search after which a rule stops, if it has found something. Tasks
-/// without an order take the longest to search.
+/// The number of steps of a search after which a rule stops if it has found something. Searches
+/// take the longest between tasks without an order.
 pub(super) const PATIENCE: u64 = 200_000_000;
 
 pub(super) struct Ground<'a> {
     pub(super) operators: &'a [Operator],
     pub(super) order: &'a Order,
-    /// The steps, by the number of the task.
+    /// The steps, indexed by the number of the task.
     pub(super) steps: Vec<&'a Step>,
-    /// The largest number of ranks of an operator.
+    /// The largest number of ranks of any operator.
     pub(super) ranks: usize,
 }
 
-/// Bytes of one memory. An input that is a part of the output is output here, and the communication
-/// buffer is the same for all operators.
+/// Bytes of one memory. An input in place counts as bytes of the output. The communication buffer
+/// of a rank is one memory for all operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bytes {
     /// The number of the memory.
@@ -41,7 +41,7 @@ impl<'a> Ground<'a> {
         &self.steps[number as usize].task
     }
 
-    /// The operator of a task.
+    /// Returns the number of the operator that a task belongs to.
     pub(super) fn operator(&self, number: u32) -> u32 {
         self.order.lanes().part(number).0
     }
@@ -54,17 +54,17 @@ impl<'a> Ground<'a> {
         Place { operator, rank: lane.rank, thread: lane.thread, position, source, task }
     }
 
-    /// The tasks that ran, in an order in which they may run one by one.
+    /// Returns the tasks that ran, in an order in which they may run one by one.
     pub(super) fn sequence(&self) -> impl Iterator<Item = u32> {
         self.order.sequence().iter().filter_map(|id| self.order.number(*id))
     }
 
-    /// The number of memories.
+    /// Returns the number of memories.
     pub(super) fn memories(&self) -> usize {
         self.ranks * (1 + 2 * self.operators.len())
     }
 
-    /// The number of a memory of a rank.
+    /// Returns the number of a memory of a rank.
     pub(super) fn memory(&self, operator: u32, rank: u32, memory: Memory) -> usize {
         let of_rank = match memory {
             Memory::Buffer => 0,
@@ -74,7 +74,7 @@ impl<'a> Ground<'a> {
         rank as usize * (1 + 2 * self.operators.len()) + of_rank
     }
 
-    /// The number of bytes of a memory.
+    /// Returns the number of bytes of a memory.
     pub(super) fn size(&self, memory: usize) -> usize {
         let of_one = 1 + 2 * self.operators.len();
         let (rank, which) = (memory / of_one, memory % of_one);
@@ -90,7 +90,8 @@ impl<'a> Ground<'a> {
         bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// The bytes of a piece of a task of an operator. None: the memory does not exist.
+    /// Returns the bytes of a piece that a task of this operator uses, or `None` if the memory does
+    /// not exist.
     pub(super) fn bytes(&self, operator: u32, piece: &Piece) -> Option<Bytes> {
         let of_rank = self.operators.get(operator as usize)?.ranks.get(piece.rank as usize)?;
         let (memory, offset) = match (piece.memory, of_rank.in_place) {
@@ -102,8 +103,9 @@ impl<'a> Ground<'a> {
         Some(Bytes { memory: self.memory(operator, piece.rank, memory), range: start..end })
     }
 
-    /// The bytes that a task reads and those that it writes. None: the task moves nothing, or its
-    /// memory does not exist. A copy of bytes to the place where they are moves nothing.
+    /// Returns the bytes that a task reads and the bytes that it writes. Returns `None` if the task
+    /// moves nothing or if its memory does not exist. A copy of bytes onto themselves moves
+    /// nothing.
     pub(super) fn moved(&self, number: u32) -> Option<(Bytes, Bytes)> {
         let (from, to) = self.task(number).pieces()?;
         let operator = self.operator(number);
@@ -114,7 +116,7 @@ impl<'a> Ground<'a> {
         (!nothing).then_some((from, to))
     }
 
-    /// Names bytes of a memory in words.
+    /// Describes bytes of a memory in words.
     pub(super) fn words(&self, bytes: &Bytes) -> String {
         let of_one = 1 + 2 * self.operators.len();
         let (rank, which) = (bytes.memory / of_one, bytes.memory % of_one);

@@ -1,5 +1,5 @@
-//! Waits that never end: no task records the notify, or the thread that would record it waits too,
-//! and so on in a circle.
+//! Waits that never end. Either no task records the notify, or the thread that would record it
+//! waits too, and the waits form a circle.
 
 use super::finding::Notes;
 use super::ground::Ground;
@@ -7,18 +7,18 @@ use crate::order::TaskId;
 use crate::task::{LEFT, READY, Signal, Task};
 use std::collections::HashMap;
 
-/// A record that would end a wait, and the wait of its thread that is in the way.
+/// A record that would end a wait, but that another wait of its thread holds up.
 #[derive(Clone, Copy)]
 struct Behind {
     record: u32,
-    /// The index among the stuck waits.
+    /// The index, among the stuck waits, of the wait that holds up the record.
     wait: usize,
 }
 
 pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
     let order = ground.order;
     let stuck: Vec<u32> = waits.iter().filter_map(|wait| order.number(*wait)).collect();
-    // For each notify, the first record that is held up.
+    // The first record of each notify that is held up.
     let mut held_up: HashMap<Signal, Behind> = HashMap::new();
     for (wait, &first) in stuck.iter().enumerate() {
         for record in first..order.lanes().lane(first).end {
@@ -34,7 +34,7 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
             _ => None,
         })
         .collect();
-    // A record that no wait takes may be meant for one of them.
+    // A record that no wait takes may be meant for one of the stuck waits.
     let mut left: HashMap<_, u32> = HashMap::new();
     for record in order.unconsumed().iter().filter_map(|record| order.number(*record)) {
         if let Task::Record(signal) = ground.task(record) {
@@ -46,8 +46,8 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
             never(ground, *wait, *signal, left.get(&ends(signal)).copied(), notes);
         }
     }
-    // Every other wait leads to one of those or into a circle. Each is followed up to a wait that
-    // has been visited before.
+    // Every other wait leads to one of those waits or into a circle. Each chain of waits is
+    // followed up to a wait that has been visited before.
     let mut seen = vec![usize::MAX; stuck.len()];
     for start in 0..stuck.len() {
         let mut at = start;
@@ -64,7 +64,7 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
     }
 }
 
-/// Reports a wait whose record never comes. `meant` may be meant for it.
+/// Reports a wait whose record never comes. `meant` is a record that may be meant for the wait.
 fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, notes: &mut Notes) {
     let operator = &ground.operators[ground.operator(wait) as usize];
     if let Signal::Channel { rank, peer, index } = signal
@@ -78,9 +78,9 @@ fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, not
         let record = Task::Record(signal);
         let message = match ground.steps.iter().filter(|step| step.task == record).count() {
             0 => format!("this wait never ends: nobody records {signal}"),
-            1 => format!("this wait never ends: {signal} is recorded only once, for another one"),
+            1 => format!("this wait never ends: {signal} is recorded only once, for another wait"),
             recorded => format!(
-                "this wait never ends: {signal} is recorded only {recorded} times, for others"
+                "this wait never ends: {signal} is recorded only {recorded} times, for other waits"
             ),
         };
         let who = match signal {
@@ -89,7 +89,7 @@ fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, not
         };
         let help = match meant.map(|record| ground.task(record)) {
             Some(Task::Record(other)) => {
-                format!("nobody waits for {other}, which is recorded: if this is what is meant, take the same index")
+                format!("{other} is recorded, but nobody waits for it: if the wait is for that one, use its index")
             }
             _ => format!("let {who} record it, or leave the wait out"),
         };
@@ -110,7 +110,7 @@ fn handshake(
     let left = Signal::Channel { rank: owner, peer: visitor, index: LEFT };
     let count = |task| ground.steps.iter().filter(|step| step.task == task).count();
     let (exposed, entered) = (count(Task::Record(ready)), count(Task::Wait(ready)));
-    // The last task of the other end, if there is one.
+    // The last such task of the other end, if there is one.
     let other = if index == READY { Task::Record(ready) } else { Task::Wait(ready) };
     let other = (0..).zip(&ground.steps).filter(|(_, step)| step.task == other).last();
     let places = [Some(wait), other.map(|(task, _)| task)];
@@ -135,7 +135,7 @@ fn handshake(
     });
 }
 
-/// Says how often a rank does something, such as "rank 0 exposes it twice".
+/// Returns how often a rank does something, such as "rank 0 exposes it twice".
 fn times(rank: u32, verb: &str, what: &str, count: usize) -> String {
     match count {
         0 => format!("rank {rank} never {verb} {what}"),
@@ -145,7 +145,7 @@ fn times(rank: u32, verb: &str, what: &str, count: usize) -> String {
     }
 }
 
-/// The waiter and the recorder of a notify, without the index.
+/// Returns the waiter and the recorder of a notify, without its index.
 fn ends(signal: &Signal) -> (u32, u32, bool) {
     match signal {
         Signal::Thread { rank, thread, .. } => (*rank, *thread, true),
@@ -153,7 +153,7 @@ fn ends(signal: &Signal) -> (u32, u32, bool) {
     }
 }
 
-/// The threads that wait for each other, from one of them round to itself.
+/// Reports the threads that wait for each other in a circle. `start` is one of its waits.
 fn circle(
     ground: &Ground<'_>,
     stuck: &[u32],
@@ -170,16 +170,16 @@ fn circle(
             break;
         }
     }
-    // Begins with the first of them, so that equal circles look alike.
+    // The circle begins with the first of its waits, so that equal circles give equal findings.
     let first = (0..links.len()).min_by_key(|place| links[*place].0);
     links.rotate_left(first.unwrap_or(0));
     let tasks = links.iter().flat_map(|(wait, record)| [stuck[*wait], *record]);
     let (places, threads) = (tasks.map(|task| ground.place(task)).collect(), links.len());
     notes.add("deadlock", "circle", places, || {
         let message = match threads {
-            1 => "a thread waits for what it records itself, later".to_owned(),
+            1 => "a thread waits for a notify that it records itself only later".to_owned(),
             _ => format!(
-                "{threads} threads wait for each other: what ends each wait comes behind the next one"
+                "{threads} threads wait for each other: the record that ends each wait comes after the next wait"
             ),
         };
         (message, "let one of them record before it waits".into())

@@ -2,8 +2,9 @@
 //!
 //! [`check`] checks the recorded tasks of all ranks. [`check_all`] checks operators that run one
 //! after the other on one communicator: they share threads, notifies and the communication buffer.
-//! No data is moved. Every finding is certain, for any speed of the threads and any input. Within
-//! the rules, nothing is missed. The rules, by the name that a [`Finding`] carries:
+//! The checker moves no data. Every finding is certain, for any speed of the threads and any input.
+//! Within the rules, the checker misses nothing. These are the rules, by the name that a
+//! [`Finding`] carries:
 //!
 //! | rule | requirement |
 //! |---|---|
@@ -20,14 +21,14 @@
 //! | `not-reproducible` | a note: sums of floating point that are reduced into one place in any order |
 //! | `early`, `outlives` | peers use a communication buffer between the first and the last task of its owner's main thread |
 //!
-//! The order of tasks: those of a thread complete one after the other, and a wait ends behind its
-//! record. On HCCS and in the emulator a write to a peer is complete when its thread goes on. On
-//! RoCE and UB only a record on the *same channel* is certain to come behind it. There, let a
-//! record on the channel of a write follow it on its thread, and let all others hear of the data
-//! from the peer. The checker does not check that.
+//! The tasks of a thread complete one after the other, and a wait ends after its record. On HCCS
+//! and in the emulator, a write to a peer is complete when its thread continues. On RoCE and UB,
+//! only a record on the *same channel* is certain to come after the write. There, the thread of the
+//! write must next record a notify on the channel of the write, and only the peer may notify other
+//! threads of the data. The checker does not check that.
 //!
-//! A rule that needs another one to hold is skipped while that one is broken: an operator that
-//! hangs has no result.
+//! A rule that depends on another rule is skipped while that rule is broken: for example, an
+//! operator that hangs has no result.
 
 mod expected;
 mod finding;
@@ -52,24 +53,25 @@ use crate::task::Operator;
 use finding::Notes;
 use ground::Ground;
 
-/// The settings besides the tasks. The default: any product, the default [`Engine`], CANN's
-/// [limits], no plan.
+/// The settings of a check. The default is any product, the default [`Engine`], CANN's [limits] and
+/// no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The product that it runs on. None: any, and rules of only some products are skipped.
+    /// The product that the operator runs on. With `None`, it may run on any product, and rules
+    /// that only some products have are skipped.
     pub product: Option<Product>,
-    /// The engine that works through its threads.
+    /// The engine that executes the threads of the operator.
     pub engine: Engine,
-    /// The number of threads of a communicator.
+    /// The most threads of a communicator.
     pub threads: u32,
-    /// The number of notifies of all threads of a communicator.
+    /// The most notifies of all threads of a communicator together.
     pub notifies: u32,
-    /// The number of notifies of one thread.
+    /// The most notifies of one thread.
     pub thread_notifies: u32,
-    /// The number of notifies of each end of a channel.
+    /// The most notifies of each end of a channel.
     pub channel_notifies: u32,
-    /// The resources that each rank has acquired. With one plan, all ranks have acquired these;
-    /// without any, each has what it needs.
+    /// The resources that each rank has acquired, by rank. A single plan counts for all ranks. If
+    /// there is no plan, each rank has the resources that it needs.
     pub plans: Vec<Plan>,
 }
 
@@ -87,12 +89,12 @@ impl Default for Setting {
     }
 }
 
-/// Checks one operator.
+/// Checks one operator with the default settings.
 pub fn check(operator: &Operator) -> Report {
     check_with(std::slice::from_ref(operator), &Setting::default())
 }
 
-/// Checks operators that run one after the other on one communicator.
+/// Checks operators that run one after the other on one communicator, with the default settings.
 pub fn check_all(operators: &[Operator]) -> Report {
     check_with(operators, &Setting::default())
 }
@@ -110,11 +112,12 @@ pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
             frame::look(&ground, true, &mut notes);
             notify::look(&ground, &mut notes, &mut skipped);
             if notes.has(&["set-twice", "two-waits"]) {
-                // Then the order of tasks is not certain.
+                // If one of these rules is broken, the order of tasks is not certain.
                 skipped.extend(["race", "result", "early", "outlives"]);
             } else {
                 race::look(&ground, &mut notes, &mut skipped);
-                // A race has no certain result, and an access out of bounds has none at all.
+                // The result of a race is not certain, and an access out of bounds has no result at
+                // all.
                 if notes.has(&["form", "bounds", "overlap", "remote", "race"]) {
                     skipped.push("result");
                 } else {

@@ -1,5 +1,5 @@
-//! Notifies: every record ends a wait, every next record comes behind that wait, and no other
-//! thread waits meanwhile.
+//! Notifies: every record ends a wait, the next record comes after that wait, and a notify has one
+//! waiter at a time.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};
@@ -7,7 +7,7 @@ use crate::order::Search;
 use crate::task::{Signal, Task};
 use std::collections::HashMap;
 
-/// The consequence of a bit that is set already.
+/// The consequence of a record whose notify is already set.
 const ONE_BIT: &str =
     "a notify is one bit: two records in a row count once, and a wait hangs later";
 
@@ -29,7 +29,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
             }
         }
     }
-    // If it comes first, a record that is left over may end one of those waits instead.
+    // A record that no wait takes may end one of these waits instead, if it comes first.
     for record in ground.order.unconsumed().iter().filter_map(|left| ground.order.number(*left)) {
         if let Task::Record(signal) = ground.task(record)
             && let Some(earlier) = last.get(signal).copied()
@@ -64,7 +64,7 @@ fn unconsumed(ground: &Ground<'_>, notes: &mut Notes) {
     }
 }
 
-/// The help for a record that no wait takes.
+/// Returns the help for a record that no wait takes.
 fn who_waits(ground: &Ground<'_>, record: u32) -> String {
     match ground.task(record) {
         Task::Record(Signal::Thread { thread, .. }) => {
@@ -77,7 +77,7 @@ fn who_waits(ground: &Ground<'_>, record: u32) -> String {
     }
 }
 
-/// Two records of a notify, one after the other, with the waits that they end.
+/// Checks two successive records of a notify, with the waits that they end.
 fn pair(
     ground: &Ground<'_>,
     search: &mut Search<'_>,
@@ -86,7 +86,7 @@ fn pair(
     notes: &mut Notes,
 ) {
     let lanes = ground.order.lanes();
-    // The condition is about the beginning of the second wait, not its end.
+    // The condition is about the beginning of the second wait, not about its end.
     let one_waiter = if lanes.number(over) == lanes.number(wait) {
         over < wait
     } else {
@@ -104,7 +104,8 @@ fn pair(
     }
 }
 
-/// A record, and the last one of its notify before it with the wait that it ends.
+/// Checks a record against the last record of its notify before it, with the wait that this earlier
+/// record ends.
 fn again(
     ground: &Ground<'_>,
     search: &mut Search<'_>,
@@ -116,9 +117,9 @@ fn again(
         let places = [earlier, over, record].map(|task| ground.place(task)).to_vec();
         notes.add("set-twice", "", places, || {
             let message = format!(
-                "a notify is recorded again, and nothing says that the wait for its last record is over; {ONE_BIT}"
+                "a notify is recorded again, and nothing ensures that the wait for its last record is over; {ONE_BIT}"
             );
-            let help = "let whoever waits tell the one who records (a notify in the other direction) before the next record, or take turns with two notifies";
+            let help = "let the waiting thread record a notify in the other direction before the next record, or alternate between two notifies";
             (message, help.into())
         });
     }

@@ -1,8 +1,8 @@
-//! The origin of bytes: symbols in the place of data.
+//! The origin of bytes. The checker computes with these symbols instead of data.
 //!
-//! A byte that was copied from an input is that byte of that input, wherever it lies now. A byte
-//! that was reduced is a set of bytes, one of the input of each rank in a set of ranks, all at the
-//! same offset. Any other value made of inputs is wrong for every collective.
+//! A byte that was copied from an input stays that byte of that input, wherever it is copied to. A
+//! byte that was reduced is a set of bytes: one from the input of each rank in a set of ranks, all
+//! at the same offset. Any other value made of inputs is wrong for every collective.
 
 use crate::task::ReduceOp;
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(super) enum Value {
     /// Bytes that were never written.
     Nothing,
-    /// A wrong value that has been reported.
+    /// A wrong value that a finding has already reported.
     Reported,
     /// Bytes of inputs.
     From(Origin),
@@ -22,18 +22,18 @@ pub(super) enum Value {
 /// Bytes of the inputs of some ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// The operator whose inputs they are.
+    /// The operator that these inputs belong to.
     pub(super) operator: u32,
-    /// The ranks, as a number of [`Sets`].
+    /// The ranks, as the number of a set in [`Sets`].
     pub(super) ranks: u32,
-    /// The operation that combines them. None: it is only one.
+    /// The operation that combines the bytes. `None` if they come from one rank.
     pub(super) op: Option<ReduceOp>,
-    /// The number to be added to the place of a byte, to get its place in the inputs. It wraps.
+    /// The number to add to the offset of a byte to get its offset in the inputs. The sum wraps.
     pub(super) shift: usize,
 }
 
 impl Value {
-    /// The same bytes at another place.
+    /// Returns the same bytes at another offset.
     pub(super) fn moved(self, from: usize, to: usize) -> Value {
         match self {
             Value::From(origin) => {
@@ -45,7 +45,7 @@ impl Value {
     }
 }
 
-/// Sets of ranks by numbers, so that each is there only once.
+/// Sets of ranks. Each set is stored once and has a number.
 #[derive(Debug)]
 pub(super) struct Sets {
     sets: Vec<Box<[u64]>>,
@@ -60,12 +60,12 @@ impl Sets {
         Sets { sets: Vec::new(), numbers: HashMap::new(), unions: HashMap::new(), ranks }
     }
 
-    /// The set of one rank alone.
+    /// Returns the set of one rank alone.
     pub(super) fn one(&mut self, rank: usize) -> u32 {
         self.of([rank].into_iter())
     }
 
-    /// The set of all ranks.
+    /// Returns the set of all ranks.
     pub(super) fn all(&mut self) -> u32 {
         self.of(0..self.ranks)
     }
@@ -105,13 +105,13 @@ impl Sets {
         self.sets.get(set as usize).map_or(&[], |words| words)
     }
 
-    /// The ranks of a set.
+    /// Returns the ranks of a set.
     pub(super) fn ranks(&self, set: u32) -> Vec<usize> {
         let words = self.words(set);
         (0..self.ranks).filter(|rank| words[rank / 64] >> (rank % 64) & 1 == 1).collect()
     }
 
-    /// The ranks that are in both sets.
+    /// Returns the ranks that are in both sets.
     pub(super) fn common(&self, a: u32, b: u32) -> Vec<usize> {
         if self.words(a).iter().zip(self.words(b)).all(|(a, b)| a & b == 0) {
             return Vec::new();
@@ -124,7 +124,7 @@ impl Sets {
 /// The contents of one memory.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// The runs by their first byte; between them is [`Value::Nothing`].
+    /// The runs, by their first byte. The bytes between runs are [`Value::Nothing`].
     runs: BTreeMap<usize, ByteRun>,
 }
 
@@ -132,12 +132,13 @@ pub(super) struct Values {
 struct ByteRun {
     end: usize,
     value: Value,
-    /// The task that wrote it last.
+    /// The task that wrote the run last.
     by: u32,
 }
 
 impl Values {
-    /// The contents of these bytes, run by run without gaps, and the tasks that wrote them.
+    /// Adds the contents of these bytes to `all`: runs without gaps, each with the task that wrote
+    /// it.
     pub(super) fn get(&self, bytes: Range<usize>, all: &mut Vec<(Range<usize>, Value, u32)>) {
         let nobody = crate::lanes::NONE;
         let mut at = bytes.start;
@@ -162,7 +163,7 @@ impl Values {
         }
     }
 
-    /// Writes these bytes.
+    /// Writes a value to these bytes. `by` is the task that writes it.
     pub(super) fn put(&mut self, bytes: Range<usize>, value: Value, by: u32) {
         self.split(bytes.start);
         self.split(bytes.end);

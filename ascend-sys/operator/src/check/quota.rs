@@ -18,7 +18,7 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
             held.acquire(at, plan, setting.product);
             opened(rank, at, &operators[at], (plan, &held), notes);
         }
-        // All operators together take it; the first one is where to begin.
+        // All operators together take the resources. The finding shows the first operator.
         let source = operators.iter().find_map(|operator| operator.source);
         let Some(plan) = plans.into_iter().flatten().reduce(|all, plan| all.with(&plan)) else {
             continue;
@@ -39,7 +39,7 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
     }
 }
 
-/// Reports channels that an earlier operator has opened with too few notifies.
+/// Reports a channel that an earlier operator has opened with too few notifies.
 fn opened(
     rank: usize,
     at: usize,
@@ -63,7 +63,7 @@ fn opened(
     }
 }
 
-/// The line that takes too much.
+/// The source line that takes too much.
 type Source = Option<&'static Location<'static>>;
 
 fn quota(
@@ -83,28 +83,28 @@ fn quota(
     };
     let threads = held.threads.len() as u64;
     let help = match plan.threads_to_acquire() < held.threads.len() as u32 {
-        // The operators in a row could not use each other's resources.
+        // Operators that run one after the other could not use each other's resources.
         true => {
-            "A2 and A3 give no notifies to threads that are there: run the operator that uses most notifies first"
+            "on A2 and A3 an existing thread gets no more notifies: run the operator that uses most notifies first"
         }
-        false => "let threads do several things one after the other",
+        false => "use fewer threads, and let each do several things one after the other",
     };
     add("threads", threads, setting.threads, "threads of a communicator", help);
     let per_thread = plan.notifies_per_thread().max(plan.main_notifies);
     let help = "let sub-threads end in groups, or use notifies again";
     add("thread", per_thread.into(), setting.thread_notifies, "notifies of a thread", help);
     let all = held.threads.iter().map(|notifies| u64::from(*notifies)).sum();
-    let help = "every thread gets as many as the one that needs most: take fewer threads, or fewer notifies";
+    let help = "every thread gets as many notifies as the thread that needs most: use fewer threads or fewer notifies";
     add("notifies", all, setting.notifies, "notifies of all threads of a communicator", help);
     let (per_channel, most) = (plan.notifies_per_channel(), setting.channel_notifies);
     let help = "use notifies of a channel again, when their waits are over";
     add("channel", per_channel.into(), most, "notifies of a channel", help);
 }
 
-/// Reports resources that are taken and were not planned.
+/// Reports resources that an operator takes and that were not planned.
 fn against(rank: usize, plan: &Plan, (planned, source): (&Plan, Source), notes: &mut Notes) {
     let mut add = |kind, message: String| {
-        let help = "plan for this operator (`Plan::of`), or let it take less";
+        let help = "plan for this operator (`Plan::of`), or let it use fewer resources";
         notes.about("plan", kind, source, || (message, help.to_owned()));
     };
     let mut more = |kind, takes: u32, has: u32, what: String| {
@@ -116,7 +116,7 @@ fn against(rank: usize, plan: &Plan, (planned, source): (&Plan, Source), notes: 
     let (takes, has) = (plan.main_notifies, planned.main_notifies);
     more("main", takes, has, "notifies of the main thread".into());
     for (at, takes) in plan.sub_notifies.iter().enumerate() {
-        // A thread that was not planned at all has been reported.
+        // A thread that was not planned at all has already been reported.
         let has = planned.sub_notifies.get(at).copied().unwrap_or(u32::MAX);
         more("sub", *takes, has, format!("notifies of thread {}", at + 1));
     }

@@ -1,4 +1,4 @@
-//! Races: two tasks that touch the same bytes in no order, one of them to write.
+//! Races: two tasks touch the same bytes in no order, and at least one of them writes.
 
 use super::finding::Notes;
 use super::ground::{Bytes, Ground, PATIENCE};
@@ -7,22 +7,23 @@ use crate::order::Search;
 use crate::shadow::{Found, Mode, Oracle, Shadow};
 use crate::task::Task;
 
-/// Orders tasks by their numbers.
+/// Decides the order of tasks by their numbers.
 pub(super) struct Tasks<'a, 'b> {
     pub(super) search: &'a mut Search<'b>,
     pub(super) lanes: &'a Lanes,
-    /// The task that touches memory now.
+    /// The task that accesses memory now.
     pub(super) now: u32,
 }
 
 impl Oracle<u32> for Tasks<'_, '_> {
     fn is_before(&mut self, earlier: &u32) -> bool {
-        // A read and a write of the same task need no order.
+        // A read and a write by the same task need no order.
         *earlier == self.now || self.search.reaches(*earlier, self.now)
     }
 
     fn is_known_at_once(&mut self, earlier: &u32) -> bool {
-        // Only the last access of each thread is kept. These are few enough, and cost no search.
+        // So only the last access of each thread is kept. These are few enough, and they need no
+        // search.
         self.lanes.number(*earlier) == self.lanes.number(self.now)
     }
 }
@@ -59,10 +60,10 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     }
 }
 
-/// The mode in which a task accesses the bytes that it writes.
+/// Returns the mode in which a task accesses the bytes that it writes.
 fn mode_of(ground: &Ground<'_>, task: u32) -> Mode {
     match ground.task(task) {
-        // Elements of another size are combined in another way.
+        // Reductions of elements of another size count as another kind.
         Task::Reduce { op, .. } => {
             let operator = &ground.operators[ground.operator(task) as usize];
             Mode::Reduce((operator.element as u32).wrapping_mul(4).wrapping_add(*op as u32))
@@ -78,12 +79,12 @@ fn tell(
     bytes: &Bytes,
     notes: &mut Notes,
 ) {
-    // The task of the earlier operator stands first, even if the later one came first here.
+    // The task of the earlier operator comes first, even if the later operator ran first here.
     let mut both = [first, second];
     both.sort_by_key(|task| ground.operator(*task));
     let places = both.map(|task| ground.place(task)).to_vec();
     notes.add("race", "", places, || {
-        // All bytes that they share, not only those that were found first.
+        // The message has all bytes that the two tasks share, not only those that were found first.
         let sides = ground.moved(first);
         let side = sides.map(|(from, to)| if first_mode == Mode::Read { from } else { to });
         let range = side.map_or(bytes.range.clone(), |side| {
@@ -102,25 +103,25 @@ fn tell(
     });
 }
 
-/// The help: a notify that could order two tasks.
+/// Returns the help: a notify that could order the two tasks.
 fn help(ground: &Ground<'_>, [first, second]: [u32; 2]) -> String {
     let lanes = ground.order.lanes();
     let (a, b) = (lanes.lane(first), lanes.lane(second));
     let operators = [first, second].map(|task| ground.operator(task));
     if operators[0] != operators[1] && a.rank != b.rank {
         return format!(
-            "let rank {} tell rank {} when it is done (a notify of their channel), and that one wait for it before operator {} ends there",
+            "let rank {} record a notify of its channel with rank {} when it is done, and let that rank wait for it before operator {} ends there",
             a.rank, b.rank, operators[0]
         );
     }
     let what = if a.rank == b.rank {
         format!(
-            "let thread {} record a notify of thread {} when it is done, and let that wait for it first",
+            "let thread {} record a notify of thread {} when it is done, and let that thread wait for it first",
             a.thread, b.thread
         )
     } else {
         format!(
-            "let rank {} record a notify of its channel with rank {} when it is done, and let that wait for it first",
+            "let rank {} record a notify of its channel with rank {} when it is done, and let that rank wait for it first",
             a.rank, b.rank
         )
     };

@@ -1,8 +1,8 @@
-//! Results: checks that all bytes read were written, and that every output has the contents that
-//! the goal requires in the end.
+//! Results: every byte that is read must have been written, and every output must have the contents
+//! that the goal requires.
 //!
-//! The tasks are carried out in one order, with [symbols](super::origin) in the place of data. If
-//! there are no races, every order gives the same.
+//! The checker executes the tasks in one order, with [symbols](super::origin) instead of data. If
+//! there are no races, every order gives the same result.
 
 use super::expected::{self, Expected, Giver};
 use super::finding::{Notes, Severity};
@@ -42,17 +42,17 @@ type Runs = Vec<(Range<usize>, Value, u32)>;
 struct ResultRun<'a, 'b> {
     ground: &'a Ground<'b>,
     sets: Sets,
-    /// The contents of memories, by their numbers.
+    /// The contents of the memories, indexed by their numbers.
     memories: Vec<Values>,
-    /// The bytes that the task at hand reads, and the old ones where it writes. The buffers are
-    /// reused.
+    /// `from` holds the bytes that the current task reads, and `to` the old bytes where it writes.
+    /// Both are kept so that their memory is reused.
     from: Runs,
     to: Runs,
     notes: &'a mut Notes,
 }
 
 impl ResultRun<'_, '_> {
-    /// Fills in the contents before the first task.
+    /// Fills in the contents that the inputs have before the first task.
     fn inputs(&mut self) {
         for (at, operator) in (0..).zip(self.ground.operators) {
             for (rank, tasks) in (0..).zip(&operator.ranks) {
@@ -135,11 +135,11 @@ impl ResultRun<'_, '_> {
             (
                 "offset",
                 message,
-                "an element of one rank belongs to the same element of all others: look at the offsets",
+                "reduce each element with the same element of the other ranks: check the offsets",
             )
         } else if let Some(other) = wrong_op {
             let message = format!("this takes the {} of a {}", op.name(), other.name());
-            ("op", message, "reduce with one operation all the way")
+            ("op", message, "use one operation for the whole reduction")
         } else if !common.is_empty() && matches!(op, ReduceOp::Sum | ReduceOp::Prod) {
             let message = format!(
                 "this reduces {} into {}: the {} has {} twice",
@@ -151,17 +151,18 @@ impl ResultRun<'_, '_> {
             (
                 "twice",
                 message,
-                "leave one of the two reductions out, or copy where the first one should begin anew",
+                "leave one of the two reductions out, or begin a new one with a copy",
             )
         } else {
             let ranks = self.sets.union(a.ranks, b.ranks);
-            // The maximum or minimum of two equal values is either of them.
+            // The maximum or minimum of two equal values is that value, so the operation stays as
+            // it was.
             let op = if a.ranks == b.ranks { a.op } else { Some(op) };
             return Value::From(Origin { ranks, op, ..a });
         };
         let operator = self.ground.operator(task) as usize;
         if matches!(self.ground.operators[operator].goal, Goal::Other { .. }) {
-            // Its use is unknown.
+            // The use of the value is unknown, so nothing is reported.
             return Value::Reported;
         }
         let places = vec![self.ground.place(task)];
@@ -169,18 +170,18 @@ impl ResultRun<'_, '_> {
         Value::Reported
     }
 
-    /// Reports a read of bytes that were never written.
+    /// Reports a read of bytes that no task has written.
     fn unwritten(&mut self, task: u32, memory: usize, range: Range<usize>, verb: &'static str) {
         let places = vec![self.ground.place(task)];
         self.notes.add("result", verb, places, || {
             let bytes = self.ground.words(&Bytes { memory, range });
             let message = format!("this {verb} {bytes}, which nobody has written before");
-            let help = "write them first, and let a notify say so, or move fewer bytes";
+            let help = "write them first, ordered by a notify, or move fewer bytes";
             (message, help.into())
         });
     }
 
-    /// Checks the contents behind the last task against the goal.
+    /// Checks the contents after the last task against the goal.
     fn outputs(&mut self) {
         for (at, operator) in (0..).zip(self.ground.operators) {
             for rank in 0..operator.ranks.len() as u32 {
@@ -222,7 +223,7 @@ impl ResultRun<'_, '_> {
         let Value::From(found) = value else {
             self.notes.about("result", "missing", source, || {
                 let message = format!("{place} must be {needed}, and nobody writes them");
-                (message, "let some task write them: look at the offsets and lengths".into())
+                (message, "let a task write them, and check the offsets and lengths".into())
             });
             return;
         };
@@ -241,15 +242,15 @@ impl ResultRun<'_, '_> {
             by => self.ways(by, (bytes.memory, range.start)),
         };
         let (more, help) = match &ways[..] {
-            [] => ("", "no task writes them: let some task do it"),
-            [_] => ("", "look at what this task reads, and where it puts it"),
+            [] => ("", "no task writes them: add a task that does"),
+            [_] => ("", "check what this task reads and where it writes"),
             _ => (
-                "; they came by these tasks, the last one first",
-                "look at what each task reads, and where it puts it",
+                "; these tasks moved them there, the last one first",
+                "check what each task reads and where it writes",
             ),
         };
         let help = match incomplete {
-            true => format!("reduce those of {} too", words::ranks(&missing)),
+            true => format!("reduce the bytes of {} too", words::ranks(&missing)),
             false => help.to_owned(),
         };
         let message =
@@ -258,8 +259,8 @@ impl ResultRun<'_, '_> {
         self.notes.push(Severity::Error, "result", places, source, (message, help));
     }
 
-    /// The tasks that gave a byte its contents, from the one that wrote it last back to those that
-    /// read inputs.
+    /// Returns the tasks that gave a byte its contents, from the task that wrote it last back to
+    /// the tasks that read inputs.
     fn ways(&self, last: u32, byte: (usize, usize)) -> Vec<u32> {
         let sequence: Vec<u32> = self.ground.sequence().collect();
         let (mut bytes, mut ways) = (vec![byte], Vec::new());
@@ -273,7 +274,8 @@ impl ResultRun<'_, '_> {
             if sources.is_empty() {
                 continue;
             }
-            // A reduction keeps the earlier contents in the result.
+            // A reduction keeps the earlier contents of a byte in its result, so only a copy ends
+            // the trace there.
             if matches!(self.ground.task(task), Task::Copy { .. }) {
                 bytes.retain(|byte| !written(byte));
             }
@@ -287,7 +289,7 @@ impl ResultRun<'_, '_> {
         ways
     }
 
-    /// Names, in words, the bytes of inputs that lie in this range now.
+    /// Describes the bytes of inputs that are at this range now.
     fn words(&self, origin: Origin, range: &Range<usize>) -> String {
         let Origin { operator, ranks, op, shift } = origin;
         let (start, end) = (range.start.wrapping_add(shift), range.end.wrapping_add(shift));

@@ -1,4 +1,5 @@
-//! Floating point sums without a fixed order: they are not the same in every run.
+//! Sums and products of floating-point numbers without a fixed order. They may differ from run to
+//! run.
 
 use super::finding::{Notes, Severity};
 use super::ground::{Bytes, Ground, PATIENCE};
@@ -6,8 +7,8 @@ use super::race::Tasks;
 use crate::shadow::{Found, Mode, Shadow};
 use crate::task::{Operator, ReduceOp, Task};
 
-/// Checks operators without races: there, two tasks that write the same bytes in any order are two
-/// reductions.
+/// Checks operators that have no races. In these, two tasks that write the same bytes in no order
+/// are two reductions of one kind.
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     if !ground.operators.iter().any(may_round) {
         return;
@@ -21,8 +22,8 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
         let Some(shadow) = shadows.get_mut(to.memory) else { continue };
         let shadow = shadow.get_or_insert_with(|| Shadow::new(0..ground.size(to.memory), true));
         let mut others = Vec::new();
-        // Each counts like a plain write: only the last one is kept, since an access behind all
-        // that are there is also behind those before them.
+        // Each reduction is recorded like a plain write, so that only the last one is kept: a task
+        // that comes after all reductions recorded so far also comes after those before them.
         let tasks = Tasks { search: &mut search, lanes: ground.order.lanes(), now: task };
         shadow.access(to.range.clone(), Mode::Write, &task, tasks, |what| {
             if let Found::Unordered { bytes, other, .. } = what {
@@ -40,13 +41,13 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     }
 }
 
-/// Whether an operator has a reduction that is rounded.
+/// Returns whether an operator has a reduction that is rounded.
 pub(super) fn may_round(operator: &Operator) -> bool {
     let mut steps = operator.ranks.iter().flat_map(|rank| &rank.threads).flatten();
     operator.floats && steps.any(|step| sums(&step.task))
 }
 
-/// Whether another order gives another result for this task.
+/// Returns whether another order may give another result for this task.
 fn rounds(ground: &Ground<'_>, task: u32) -> bool {
     ground.operators[ground.operator(task) as usize].floats && sums(ground.task(task))
 }
@@ -68,6 +69,6 @@ fn tell(ground: &Ground<'_>, both: [u32; 2], bytes: &Bytes, notes: &mut Notes) {
     let message = format!(
         "two tasks reduce into {words}, and nothing orders the two: a {op} of floating-point numbers is rounded, so it may differ from run to run"
     );
-    let help = "nothing to change if it may; else let one wait for the other, or let one thread reduce all of them in turn";
+    let help = "change nothing if that is acceptable; otherwise let one task wait for the other, or let one thread do all reductions";
     notes.push(Severity::Note, "not-reproducible", places, None, (message, help.to_owned()));
 }

@@ -1,4 +1,4 @@
-//! The task graph as a picture.
+//! Draws the task graph as a picture.
 
 use super::legend::{Legend, Sample};
 use super::look::{self, ACROSS, CRITICAL, GREY, INK, WITHIN, WRONG, key, some};
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The most columns with tasks in a picture.
 const MOST_COLUMNS: usize = 96;
-/// The width of a column of notifies, and the least width of a picture.
+/// The width of a column of notifies. `LEAST_WIDTH` is the smallest width of a picture.
 const NARROW: f64 = 22.0;
 const LEAST_WIDTH: f64 = 700.0;
-/// The size of letters in the boxes, and the height of these.
+/// The size of the letters in the boxes. `HEIGHT` is the height of a box.
 const LETTERS: f64 = 10.0;
 const HEIGHT: f64 = 14.0;
 
@@ -23,7 +23,7 @@ pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> S
     let execution = Execution::of(operator);
     let schedule = execution.schedule(|_| 1.0);
     let wanted: Vec<TaskId> = marked.iter().chain(&execution.stuck).copied().collect();
-    // In a picture of a mistake the longest chain would only distract.
+    // In a picture of a mistake, the longest chain would only distract.
     let wrong = !said.is_empty() || !execution.stuck.is_empty();
     let path = if wrong { Vec::new() } else { schedule.critical_path() };
     let picture = GraphPicture {
@@ -38,7 +38,8 @@ pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> S
     picture.draw(&wanted, said)
 }
 
-/// For each wait that never ends, the record that would end it: one that is never reached, or none.
+/// Returns the waits that never end. Each has the record that would end it but is never reached, or
+/// `None` if there is no such record.
 fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId, Option<TaskId>> {
     let mut waits: HashMap<Signal, TaskId> = HashMap::new();
     let mut ends: HashMap<TaskId, Option<TaskId>> = HashMap::new();
@@ -53,8 +54,8 @@ fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId,
             let Some(Step { task: Task::Record(signal), .. }) = step(operator, id) else {
                 continue;
             };
-            // The first record that is found ends the wait: a second one would be taken by a later
-            // wait.
+            // Only the first record found would end this wait; a later wait would take a second
+            // one.
             if let Some(wait) = waits.remove(signal) {
                 ends.insert(wait, Some(id));
             }
@@ -63,7 +64,7 @@ fn nobody_records(operator: &Operator, execution: &Execution) -> HashMap<TaskId,
     ends
 }
 
-/// Returns a task and the tasks behind it in its thread.
+/// Returns a task and the tasks after it in its thread.
 fn following(operator: &Operator, first: TaskId) -> impl Iterator<Item = TaskId> {
     let ids = (first.position..).map(move |position| TaskId { position, ..first });
     ids.take_while(|id| step(operator, *id).is_some())
@@ -74,13 +75,13 @@ struct GraphPicture<'a> {
     execution: &'a Execution<'a>,
     schedule: &'a Schedule<'a>,
     marked: HashSet<TaskId>,
-    /// The longest chain, as a row and as a set.
+    /// The longest chain, in its order. `critical` has the same tasks as a set.
     path: Vec<TaskId>,
     critical: HashSet<TaskId>,
     nobody: HashMap<TaskId, Option<TaskId>>,
 }
 
-/// The place of a task in the picture: its middle, and its extent to each side.
+/// The place of a task in the picture: the middle of its sign, and half the width of the sign.
 #[derive(Clone, Copy)]
 struct TaskBox {
     x: f64,
@@ -91,7 +92,7 @@ struct TaskBox {
 impl GraphPicture<'_> {
     fn draw(&self, wanted: &[TaskId], said: &[String]) -> String {
         let columns = self.columns();
-        // First everything is laid out from 0 on, to get its width and height.
+        // The first layout begins at 0, to get its width and height.
         let rows = Rows::of(self.operator, wanted, 0.0);
         let shown = Shown::of(self, &rows, &columns, wanted);
         let right = (LEFT + shown.width + 16.0).max(LEAST_WIDTH);
@@ -150,8 +151,8 @@ impl GraphPicture<'_> {
         notes
     }
 
-    /// The column of each task: its time if all take one unit. Tasks that never run come behind
-    /// those that do.
+    /// Returns the column of each task: its unit of time, if every task takes one unit. Tasks that
+    /// never run come after the task before them in their thread.
     fn columns(&self) -> HashMap<TaskId, usize> {
         let ran = self.execution.tasks();
         let mut columns: HashMap<TaskId, usize> =
@@ -181,7 +182,7 @@ impl GraphPicture<'_> {
     fn arrows(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>, rows: &Rows) {
         let critical: HashSet<(TaskId, TaskId)> =
             self.path.windows(2).map(|two| (two[0], two[1])).collect();
-        // The critical path lies above the rest.
+        // The arrows of the critical path are drawn above the other arrows.
         for above in [false, true] {
             for (wait, step) in self.execution.tasks() {
                 let Task::Wait(signal) = &step.task else { continue };
@@ -225,8 +226,7 @@ impl GraphPicture<'_> {
         svg.push("</g>");
     }
 
-    /// Draws the part of the longest chain that lies in threads; its arrows are drawn with the
-    /// others.
+    /// Draws the parts of the longest chain that are within threads. `arrows` draws its arrows.
     fn chain(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for two in self.path.windows(2) {
             if (two[0].rank, two[0].thread) != (two[1].rank, two[1].thread) {
@@ -294,7 +294,7 @@ impl GraphPicture<'_> {
             let Some(to) = places.get(wait) else { continue };
             let end = (to.x - to.half - 1.0, to.y);
             // The arrow goes back from the left of the record to the right of the wait, unless the
-            // record lies before it.
+            // record is to the left of the wait.
             match record.map(|record| (record, places.get(&record))) {
                 Some((record, Some(from))) => {
                     svg.push(format_args!(
@@ -312,7 +312,7 @@ impl GraphPicture<'_> {
                         "never recorded",
                     );
                 }
-                // There is a record, but it is not in the picture.
+                // There is a record, but the picture does not show it.
                 Some((record, None)) => {
                     svg.push(format_args!(
                         "<g class=\"missing\" data-from=\"{}\" data-to=\"{}\">",
@@ -365,7 +365,7 @@ fn line(svg: &mut Svg, (from, to): (f64, f64), y: f64, colour: &str, width: f64)
     ));
 }
 
-/// Draws a notify from or to a thread that is not drawn.
+/// Draws the part of a notify whose other end is not drawn.
 fn stub(
     svg: &mut Svg,
     place: Option<&TaskBox>,
@@ -376,7 +376,8 @@ fn stub(
 ) {
     let Some(TaskBox { x, y, half }) = place.copied() else { return };
     let other = if leaves { wait } else { record };
-    // In a picture without all columns, the other end may lie beside it.
+    // In a picture without all columns, the row of the other end may be drawn although the other
+    // end is not.
     let (dx, dy) = match rows.middle(other.rank, other.thread) {
         Some(_) => (9.0, 0.0),
         None => (5.0, if other > (if leaves { record } else { wait }) { 7.0 } else { -7.0 }),
@@ -395,9 +396,9 @@ fn stub(
     ));
 }
 
-/// The part that is drawn, and the column of each task.
+/// The part of the graph that is drawn.
 struct Shown {
-    /// The middle and half the width of each task.
+    /// The middle of each task's sign, and half of its width.
     tasks: BTreeMap<TaskId, (f64, f64)>,
     width: f64,
     /// The note about columns that are not drawn.
@@ -421,7 +422,7 @@ impl Shown {
                     .map(move |(position, step)| (TaskId { position, ..first }, step))
             })
         };
-        // The width of each column that has something.
+        // The width of each column that has a visible task.
         let mut widths: BTreeMap<usize, f64> = BTreeMap::new();
         for (id, step) in visible() {
             let Some(column) = columns.get(&id) else { continue };
@@ -434,7 +435,8 @@ impl Shown {
         }
         let all = widths.len();
         let first = wanted.iter().filter_map(|id| columns.get(id)).min();
-        // Some columns before the first marked one, unless there is room for all.
+        // The picture shows some columns before the first marked task, unless there is room for all
+        // columns.
         let before = first.map_or(0, |first| widths.range(..first).count());
         let skip = before.saturating_sub(MOST_COLUMNS / 2).min(all.saturating_sub(MOST_COLUMNS));
         let mut starts = BTreeMap::new();
@@ -465,7 +467,7 @@ impl Shown {
     }
 }
 
-/// Half the width of a task's sign.
+/// Returns half the width of a task's sign.
 fn half(task: &Task) -> f64 {
     match task {
         Task::Copy { .. } | Task::Reduce { .. } => {

@@ -1,11 +1,11 @@
-//! Several operators as one: the tasks of a thread of the first one, then those of the same thread
-//! of the second one.
+//! Joins several operators into one: the tasks of each thread of the first operator, then those of
+//! the same thread of the second one.
 
 use crate::check::Finding;
 use crate::{Operator, RankTasks, TaskId};
 use std::borrow::Cow;
 
-/// Joins the operators into one, and returns the places of a finding in it.
+/// Joins the operators into one, and returns the places of a finding in the joined operator.
 pub(super) fn joined<'a>(
     operators: &'a [Operator],
     finding: &Finding,

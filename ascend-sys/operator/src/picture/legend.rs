@@ -1,9 +1,9 @@
-//! The meaning of the signs of a picture.
+//! The legend of a picture, which explains its signs.
 
 use super::look::{self, ACROSS, GREY, INK, WRONG};
 use ascend_timeline::draw::svg::Svg;
 
-/// A sign.
+/// A sign of a picture.
 #[derive(Clone, Copy)]
 pub(super) enum Sample {
     /// A transfer.
@@ -36,7 +36,7 @@ const LINE: f64 = 20.0;
 const SIZE: f64 = 11.0;
 
 impl Legend {
-    /// Lays the entries out from `top` on, up to `right`.
+    /// Lays the entries out from `top` downwards, with lines that end at `right`.
     pub(super) fn of(
         entries: impl Iterator<Item = (Sample, &'static str)>,
         top: f64,

@@ -1,4 +1,4 @@
-//! The look of tasks and ranks, in all pictures.
+//! The appearance of tasks and ranks in all pictures.
 
 use crate::TaskId;
 use crate::schedule::transfer;
@@ -10,14 +10,14 @@ pub(super) const INK: &str = "#1b2430";
 pub(super) const GREY: &str = "#5f6b7a";
 pub(super) const GRID: &str = "#e6e8eb";
 pub(super) const BAND: &str = "#f5f7f9";
-/// The colours of notifies between threads of a rank, and between ranks.
+/// The colours of notifies: `WITHIN` between threads of a rank, and `ACROSS` between ranks.
 pub(super) const WITHIN: &str = "#4f7fb5";
 pub(super) const ACROSS: &str = "#d07a1c";
 pub(super) const WRONG: &str = "#c0282d";
 /// The colour of the tasks on the critical path.
 pub(super) const CRITICAL: &str = "#1b2430";
 
-/// The colours of the ranks, in turn.
+/// The colours of the ranks, used in turn.
 const COLOURS: [&str; 8] =
     ["#8fbce8", "#f3c07a", "#93d3a4", "#eba3ad", "#c3aee6", "#d2bd9b", "#84d2d0", "#dcd67a"];
 
@@ -25,23 +25,23 @@ pub(super) const fn colour(rank: u32) -> &'static str {
     COLOURS[rank as usize % COLOURS.len()]
 }
 
-/// The greatest width of a text of this length, at a size.
+/// Returns an estimate of the largest width of a text, in pixels, at a font size.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.57
 }
 
-/// The name of a task in the picture's source, such as "3/0/12".
+/// Returns the name of a task in the source of the picture, such as "3/0/12".
 pub(super) fn key(id: TaskId) -> String {
     format!("{}/{}/{}", id.rank, id.thread, id.position)
 }
 
-/// The text that appears when the pointer is on a task.
+/// Returns the text that appears when the pointer is on a task.
 pub(super) fn title(id: TaskId, step: &Step) -> String {
     let TaskId { rank, thread, position } = id;
     format!("rank {rank}, thread {thread}, task {position}: {}\n{}", step.task, step.source)
 }
 
-/// The text in the box of a copy or reduction, such as "0→1 +".
+/// Returns the text in the box of a copy or reduction, such as "0→1 +".
 pub(super) fn label(task: &Task) -> String {
     let sign = match task {
         Task::Reduce { op, .. } => sign(*op),
@@ -64,7 +64,7 @@ const fn sign(op: ReduceOp) -> &'static str {
     }
 }
 
-/// The colour of a notify.
+/// Returns the colour of a notify.
 pub(super) const fn ink(signal: &Signal) -> &'static str {
     match signal {
         Signal::Thread { .. } => WITHIN,
@@ -72,19 +72,19 @@ pub(super) const fn ink(signal: &Signal) -> &'static str {
     }
 }
 
-/// The size of an operator in words, such as "4 ranks, 16 threads, 240 tasks".
+/// Returns the size of an operator in words, such as "4 ranks, 16 threads, 240 tasks".
 pub(super) fn size(operator: &Operator) -> String {
     let threads = operator.ranks.iter().map(|rank| rank.threads.len()).sum();
     let counts = [(operator.ranks.len(), "rank"), (threads, "thread"), (operator.tasks(), "task")];
     counts.map(|(count, what)| some(count, what)).join(", ")
 }
 
-/// A number with its noun, such as "1 rank" or "2 ranks".
+/// Returns a number with its noun, such as "1 rank" or "2 ranks".
 pub(super) fn some(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Breaks a text into lines of at most `letters` letters; a longer word stays whole.
+/// Breaks a text into lines of at most `letters` letters. A longer word stays whole.
 pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -99,7 +99,7 @@ pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     lines
 }
 
-/// A number of bytes in words, such as "12.5 KiB".
+/// Returns a number of bytes in words, such as "12.5 KiB".
 pub(super) fn amount(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -109,7 +109,8 @@ pub(super) fn amount(bytes: u64) -> String {
     }
 }
 
-/// Draws a box in two colours: that of the rank whose data it is, and that of the rank it goes to.
+/// Draws a box in two colours: the colour of the rank that the data comes from, and that of the
+/// rank that it goes to.
 pub(super) fn transfer_box(
     svg: &mut Svg,
     (x, y): (f64, f64),
@@ -125,7 +126,7 @@ pub(super) fn transfer_box(
         ));
         return;
     }
-    // The right part lies on the left one, whose edge goes around both.
+    // The right part is drawn over the left one, and the edge around both.
     svg.push(format_args!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\" fill=\"{from}\"/>\
          <path d=\"M{:.1} {y:.1} h{:.1} q2 0 2 2 v{:.1} q0 2 -2 2 h{:.1} z\" fill=\"{to}\"/>\
@@ -137,7 +138,8 @@ pub(super) fn transfer_box(
     ));
 }
 
-/// The colours of a copy or reduction: that of the source rank and that of the destination rank.
+/// Returns the colours of a copy or reduction: those of the source rank and of the destination
+/// rank.
 pub(super) fn colours(task: &Task) -> Option<(&'static str, &'static str)> {
     let (from, to) = task.pieces()?;
     Some((colour(from.rank), colour(to.rank)))
@@ -169,9 +171,9 @@ pub(super) fn wait(svg: &mut Svg, (x, y): (f64, f64), colour: &str, thick: bool)
 
 /// Draws an arrow from one point to another, with a title.
 ///
-/// It leaves to the right and arrives from the left. Arrows that lead down turn late and those that
-/// lead up turn early, so that two ranks which notify each other have two arrows. An arrow that has
-/// to go back goes straight.
+/// The arrow leaves to the right and arrives from the left. An arrow that leads down turns late and
+/// one that leads up turns early, so that the two arrows between ranks that notify each other do
+/// not coincide. An arrow that leads back to the left is straight.
 pub(super) fn arrow(
     svg: &mut Svg,
     (x1, y1): (f64, f64),

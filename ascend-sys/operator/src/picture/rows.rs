@@ -1,4 +1,4 @@
-//! The ranks and threads of a picture, and their places.
+//! The rows of the ranks and threads of a picture.
 
 use super::look::{BAND, GREY, INK, colour, some};
 use crate::Operator;
@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The left end of the rows.
 pub(super) const LEFT: f64 = 132.0;
 const ROW: f64 = 20.0;
-/// The most rows of a picture. If all threads are more, a picture has only some of the ranks, with
-/// some threads each.
+/// The most rows of a picture. If there are more threads, a picture has only some of the ranks,
+/// with some threads of each.
 const MOST_ROWS: usize = 72;
 const MOST_RANKS: usize = 8;
 const MOST_THREADS: usize = 8;
@@ -18,7 +18,7 @@ const MOST_THREADS: usize = 8;
 /// The rows of a picture.
 pub(super) struct Rows {
     groups: Vec<Group>,
-    /// The middle of the row of each thread that is drawn.
+    /// The middle of the row of each thread that is drawn, by rank and thread.
     middles: BTreeMap<(u32, u32), f64>,
     /// The note about ranks that are not drawn.
     pub(super) note: Option<String>,
@@ -35,8 +35,8 @@ struct Group {
 }
 
 impl Rows {
-    /// The rows from `top` on. Where there is no room for all, threads of `wanted` tasks come
-    /// first.
+    /// Returns the rows, beginning at `top`. If there is not room for all threads, the threads of
+    /// `wanted` tasks come first.
     pub(super) fn of(operator: &Operator, wanted: &[TaskId], top: f64) -> Rows {
         let all: usize = operator.ranks.iter().map(|rank| rank.threads.len()).sum();
         let (ranks, threads) =
@@ -71,12 +71,12 @@ impl Rows {
         rows
     }
 
-    /// The middle of a thread's row, if it is drawn.
+    /// Returns the middle of a thread's row, if the row is drawn.
     pub(super) fn middle(&self, rank: u32, thread: u32) -> Option<f64> {
         self.middles.get(&(rank, thread)).copied()
     }
 
-    /// All threads that are drawn, from the top.
+    /// Returns all threads that are drawn, from the top, each with the middle of its row.
     pub(super) fn threads(&self) -> impl Iterator<Item = (u32, u32, f64)> {
         self.groups.iter().flat_map(move |group| {
             let row = |thread: &u32| Some((group.rank, *thread, self.middle(group.rank, *thread)?));
@@ -114,7 +114,7 @@ impl Rows {
     }
 }
 
-/// The first `most` different numbers below a limit, in their order.
+/// Returns the first `most` different numbers below a limit, in increasing order.
 fn first(numbers: impl Iterator<Item = u32>, below: usize, most: usize) -> Vec<u32> {
     let mut chosen = BTreeSet::new();
     for number in numbers.filter(|number| (*number as usize) < below) {

@@ -1,4 +1,4 @@
-//! The time of each task in a model, as a picture.
+//! Draws the time of each task in a model as a picture.
 
 use super::legend::{Legend, Sample};
 use super::look::{self, ACROSS, CRITICAL, GREY, GRID, INK, WITHIN, WRONG, key, some};
@@ -13,14 +13,14 @@ const WIDTH: f64 = 960.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const HEIGHT: f64 = 14.0;
 const WAITS: &str = "#e3e7ec";
-/// The most tasks and notifies of a picture that are too thin to be told apart.
+/// The most tasks of a picture that are too thin to be told apart, and the most notifies.
 const MOST_THIN: usize = 6000;
 
 pub(super) fn draw(operator: &Operator, model: &Model) -> String {
     let execution = Execution::of(operator);
     let schedule = execution.schedule(|task| model.time(task));
     let path = schedule.critical_path();
-    // The numbers of a model may be invalid.
+    // The numbers of a model may be invalid, for example infinite.
     let length = Some(schedule.length()).filter(|length| length.is_normal()).unwrap_or(1e-9);
     let picture = TimelinePicture {
         operator,
@@ -172,7 +172,7 @@ impl TimelinePicture<'_> {
         }
     }
 
-    /// Draws the stuck waits, each from the time when it is reached to the end.
+    /// Draws each stuck wait, from the time when it is reached to the end of the picture.
     fn stuck(&self, svg: &mut Svg, rows: &Rows) {
         for id in &self.execution.stuck {
             let (Some(y), Some(Step { task: Task::Wait(signal), .. })) =
@@ -192,7 +192,7 @@ impl TimelinePicture<'_> {
         }
     }
 
-    /// Arrows from the end of each record to the end of its wait.
+    /// Draws an arrow from the end of each record to the end of its wait.
     fn notifies(&self, svg: &mut Svg, visible: &[(TaskId, &Step, f64)], rows: &Rows) {
         let critical: HashSet<(TaskId, TaskId)> =
             self.path.windows(2).map(|two| (two[0], two[1])).collect();
@@ -262,7 +262,7 @@ fn text(svg: &mut Svg, x: f64, y: f64, ink: &str, text: &str) {
     svg.text(format!("{x:.1}"), format!("{:.1}", y + 3.6), &style, text);
 }
 
-/// Draws a straight arrow. Most notifies take no time, so it goes up or down.
+/// Draws a straight arrow. Most notifies take no time, so most arrows go straight up or down.
 fn straight(svg: &mut Svg, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, width: f64) {
     let tip = if y2 > y1 { "l-2.6 -5 h5.2 z" } else { "l-2.6 5 h5.2 z" };
     svg.push(format_args!(
@@ -271,7 +271,7 @@ fn straight(svg: &mut Svg, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &
     ));
 }
 
-/// The unit of time for a duration in seconds.
+/// Returns the unit for a duration in seconds: its length in seconds, and its name.
 const fn unit(seconds: f64) -> (f64, &'static str) {
     match seconds {
         0.0..1e-6 => (1e-9, "nanoseconds"),
@@ -281,7 +281,7 @@ const fn unit(seconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// A duration in words, such as "12.5 us".
+/// Returns a duration in words, such as "12.5 us".
 fn seconds(seconds: f64) -> String {
     let (unit, _) = unit(seconds);
     let name = match unit {
@@ -295,7 +295,8 @@ fn seconds(seconds: f64) -> String {
     format!("{} {name}", (number * places).round() / places)
 }
 
-/// The distance between two ticks: a round number, so that there are at most eleven ticks.
+/// Returns the distance between two ticks. It is a round number, so that there are at most twelve
+/// ticks.
 fn tick(length: f64) -> f64 {
     let mut step = 1e-3;
     loop {

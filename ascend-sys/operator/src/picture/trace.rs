@@ -1,7 +1,9 @@
-//! The time of each task, as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
+//! Writes the time of each task in a file for <https://ui.perfetto.dev>, in Chrome's trace event
+//! format.
 //!
-//! Times are whole nanoseconds, written in microseconds, so that no slice ends after the next one
-//! of its thread begins. Each thread has a number of its own, as threads of Linux do.
+//! Times are whole nanoseconds, written in microseconds with three decimals, so that no slice ends
+//! after the next one of its thread begins. Each thread has a number of its own, as threads of
+//! Linux do.
 
 use super::look;
 use crate::cost::Model;
@@ -12,7 +14,8 @@ use std::collections::HashSet;
 
 pub(super) fn write(operator: &Operator, model: &Model) -> String {
     let execution = Execution::of(operator);
-    // A task that takes no time could be neither seen nor clicked.
+    // Without a duration, a task could be neither seen nor clicked, so every task takes at least 1
+    // ns.
     let schedule = execution.schedule(|task| (model.time(task) * 1e9).round().max(1.0));
     let path = schedule.critical_path();
     let mut trace = Trace {
@@ -61,7 +64,7 @@ pub(super) fn write(operator: &Operator, model: &Model) -> String {
     trace.events.finish(&[("title", title), ("time", time), ("never_run", never.to_string())])
 }
 
-/// The number of the first thread of each rank, and the first one that is free.
+/// Returns the number of the first thread of each rank, and then the first free number.
 fn threads(operator: &Operator) -> Vec<u32> {
     let mut first = vec![1];
     for rank in &operator.ranks {
@@ -126,8 +129,8 @@ impl Trace<'_> {
         self.event('X', &name, rank, self.number(rank, thread), &more);
     }
 
-    /// Writes the flow from a record to its wait. A flow belongs to the slice in which it begins or
-    /// ends.
+    /// Writes the flow from a record to its wait. Each end of a flow belongs to the slice around
+    /// it.
     fn flow(&mut self, number: u64, record: TaskId, wait: TaskId) {
         let (from, to) = (self.schedule.when(record).start, self.schedule.when(wait).end - 1.0);
         let end = |id: TaskId, at: f64| {
@@ -138,8 +141,8 @@ impl Trace<'_> {
     }
 }
 
-/// The process of a rank. Process 0 is taken: it is the system's idle process, which Perfetto
-/// hides.
+/// Returns the process number of a rank. Process 0 is the system's idle process, which Perfetto
+/// hides, so numbers begin at 1.
 fn process(rank: u32) -> u64 {
     u64::from(rank) + 1
 }

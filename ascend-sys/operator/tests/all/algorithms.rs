@@ -1,21 +1,21 @@
-//! Collective algorithms that are right, for tests.
+//! Correct collective algorithms, for tests.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use crate::recorder::*;
 use ascend_operator::{Goal, Operator, ReduceOp, Task};
 
-/// The peers of a rank, beginning behind itself.
+/// Returns the peers of a rank, beginning with the rank after it.
 fn peers(rank: u32, ranks: u32) -> impl Iterator<Item = u32> {
     (1..ranks).map(move |step| (rank + step) % ranks)
 }
 
-/// The part of a rank, which has `n` elements, among the parts of all ranks.
+/// Returns the part of a rank among the parts of all ranks. Each part has `n` elements.
 fn block(rank: u32, n: u64) -> std::ops::Range<u64> {
     u64::from(rank) * n..(u64::from(rank) + 1) * n
 }
 
-/// A channel between each two ranks that are one step apart.
+/// Opens a channel between every two ranks that are one step apart in the ring.
 fn ring(r: &mut Recorder, ranks: u32, notifies: u32) {
     match ranks {
         1 => {}
@@ -28,7 +28,7 @@ fn ring(r: &mut Recorder, ranks: u32, notifies: u32) {
     }
 }
 
-/// Everybody reads from everybody at once, a thread for each peer.
+/// Every rank reads from every other rank at once, with a thread for each peer.
 pub fn mesh_all_gather(ranks: u32, n: u64) -> Operator {
     let mut r = Recorder::new(Goal::AllGather, ranks, n, n);
     r.all_channels(2);
@@ -52,7 +52,7 @@ pub fn mesh_all_gather(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Each rank passes on the part that it got last, with a thread for either neighbour.
+/// Each rank passes on the part that it got last, with a thread for each neighbour.
 pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
     let all = u64::from(ranks) * n;
     let mut r = Recorder::new(Goal::AllGather, ranks, n, all);
@@ -62,7 +62,7 @@ pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
         r.copy(rank, 0, input(rank, 0..n), buffer(rank, block(rank, n)));
         if ranks > 1 {
             for step in 0..ranks - 1 {
-                // The sub-thread sends, the main thread receives.
+                // The sub-thread sends, and the main thread receives.
                 r.start(rank, 1);
                 let sent = (rank + ranks - step) % ranks;
                 r.wait(rank, 1, of_channel(rank, next, 0));
@@ -78,7 +78,7 @@ pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Each rank reduces its elements into every rank's buffer at once, in any order of arrival.
+/// Each rank reduces its elements into the buffer of every rank at once, in any order of arrival.
 pub fn mesh_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let mut r = Recorder::new(Goal::AllReduce(op), ranks, n, n);
     r.all_channels(2);
@@ -103,8 +103,8 @@ pub fn mesh_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// Each rank reads the part of its neighbour that it reduces into its own, round the ring; then the
-/// parts go round once more. A part has n elements.
+/// In each step round the ring, a rank reads a part of its neighbour and reduces it into its own.
+/// Then the reduced parts go round the ring once more. A part has n elements.
 pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let all = u64::from(ranks) * n;
     let mut r = Recorder::new(Goal::AllReduce(op), ranks, all, all);
@@ -113,7 +113,7 @@ pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
         let (next, last) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
         r.copy(rank, 0, input(rank, 0..all), buffer(rank, 0..all));
         for step in 0..2 * (ranks - 1) {
-            // The result of the last step is ready for the next rank.
+            // The result of the last step is ready, and the next rank is notified.
             r.record(rank, 0, of_channel(next, rank, 0));
             r.wait(rank, 0, of_channel(rank, last, 0));
             let part = block((last + 2 * ranks - step) % ranks, n);
@@ -131,12 +131,12 @@ pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// In each step, a rank reads its own part from the rank that many steps before it.
+/// In step k, a rank reads its own part from the rank k places before it.
 pub fn pairwise_all_to_all(ranks: u32, n: u64) -> Operator {
     all_to_all(Goal::AllToAll, ranks, n, |_, _| n)
 }
 
-/// The same with parts of all lengths, none among them.
+/// The same with parts of different lengths. Some of them are empty.
 pub fn pairwise_all_to_all_v(ranks: u32) -> Operator {
     let of = |from: u32, to: u32| u64::from((3 * from + 5 * to) % 4);
     let counts = (0..ranks).map(|from| (0..ranks).map(|to| of(from, to)).collect()).collect();
@@ -148,7 +148,7 @@ fn all_to_all(goal: Goal, ranks: u32, n: u64, of: impl Fn(u32, u32) -> u64) -> O
     let buffers = (0..ranks).map(size).max().unwrap_or(0);
     let mut r = Recorder::new(goal, ranks, n, buffers);
     r.all_channels(2);
-    // The offset of the part from one rank to another: in the sent data, and in the received data.
+    // The offset of the part from one rank to another, in the sent data and in the received data.
     let sent = |from: u32, to: u32| (0..to).map(|to| of(from, to)).sum::<u64>();
     let received = |from: u32, to: u32| (0..from).map(|from| of(from, to)).sum::<u64>();
     for rank in 0..ranks {
@@ -172,11 +172,11 @@ fn all_to_all(goal: Goal, ranks: u32, n: u64, of: impl Fn(u32, u32) -> u64) -> O
     r.operator
 }
 
-/// A binomial tree: a rank that has the elements writes them to one more rank in each step.
+/// A binomial tree: in each step, a rank that has the elements writes them to one more rank.
 pub fn tree_broadcast(ranks: u32, n: u64, root: u32) -> Operator {
     let mut r = Recorder::new(Goal::Broadcast { root }, ranks, n, n);
     r.all_channels(2);
-    // Counted from the root.
+    // Places are counted from the root.
     let rank_of = |place: u32| (place + root) % ranks;
     for place in 0..ranks {
         let rank = rank_of(place);
@@ -201,7 +201,7 @@ pub fn tree_broadcast(ranks: u32, n: u64, root: u32) -> Operator {
     r.operator
 }
 
-/// Each rank reduces its part for each other one into that one's buffer.
+/// Each rank reduces its part for each other rank into the buffer of that rank.
 pub fn mesh_reduce_scatter(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let mut r = Recorder::new(Goal::ReduceScatter(op), ranks, n, n);
     r.all_channels(2);
@@ -224,8 +224,8 @@ pub fn mesh_reduce_scatter(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// A star: the root writes to all others, or all others write to it, each with a part of the root's
-/// buffer.
+/// A star: the root writes to all other ranks, or all other ranks write to the root, each with a
+/// part of the root's buffer.
 pub fn star(goal: Goal, ranks: u32, n: u64) -> Operator {
     let (root, out, op) = match goal {
         Goal::Scatter { root } => (root, true, None),
@@ -260,7 +260,7 @@ pub fn star(goal: Goal, ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// One rank to another one, as the receiver reads it.
+/// One rank sends to another rank, and the receiver reads the data.
 pub fn send(from: u32, to: u32, ranks: u32, n: u64) -> Operator {
     let mut r = Recorder::new(Goal::Send { from, to }, ranks, n, n);
     r.channel(from, to, 2);
@@ -269,7 +269,7 @@ pub fn send(from: u32, to: u32, ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// The input of each rank is a part of its output.
+/// Makes the input of each rank a part of its output.
 pub fn in_place(mut operator: Operator, start: impl Fn(u64) -> u64) -> Operator {
     for (rank, tasks) in (0..).zip(&mut operator.ranks) {
         tasks.in_place = Some(start(rank) * ELEMENT);

@@ -1,4 +1,4 @@
-//! Operators with tasks that are wrong by themselves, each beside its repaired twin.
+//! Operators with tasks that are wrong by themselves, each with its repaired twin.
 
 use crate::recorder::*;
 use ascend_operator::{Goal, Memory, Piece, Task};
@@ -103,7 +103,7 @@ fn an_input_that_begins_within_an_element_of_the_output_is_found() {
 fn a_peer_without_a_channel_is_found() {
     let new = || {
         let mut r = Recorder::new(Goal::Other { input: 8, output: 8 }, 3, 0, 8);
-        // By way of rank 1, rank 2 hears from rank 0, and the other way round.
+        // Through rank 1, rank 2 is notified by rank 0, and rank 0 by rank 2.
         r.channel(0, 1, 6).channel(1, 2, 6).meeting([4, 5]).meet(2);
         r
     };
@@ -171,7 +171,8 @@ fn a_notify_that_the_channel_does_not_have_is_found() {
 
 #[test]
 fn a_record_at_its_own_end_is_found() {
-    // Two mistakes in one: it is the peer's to record, and so nobody does.
+    // This makes two mistakes at once: the peer should record the notify, so now no rank records
+    // it.
     let words = ["rank 0 records notify 0 of rank 0 on its channel with rank 1"];
     twins(
         "form",
@@ -201,7 +202,7 @@ fn a_wait_for_a_notify_of_another_thread_is_found() {
 
 #[test]
 fn a_task_between_two_other_ranks_is_found() {
-    let words = ["rank 0 moves", "one side must be its own"];
+    let words = ["rank 0 moves", "one side must be memory of the rank itself"];
     twins(
         "form",
         &words,

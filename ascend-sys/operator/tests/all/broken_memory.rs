@@ -1,10 +1,10 @@
-//! Operators that race, or whose result is wrong, each beside its repaired twin.
+//! Operators that race or give a wrong result, each with its repaired twin.
 
 use crate::recorder::*;
 use ascend_operator::{Goal, ReduceOp, Task};
 
-/// Four elements, and channels of four notifies and two more, on which the ranks meet before and
-/// after it.
+/// Returns a recorder for four elements. Channels have four notifies and two more, on which the
+/// ranks meet before and after the operator.
 fn goal(goal: Goal, ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(goal, ranks, 4, 16);
     recorder.all_channels(6).meeting([4, 5]);
@@ -24,7 +24,7 @@ fn a_read_that_does_not_wait_for_the_write_is_found() {
     let words = [
         "bytes 0..16 of the communication buffer of rank 0 are read and written, and nothing orders the two",
         "let rank 0 record a notify of its channel with rank 1",
-        "until then nothing more is said of result",
+        "until then not fully checked: result",
     ];
     twins("race", &words, broadcast, |r, broken| {
         r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4));
@@ -237,7 +237,7 @@ fn a_part_from_the_wrong_offset_is_found() {
 fn a_task_whose_bytes_were_written_over_is_not_among_those_by_which_they_came() {
     twins(
         "result",
-        &["they came by these tasks, the last one first"],
+        &["these tasks moved them there, the last one first"],
         || goal(Goal::Scatter { root: 0 }, 2),
         |r, broken| {
             let part = if broken { 0..4 } else { 4..8 };
@@ -249,8 +249,8 @@ fn a_task_whose_bytes_were_written_over_is_not_among_those_by_which_they_came() 
     );
 }
 
-/// Both ranks reduce into the buffer of the first one, which both read then. Whether a finding is
-/// to point at all of it.
+/// Both ranks reduce into the buffer of the first rank, and then both read it. With `whole`, a
+/// finding must point at all of these tasks.
 fn reduce_then_read(r: &mut Recorder, whole: bool, reduce: impl Fn(&mut Recorder)) {
     if whole {
         r.here();
@@ -264,7 +264,7 @@ fn reduce_then_read(r: &mut Recorder, whole: bool, reduce: impl Fn(&mut Recorder
 fn a_rank_that_is_left_out_of_a_sum_is_found() {
     let words = [
         "must be the sum of bytes 0..16 of the inputs of ranks 0 to 2, and are the sum of bytes 0..16 of the inputs of ranks 0 and 1",
-        "reduce those of rank 2 too",
+        "reduce the bytes of rank 2 too",
     ];
     twins(
         "result",

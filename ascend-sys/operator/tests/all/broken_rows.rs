@@ -1,5 +1,5 @@
-//! Operators that are right alone and wrong one after the other on one communicator, each row
-//! beside its repaired twin.
+//! Sequences of operators that are correct alone but wrong one after the other on one communicator.
+//! Each sequence has its repaired twin.
 
 use crate::algorithms::*;
 use crate::recorder::*;
@@ -12,8 +12,8 @@ fn broadcast() -> Recorder {
     recorder
 }
 
-/// The root lets the other rank read its buffer, on this notify and the next one, and waits for it
-/// to be done, or not.
+/// The root lets the other rank read its buffer, on this notify and the next one. With `waits`, it
+/// waits until the other rank is done.
 fn read_by_the_peer(notify: u32, waits: bool) -> Recorder {
     let mut r = broadcast();
     r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), notify);
@@ -35,14 +35,14 @@ fn a_buffer_that_the_next_operator_writes_while_it_is_read_is_found() {
         "error[race]: bytes 0..16 of the communication buffer of rank 0 are read and written",
         "operator 0, rank 1, thread 0, task 1: copy",
         "operator 1, rank 0, thread 0, task 0: copy",
-        "let rank 1 tell rank 0 when it is done",
+        "let rank 1 record a notify of its channel with rank 0 when it is done",
     ] {
         assert!(report.to_string().contains(words), "{words:?} is not in\n{report}");
     }
 }
 
-/// One rank reads from another one when that is ready, which first waits for it to be so far, and
-/// not for it to be done.
+/// Rank 1 reads from rank 0. Rank 0 first waits until rank 1 is ready. Only with `waits`, it also
+/// waits until rank 1 is done.
 fn asked_for(waits: bool) -> Recorder {
     let mut r = Recorder::new(Goal::Send { from: 0, to: 1 }, 2, 4, 4);
     r.all_channels(5).tell((1, 0), (0, 0), 2);
@@ -63,7 +63,8 @@ fn a_peer_that_still_reads_when_the_owner_ends_is_found() {
     let [broken, good] = [false, true].map(asked_for);
     expect(&check(&good.operator), "", &[], &[]);
     expect(&check(&broken.operator), "outlives", &words, &broken.marks);
-    // Behind itself it does not race, since it asks first. Behind another one it does.
+    // After itself the operator does not race, because rank 0 waits for rank 1 first. After another
+    // operator it does.
     let twice = check_all(&[broken.operator.clone(), broken.operator.clone()]);
     assert_eq!(rules(&twice), ["outlives"], "{twice}");
     let row = |first: Recorder| check_all(&[first.operator, mesh_all_gather(2, 4)]);
@@ -85,13 +86,14 @@ fn a_peer_that_writes_before_the_owner_begins_is_found() {
         r
     };
     let words = [
-        "rank 0 writes bytes 0..16 of the communication buffer of rank 1, and nothing says that the operator has begun on rank 1",
+        "rank 0 writes bytes 0..16 of the communication buffer of rank 1, and nothing ensures that the operator has begun on rank 1",
         "let rank 1 record a notify of its channel with rank 0 when its buffer may be used",
     ];
     let [broken, good] = [false, true].map(new);
     expect(&check(&good.operator), "", &[], &[]);
     expect(&check(&broken.operator), "early", &words, &broken.marks);
-    // Behind itself it does not race. Behind one whose last task reads the buffer it does.
+    // After itself the operator does not race. After an operator whose last task reads the buffer
+    // it does.
     let twice = check_all(&[broken.operator.clone(), broken.operator.clone()]);
     assert_eq!(rules(&twice), ["early"], "{twice}");
     let row = |last: Recorder| check_all(&[mesh_all_reduce(2, 4, ReduceOp::Sum), last.operator]);
@@ -128,7 +130,7 @@ fn a_channel_that_an_earlier_operator_opened_needs_no_other_end() {
         let mut row = row.map(Some);
         [first, second].into_iter().filter_map(|at| row[at].take()).collect()
     });
-    // More than were opened are opened anew.
+    // A channel that needs more notifies than it has is opened again.
     twin_rows("remote", &words, |broken| vec![both_ends(), one_end(if broken { 5 } else { 3 })]);
 }
 
@@ -182,7 +184,7 @@ fn an_operator_that_reads_what_the_last_one_left_is_found() {
     ];
     twin_rows("result", &words, |broken| {
         let mut first = read_by_the_peer(0, true);
-        // Keeps the mark of the data's origin, and drops the one of its reader.
+        // Keep the mark of the origin of the data, and drop the mark of its reader.
         first.marks.truncate(1);
         let mut second = broadcast();
         if !broken {
@@ -212,7 +214,7 @@ fn reductions_of_elements_of_two_sizes_at_once_are_found() {
         second.operator.goal = Goal::Other { input: 16 / size, output: 16 / size };
         check_all(&[first.operator, second.operator])
     };
-    // The reductions of one size do not race, although the first one outlives its operator.
+    // Reductions of one element size do not race, although the first one outlives its operator.
     assert_eq!(rules(&row(4)), ["outlives"]);
     let report = row(8);
     assert_eq!(rules(&report), ["race", "outlives"], "{report}");
@@ -227,7 +229,7 @@ fn operators_of_different_numbers_of_ranks_are_found() {
 
 #[test]
 fn inputs_and_outputs_of_two_operators_are_their_own() {
-    // Nothing orders the ranks, and nothing has to.
+    // Nothing orders the ranks, and nothing needs to.
     let new = || {
         let mut r = Recorder::new(Goal::Other { input: 4, output: 4 }, 2, 0, 4);
         for rank in 0..2 {

@@ -1,4 +1,4 @@
-//! Operators that hang or may hang, each beside its repaired twin.
+//! Operators that hang or may hang, each with its repaired twin.
 
 use crate::recorder::*;
 
@@ -90,8 +90,8 @@ fn a_wait_that_nobody_records_is_found_and_says_who_should() {
 fn a_record_of_another_index_is_found_beside_the_wait() {
     let words = [
         "nobody records notify 1 of rank 0",
-        "nobody waits for notify 0 of rank 0",
-        "take the same index",
+        "notify 0 of rank 0 on its channel with rank 1 is recorded, but nobody waits for it",
+        "use its index",
     ];
     twins(
         "deadlock",
@@ -106,7 +106,7 @@ fn a_record_of_another_index_is_found_beside_the_wait() {
 
 #[test]
 fn a_thread_that_waits_for_its_own_record_is_found() {
-    let words = ["a thread waits for what it records itself, later"];
+    let words = ["a thread waits for a notify that it records itself only later"];
     twins(
         "deadlock",
         &words,
@@ -125,7 +125,7 @@ fn a_thread_that_waits_for_its_own_record_is_found() {
 
 #[test]
 fn a_wait_that_comes_once_more_than_its_record_is_found() {
-    let words = ["is recorded only once, for another one", "let rank 1 record it"];
+    let words = ["is recorded only once, for another wait", "let rank 1 record it"];
     twins(
         "deadlock",
         &words,
@@ -221,7 +221,7 @@ fn an_end_for_which_the_main_thread_does_not_wait_is_found() {
 #[test]
 fn a_second_record_before_the_wait_is_found() {
     let words =
-        ["nothing says that the wait for its last record is over", "in the other direction"];
+        ["nothing ensures that the wait for its last record is over", "in the other direction"];
     twins(
         "set-twice",
         &words,
@@ -279,7 +279,8 @@ fn two_recorders_of_one_notify_are_found() {
 
 #[test]
 fn a_record_that_is_left_over_and_may_come_first_leaves_no_order() {
-    // If the one of thread 2 comes first, the main thread does not wait for what thread 1 writes.
+    // If the record of thread 2 comes first, the main thread does not wait for the writes of thread
+    // 1.
     let report = |both: bool| {
         let mut r = other(1);
         r.start(0, 1).start(0, 2);
@@ -315,7 +316,7 @@ fn a_record_that_is_left_over_behind_the_wait_leaves_the_order() {
 
 #[test]
 fn a_sub_thread_that_is_used_twice_without_its_end_is_found() {
-    // The main thread starts it anew before it has heard from it.
+    // The main thread starts the sub-thread again before the sub-thread has notified it.
     twins(
         "set-twice",
         &["recorded again"],
@@ -347,8 +348,8 @@ fn two_threads_that_wait_for_one_notify_are_found() {
             }
             r.record(1, 0, of_channel(0, 1, 0));
             r.here().wait(0, 1, of_channel(0, 1, 0));
-            // The second record certainly comes behind the first wait, and yet both waits may have
-            // begun.
+            // The second record is certain to come after the first wait has ended. But both waits
+            // may have begun before.
             r.tell((0, 1), (1, 0), 2);
             r.record(1, 0, second);
             r.here().wait(0, 2, second);
@@ -379,8 +380,8 @@ fn a_sub_thread_that_begins_by_itself_is_found() {
 #[test]
 fn a_sub_thread_that_runs_on_behind_the_end_is_found() {
     let words = [
-        "thread 1 of rank 0 runs on behind the operator",
-        "let it record a notify of thread 0 last",
+        "thread 1 of rank 0 runs on after the operator",
+        "let its last task record a notify of thread 0",
     ];
     twins(
         "frame",

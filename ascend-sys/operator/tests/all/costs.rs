@@ -1,4 +1,5 @@
-//! The costs of operators equal the formulas, and the critical path is a path of the order.
+//! The costs of operators equal the formulas, and the critical path is a path in the order of
+//! tasks.
 
 use crate::pictures::algorithms;
 use ascend_operator::{Cost, Model, Operator, Order, Task, TaskId};
@@ -42,7 +43,7 @@ fn the_critical_path_is_a_path_of_the_order_and_its_times_add_up() {
     }
 }
 
-/// The longest chain by trying all of them, from the end.
+/// Returns the length of the longest chain, found by trying all chains from the end.
 fn longest(operator: &Operator, length: &dyn Fn(&Task) -> f64) -> f64 {
     let order = Order::of(operator).unwrap();
     let mut until: HashMap<TaskId, f64> = HashMap::new();
@@ -103,7 +104,8 @@ fn pairwise_exchange_takes_a_step_a_peer() {
 
 #[test]
 fn reductions_cost_more_than_copies() {
-    // Within servers of two, between them, and within again: halves of 32 elements.
+    // Within servers of two ranks, between servers, and within servers again, with halves of 32
+    // elements.
     for (p, rounds) in [(2, 0), (4, 1), (8, 2), (16, 3)] {
         let cost = Cost::of(&algorithms::hierarchical(p, 64), &PLAIN);
         assert_eq!(cost.steps, rounds + 2);

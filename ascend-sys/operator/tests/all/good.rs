@@ -1,4 +1,4 @@
-//! Algorithms that are right: nothing is found, on any number of ranks.
+//! Correct algorithms: the checker finds nothing, on any number of ranks.
 
 use crate::algorithms::*;
 use ascend_operator::check::{Report, check, check_all};
@@ -9,7 +9,7 @@ fn good(report: &Report) {
     assert!(report.is_good() && report.skipped.is_empty(), "{report}");
 }
 
-/// One for each goal, and several for some.
+/// Returns an algorithm for each goal, and several for some goals.
 fn all(ranks: u32) -> Vec<Operator> {
     let (root, op) = (ranks / 2, ReduceOp::Sum);
     let mut all = vec![
@@ -56,7 +56,8 @@ fn nothing_is_found_in_place() {
 #[test]
 fn the_report_counts_what_was_looked_at() {
     let report = check(&mesh_all_gather(4, 4));
-    // Two copies; five tasks for each of three peers; four for each of two sub-threads.
+    // There are two copies, five tasks for each of three peers, and four for each of two
+    // sub-threads.
     assert_eq!(report.to_string(), "4 ranks, 12 threads, 100 tasks: no finding");
     let one = check(&mesh_all_gather(1, 4));
     assert_eq!(one.to_string(), "1 rank, 1 thread, 2 tasks: no finding");
@@ -68,7 +69,8 @@ fn the_report_counts_what_was_looked_at() {
 #[test]
 fn operators_that_leave_their_buffers_to_the_next_follow_each_other() {
     for ranks in 2..=6 {
-        // Each of these ends on a rank when its peers are done with that rank's buffer.
+        // Each of these operators ends on a rank when the peers have finished with that rank's
+        // buffer.
         let all = [
             mesh_all_gather(ranks, 4),
             pairwise_all_to_all(ranks, 4),

@@ -1,4 +1,4 @@
-//! Operators on hundreds of ranks: the time and the memory that the checker takes.
+//! Operators on hundreds of ranks: measures the time and the memory that the checker takes.
 //!
 //!     cargo test --release -p ascend-operator --test all large:: -- --include-ignored --nocapture
 
@@ -7,7 +7,7 @@ use ascend_operator::check::{Setting, check_with};
 use ascend_operator::{Operator, ReduceOp, Signal, Task};
 use std::time::Instant;
 
-/// The most memory that this process has had, in MiB.
+/// Returns the most memory that this process has used so far, in MiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -17,7 +17,7 @@ fn peak() -> u64 {
 fn look(what: &str, operators: &[Operator]) {
     let tasks: usize = operators.iter().map(Operator::tasks).sum();
     let (recorded, began) = (peak(), Instant::now());
-    // A mesh of 256 would take more threads than a communicator has.
+    // A mesh of 256 ranks needs more threads than a communicator has by default.
     let report = check_with(operators, &Setting { threads: 256, ..Setting::default() });
     let took = began.elapsed().as_secs_f64();
     println!("{what}: {tasks} tasks, {took:.2} s, at most {} MiB ({recorded} before)", peak());
@@ -25,7 +25,7 @@ fn look(what: &str, operators: &[Operator]) {
     assert_eq!(good, !what.starts_with("broken"), "{report}");
 }
 
-/// Leaves out some records and waits of channels.
+/// Removes some records of and waits for notifies of channels.
 fn without(mut operator: Operator, out: impl Fn(u32) -> bool) -> Operator {
     for steps in operator.ranks.iter_mut().flat_map(|rank| &mut rank.threads) {
         steps.retain(|step| match step.task {
@@ -54,7 +54,8 @@ fn a_million_tasks_of_256_ranks_are_checked_within_four_gibibytes() {
         mesh_reduce_scatter(256, 64, sum),
     ];
     look("row", &row);
-    // Nobody waits before it reads; nobody waits before it writes again.
+    // In the first operator no thread waits before it reads; in the second, none before it writes
+    // again.
     look("broken: it races", &[without(mesh_all_gather(256, 1024), |index| index == 0)]);
     let again = || without(mesh_all_gather(256, 1024), |index| index == 1);
     look("broken: notifies again", &[again(), again()]);

@@ -1,5 +1,5 @@
-//! Right algorithms with a random change. A program that the checker accepts is right at any speed
-//! of the ranks, and a race that it reports is one by the definition.
+//! Correct algorithms with a random change. If the checker accepts an operator, it is correct at
+//! any speed of the ranks. A race that the checker reports is a race by the definition.
 
 use crate::algorithms::*;
 use crate::recorder::ELEMENT;
@@ -24,7 +24,7 @@ fn some(random: &mut Rng) -> Operator {
     }
 }
 
-/// Changes one thing, anywhere.
+/// Makes one random change, anywhere in the operator.
 fn change(operator: &mut Operator, random: &mut Rng) {
     let ranks = operator.ranks.len() as u32;
     let rank = random.usize(..operator.ranks.len());
@@ -49,7 +49,7 @@ fn change(operator: &mut Operator, random: &mut Rng) {
     }
 }
 
-/// Another notify, or other bytes.
+/// Changes the notify or the bytes of a step.
 fn other(step: &mut Step, ranks: u32, random: &mut Rng) {
     match &mut step.task {
         Task::Record(Signal::Channel { index, rank: peer, .. })
@@ -74,7 +74,8 @@ fn other(step: &mut Step, ranks: u32, random: &mut Rng) {
     }
 }
 
-/// A machine that runs operators under one schedule: their memories and set signals.
+/// A machine that runs operators under one schedule. It has their memories and the notifies that
+/// are set.
 struct Machine<'a> {
     operators: &'a [Operator],
     memories: HashMap<(usize, u32, Memory), Vec<u64>>,
@@ -108,7 +109,8 @@ impl Machine<'_> {
         &mut memory[range.start as usize..range.end as usize]
     }
 
-    /// Runs all threads, each at its own speed. Err: it hangs, or a record is lost.
+    /// Runs all threads, each at its own speed. Returns an error if the operators hang or a record
+    /// is lost.
     fn run(&mut self, random: &mut Rng) -> Result<(), String> {
         let mut lanes: HashMap<(u32, usize), Vec<(usize, Task)>> = HashMap::new();
         for (at, operator) in self.operators.iter().enumerate() {
@@ -132,7 +134,7 @@ impl Machine<'_> {
             if ready.is_empty() {
                 break;
             }
-            // One of them goes on for a while, so that the others fall far behind.
+            // One thread runs for a while, so that the other threads fall far behind.
             let lane = ready[random.usize(..ready.len())];
             for _ in 0..random.usize(1..6) {
                 let Some((operator, task)) = lanes[lane].1.get(next[lane]) else { break };
@@ -164,7 +166,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The output that is right, or None where nobody asks.
+    /// Returns the expected output of a rank.
     fn expected(&self, at: usize, rank: u32) -> Vec<u64> {
         let operator = &self.operators[at];
         let input = |of: u32| &self.memories[&(at, of, Memory::Input)][..];
@@ -207,7 +209,7 @@ impl Machine<'_> {
     }
 }
 
-/// Runs operators at `schedules` random speeds.
+/// Runs operators under `schedules` random schedules.
 fn try_out(operators: &[Operator], seed: u64, schedules: u64) -> Result<(), String> {
     for schedule in 0..schedules {
         let random = &mut Rng::with_seed(seed * 1000 + schedule);
@@ -237,7 +239,7 @@ fn what_passes_is_right_at_any_speed_and_what_is_found_goes_wrong() {
         let (operators, report) = ([operator.clone()], check(&operator));
         let has =
             |rules: &[&str]| report.findings.iter().any(|finding| rules.contains(&finding.rule));
-        // The machine cannot touch ranks and memory that do not exist.
+        // The machine cannot use ranks and memory that do not exist.
         if has(&["form", "bounds"]) {
             continue;
         }
@@ -246,14 +248,14 @@ fn what_passes_is_right_at_any_speed_and_what_is_found_goes_wrong() {
             passed += 1;
             assert_eq!(goes(40), Ok(()), "seed {seed}");
         } else if has(&["deadlock", "unconsumed"]) {
-            // At any speed.
+            // The operator must fail at any speed.
             stuck += 1;
             assert!(goes(1).is_err(), "seed {seed}\n{report}");
         } else if has(&["result"]) && report.to_string().contains("must be") {
             wrong += 1;
             assert!(goes(1).is_err(), "seed {seed}\n{report}");
         } else if has(&["set-twice", "two-waits"]) {
-            // At some speed, which may be a rare one.
+            // The operator fails at some speed, which may be rare.
             lost += u32::from(goes(40).is_err());
         }
     }
@@ -278,7 +280,7 @@ fn rows_that_pass_are_right_at_any_speed() {
     assert!(passed > 20, "{passed} passed");
 }
 
-/// The same with notifies of its own: so much higher ones.
+/// Returns the operator with other notifies of channels: their indices are larger by `higher`.
 fn with_other_notifies(mut operator: Operator, higher: u32) -> Operator {
     for rank in &mut operator.ranks {
         rank.channels.iter_mut().for_each(|(_, notifies)| *notifies = 40);
@@ -321,8 +323,8 @@ fn operators_that_pass_alone_pass_in_any_row_with_notifies_of_their_own() {
     assert!(rows > 300 && held_back > 30, "{rows} rows, {held_back} held back");
 }
 
-/// Two tasks that nothing orders, that touch the same bytes, and of which one writes, by the
-/// definition.
+/// Returns whether two tasks race by the definition: they touch the same bytes, one of them writes,
+/// and nothing orders them.
 fn races(operator: &Operator) -> bool {
     let order = Order::of(operator).unwrap();
     let task = |id: &TaskId| {

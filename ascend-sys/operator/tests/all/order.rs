@@ -1,4 +1,4 @@
-//! The order of tasks is exact for any program.
+//! The computed order of tasks is exact for any program.
 
 use crate::recorder::*;
 use ascend_operator::order::{Order, Stuck};
@@ -24,7 +24,8 @@ fn all(operators: &[Operator]) -> Vec<TaskId> {
     lengths.iter().flat_map(of).collect()
 }
 
-/// Everything that a task comes before, by the definition: closed step by step.
+/// Returns, for each task, all tasks that come after it by the definition. The relation is closed
+/// step by step.
 fn closure(order: &Order, tasks: &[TaskId]) -> HashMap<TaskId, Vec<TaskId>> {
     let mut edges: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
     for &task in tasks {
@@ -52,9 +53,9 @@ fn closure(order: &Order, tasks: &[TaskId]) -> HashMap<TaskId, Vec<TaskId>> {
     all
 }
 
-/// A program whose records and waits are taken from a random execution of it. With `one_waiter`,
-/// one thread only waits for a notify; otherwise a wait may take a record that was meant for
-/// another, so that it may hang.
+/// Returns a program whose records and waits come from a random execution. With `one_waiter`, only
+/// one thread waits for each notify. Otherwise a wait may take a record that was meant for another
+/// wait, so the program may hang.
 fn random(random: &mut fastrand::Rng, one_waiter: bool) -> Operator {
     let ranks = random.u32(1..4);
     let mut recorder = Recorder::new(OTHER, ranks, 0, 8);
@@ -107,7 +108,7 @@ fn one_task_comes_before_another_exactly_when_edges_lead_there() {
                 assert_eq!(before, expected[&a].contains(&b), "seed {seed}: {a:?} before {b:?}");
             }
         }
-        // The sequence keeps to it, and so does the time.
+        // The sequence and the times agree with the order.
         let place: HashMap<_, _> = order.sequence().iter().zip(0..).collect();
         assert_eq!(place.len(), tasks.len(), "seed {seed}");
         for &a in &tasks {

@@ -7,7 +7,7 @@ use ascend_operator::{Goal, Operator, Plan, ReduceOp, Task};
 
 const PAGE: &str = include_str!("../../../../docs/src/reference/operator-checks.md");
 
-/// Everything but the places in the source, which are the reader's.
+/// Returns the text without the source places, which differ in the reader's program.
 fn without_places(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("  --> "));
     lines.map(|line| format!("{line}\n")).collect()
@@ -25,7 +25,8 @@ fn shows(recorder: &Recorder) {
     shown(&Setting::default(), std::slice::from_ref(&recorder.operator));
 }
 
-/// All ranks with four elements each, and a channel of two notifies between all of them.
+/// Returns a recorder with four elements for each rank, and a channel of two notifies between every
+/// two ranks.
 fn goal(goal: Goal, ranks: u32) -> Recorder {
     let mut r = Recorder::new(goal, ranks, 4, 4 * u64::from(ranks));
     r.all_channels(2);

@@ -1,7 +1,7 @@
 //! Pictures of operators show all tasks and their order.
 //!
-//! Those in the book are compared:
-//! `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test all pictures::` draws them anew.
+//! The pictures in the book are compared with the drawn ones. To draw them again, run
+//! `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test all pictures::`.
 
 pub(crate) mod algorithms;
 mod drawing;
@@ -16,7 +16,7 @@ use read::{Element, elements};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// Some of every kind and size.
+/// Returns operators of every kind, in several sizes.
 fn all() -> Vec<Operator> {
     let small = (2..9).flat_map(|p| {
         let n = 1000 * u64::from(p);
@@ -37,7 +37,7 @@ fn key(id: TaskId) -> String {
     format!("{}/{}/{}", id.rank, id.thread, id.position)
 }
 
-/// Each record with its wait, by the keys that a picture has.
+/// Returns each record with its wait, by the keys that a picture uses.
 fn notifies(operator: &Operator) -> BTreeSet<(String, String)> {
     let order = Order::of(operator).unwrap();
     ids(operator).filter_map(|id| Some((key(order.record_of(id)?), key(id)))).collect()
@@ -107,7 +107,7 @@ fn arrows_of_the_graph_lead_from_where_the_record_is_to_where_the_wait_is() {
     assert_eq!(seen, notifies(&algorithms::ring(4, 4)).len());
 }
 
-/// The point where a path begins.
+/// Returns the point at which a path begins.
 fn point(path: &str) -> (f64, f64) {
     let mut numbers =
         path[1..].split(|c: char| c == ' ' || c.is_ascii_alphabetic()).filter(|n| !n.is_empty());
@@ -127,7 +127,7 @@ fn the_critical_path_is_marked_and_nothing_else() {
     }
 }
 
-/// The edges of a text: left, right, top, bottom. Letters are taken to be wide.
+/// Returns the edges of a text: left, right, top, bottom. The estimate assumes wide letters.
 fn extent(text: &Element) -> [f64; 4] {
     let size = if text.get("font-size").is_empty() { 12.0 } else { text.number("font-size") };
     let width = text.text.chars().count() as f64 * size * 0.53;
@@ -189,13 +189,14 @@ fn what_hangs_is_red_and_what_would_end_it_is_shown() {
         elements.iter().filter(|e| e.is(class)).map(|e| e.get("data-task").to_owned()).collect()
     };
     assert_eq!(of("stuck"), stuck.waits.iter().copied().map(key).collect());
-    // Behind each wait everything is faint: nothing of it happens.
+    // After each stuck wait everything is faint, because none of it runs.
     assert_eq!(of("never").len(), 5);
     assert!(of("critical").is_empty());
     let missing: BTreeSet<(&str, &str)> = (elements.iter().filter(|e| e.is("missing")))
         .map(|e| (e.get("data-from"), e.get("data-to")))
         .collect();
-    // The two wait for each other's record, the third one for one that nobody has.
+    // The first two ranks wait for each other's record. The third rank waits for a record that does
+    // not exist.
     assert_eq!(missing, [("1/0/2", "0/0/1"), ("0/0/2", "1/0/1"), ("", "2/0/1")].into());
     assert_eq!(
         elements.iter().filter(|e| e.text == "?").count(),
@@ -306,8 +307,8 @@ fn the_pictures_in_the_book_are_what_is_drawn() {
     }
 }
 
-/// Two exchanges in which nobody says that it has left the buffer, and the finding of the two
-/// together.
+/// Returns two exchanges in which no rank reports that it has left the buffer, and the finding
+/// about both together.
 fn careless() -> ([Operator; 2], check::Finding) {
     let exchange = || {
         let mut operator = algorithms::mesh(2, 4);
@@ -328,8 +329,8 @@ fn a_finding_is_drawn_with_its_tasks_and_what_it_says() {
     assert_eq!(picture.iter().filter(|e| e.is("task")).count(), tasks);
     let marked: BTreeSet<&str> =
         picture.iter().filter(|e| e.is("marked")).map(|e| e.get("data-task")).collect();
-    // Record 2 and wait 3 of the first operator, and the record of the second one, behind five
-    // tasks of the first one.
+    // The marked tasks are record 2 and wait 3 of the first operator, and the record of the second
+    // operator, which comes after the five tasks of the first one.
     assert_eq!(marked, ["0/0/2", "0/0/7", "1/0/3"].into(), "{finding}");
     assert!(picture.iter().any(|e| e.text.starts_with("set-twice: a notify is recorded again")));
     assert!(picture.iter().any(|e| e.text.starts_with("help: ")));

@@ -1,4 +1,4 @@
-//! The resources that operators take, before any is acquired.
+//! Tests of the resources that operators take, counted before any is acquired.
 
 use crate::algorithms::{mesh_all_gather, ring_all_gather};
 use crate::recorder::*;
@@ -10,7 +10,7 @@ fn plans(operator: &Operator) -> Vec<Plan> {
     operator.ranks.iter().map(|tasks| Plan::of(tasks, Engine::AicpuTs)).collect()
 }
 
-/// Threads, notifies of channels, channels.
+/// Returns the number of threads, of notifies of channels, and of channels.
 fn page(plan: &Plan) -> (u32, u64, usize) {
     (plan.threads, plan.channel_notifies(), plan.channels.len())
 }
@@ -26,7 +26,7 @@ fn ring_and_mesh_of_four_take_what_the_documentation_says() {
             assert_eq!(plan.main_notifies, threads - 1);
             assert_eq!(plan.sub_notifies, vec![1; threads as usize - 1]);
             assert_eq!(plan.control_notifies, 2);
-            // The host starts the main thread with one more.
+            // The host starts the main thread with one more notify.
             assert_eq!(plan.notifies_per_thread(), threads);
         }
     }
@@ -104,7 +104,7 @@ fn more_than_was_planned_is_found() {
 
 #[test]
 fn a_communicator_has_two_hundred_threads() {
-    // The main thread is one of them on an AI CPU, and the user's stream where the host expands.
+    // The main thread counts on an AI CPU, but not if it is the user's stream.
     let new = |threads| {
         let mut r = other(1);
         (1..threads).for_each(|thread| {
@@ -132,8 +132,8 @@ fn on_ai_cpu(operator: Operator) -> Report {
 fn a_communicator_has_so_many_notifies() {
     let mut r = other(1);
     r.start(0, 1).end(0, 1);
-    // 32,768 notifies for each of two threads are all there are; the start of the main thread is
-    // one more.
+    // There are 32,768 notifies for each of two threads, and the start of the main thread takes one
+    // more.
     r.record(0, 1, of_thread(0, 0, 32_766)).wait(0, 0, of_thread(0, 0, 32_766));
     expect(&on_ai_cpu(r.operator.clone()), "", &[], &[]);
     r.record(0, 1, of_thread(0, 0, 32_767)).wait(0, 0, of_thread(0, 0, 32_767));
@@ -156,7 +156,7 @@ fn a_thread_and_a_channel_have_so_many_notifies() {
     }
 }
 
-/// One rank, whose sub-threads have `notifies` notifies each.
+/// Returns an operator of one rank, whose sub-threads have `notifies` notifies each.
 fn wide(threads: u32, notifies: u32) -> Operator {
     let mut r = other(1);
     for thread in 1..=threads {
@@ -194,14 +194,13 @@ fn threads_that_lack_notifies_are_no_use_to_the_next_operator_on_a2_and_a3() {
 #[test]
 fn the_notifies_of_a_stream_are_not_those_of_the_threads_beside_it() {
     let setting = Setting { product: Some(Product::A2), ..Setting::default() };
-    // The main thread ends a hundred sub-threads and more; they have one notify each, and are given
-    // four.
+    // The main thread ends more than a hundred sub-threads. Each needs one notify and gets four.
     let row = [wide(100, 1), wide(120, 1)];
     expect(&check_with(&row, &setting), "", &[], &[]);
     let row = [wide(149, 1), wide(59, 8)];
     let words = ["rank 0 takes 208 threads of a communicator, and there are 200"];
     expect(&check_with(&row, &setting), "quota", &words, &[]);
-    // On an AI CPU all threads have what the main one needs.
+    // On an AI CPU all threads get as many notifies as the main thread needs.
     let setting = Setting { engine: Engine::AicpuTs, ..setting };
     expect(&check_with(&row, &setting), "", &[], &[]);
 }

@@ -1,4 +1,4 @@
-//! Records operators for tests, task by task. Every task remembers the line that recorded it.
+//! Records operators for tests, task by task. Every task has the line that recorded it.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -7,16 +7,16 @@ use ascend_operator::{Goal, Memory, Operator, Piece, RankTasks, ReduceOp, Signal
 use std::ops::Range;
 use std::panic::Location;
 
-/// Bytes of an element.
+/// The number of bytes of an element.
 pub const ELEMENT: u64 = 4;
 
 /// An operator under construction. Ranges are in elements.
 pub struct Recorder {
     pub operator: Operator,
-    /// The lines that a finding is to point at.
+    /// The lines that a finding must point at.
     pub marks: Vec<u32>,
     marking: bool,
-    /// The notify with which all meet once more at the end.
+    /// The notify on which all ranks meet once more at the end.
     meets: Option<u32>,
 }
 
@@ -36,18 +36,19 @@ pub fn piece(rank: u32, memory: Memory, range: Range<u64>) -> Piece {
     Piece { rank, memory, start: range.start * ELEMENT, bytes: (range.end - range.start) * ELEMENT }
 }
 
-/// A notify of a thread.
+/// Returns a notify of a thread.
 pub fn of_thread(rank: u32, thread: u32, index: u32) -> Signal {
     Signal::Thread { rank, thread, index }
 }
 
-/// A notify at the end that a rank has of its channel with a peer.
+/// Returns a notify at a rank's end of its channel with a peer.
 pub fn of_channel(rank: u32, peer: u32, index: u32) -> Signal {
     Signal::Channel { rank, peer, index }
 }
 
 impl Recorder {
-    /// Main threads only, no channels, and a buffer of `buffer` elements for each rank.
+    /// Returns a recorder with only main threads, no channels, and a buffer of `buffer` elements
+    /// for each rank.
     pub fn new(goal: Goal, ranks: u32, count: u64, buffer: u64) -> Recorder {
         let of = |rank| {
             let (input, output) = goal.sizes(rank, ranks, count);
@@ -73,7 +74,7 @@ impl Recorder {
         Recorder { operator, marks: Vec::new(), marking: false, meets: None }
     }
 
-    /// A finding is to point at the task that is recorded next.
+    /// Marks the task that is recorded next, so that a finding must point at it.
     pub fn here(&mut self) -> &mut Self {
         self.marking = true;
         self
@@ -112,14 +113,14 @@ impl Recorder {
         self.task(rank, thread, Task::Wait(signal))
     }
 
-    /// Both ends of a channel.
+    /// Opens both ends of a channel.
     pub fn channel(&mut self, a: u32, b: u32, notifies: u32) -> &mut Self {
         self.operator.ranks[a as usize].channels.push((b, notifies));
         self.operator.ranks[b as usize].channels.push((a, notifies));
         self
     }
 
-    /// Every pair of ranks has a channel.
+    /// Opens a channel between every two ranks.
     pub fn all_channels(&mut self, notifies: u32) -> &mut Self {
         let ranks = self.operator.ranks.len() as u32;
         for a in 0..ranks {
@@ -130,7 +131,7 @@ impl Recorder {
         self
     }
 
-    /// The main threads of all ranks with channels wait for each other.
+    /// Makes the main threads of all ranks with channels wait for each other.
     pub fn meet(&mut self, notify: u32) -> &mut Self {
         for rank in 0..self.operator.ranks.len() as u32 {
             let channels = self.operator.ranks[rank as usize].channels.clone();
@@ -144,14 +145,14 @@ impl Recorder {
         self
     }
 
-    /// They do so now, and once more at the end, if it is one of [`twins`]: the tasks in between
-    /// stays there.
+    /// Makes them wait for each other now. In [`twins`] they do so once more at the end, so that
+    /// the tasks in between stay within the operator.
     pub fn meeting(&mut self, notifies: [u32; 2]) -> &mut Self {
         self.meets = Some(notifies[1]);
         self.meet(notifies[0])
     }
 
-    /// The main thread starts a sub-thread.
+    /// Makes the main thread start a sub-thread.
     #[track_caller]
     pub fn start(&mut self, rank: u32, thread: u32) -> &mut Self {
         self.record(rank, 0, of_thread(rank, thread, 0)).wait(
@@ -161,15 +162,15 @@ impl Recorder {
         )
     }
 
-    /// A sub-thread ends, and the main thread waits for it.
+    /// Ends a sub-thread, and makes the main thread wait for it.
     #[track_caller]
     pub fn end(&mut self, rank: u32, thread: u32) -> &mut Self {
         let signal = of_thread(rank, 0, thread - 1);
         self.record(rank, thread, signal).wait(rank, 0, signal)
     }
 
-    /// A rank tells a peer something on one of their notifies, and the peer waits for it; both on
-    /// one of their threads.
+    /// Makes a rank record one of its peer's notifies, and the peer wait for it, each on one of its
+    /// threads.
     #[track_caller]
     pub fn tell(&mut self, from: (u32, u32), to: (u32, u32), index: u32) -> &mut Self {
         let signal = of_channel(to.0, from.0, index);
@@ -177,7 +178,7 @@ impl Recorder {
     }
 }
 
-/// A recorder for any goal with eight elements, on `ranks` ranks with channels of four notifies
+/// Returns a recorder for any goal with eight elements. Its ranks have channels of four notifies
 /// between all of them.
 pub fn other(ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
@@ -185,20 +186,21 @@ pub fn other(ranks: u32) -> Recorder {
     recorder
 }
 
-/// The same, where they meet before and after it, on two notifies more.
+/// Returns the same recorder with two more notifies for each channel, on which the ranks meet
+/// before and after the operator.
 pub fn meeting(ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
     recorder.all_channels(6).meeting([4, 5]);
     recorder
 }
 
-/// The rules that a report has findings of.
+/// Returns the rules of a report's findings.
 pub fn rules(report: &Report) -> Vec<&'static str> {
     report.findings.iter().map(|finding| finding.rule).collect()
 }
 
-/// A broken operator and its repaired twin: of the one, this rule is found, once, in the lines that
-/// are marked, with these words; of the other nothing is.
+/// Checks a broken operator and its repaired twin. The broken one must break this rule once, in the
+/// marked lines, and the finding must contain these words. The twin must have no finding.
 pub fn twins(
     rule: &str,
     words: &[&str],
@@ -217,7 +219,7 @@ pub fn twins(
     expect(&check(&broken.operator), rule, words, &broken.marks);
 }
 
-/// The same with several operators on one communicator.
+/// Does the same with several operators on one communicator.
 pub fn twin_rows(rule: &str, words: &[&str], build: impl Fn(bool) -> Vec<Recorder>) {
     let operators = |row: &[Recorder]| -> Vec<Operator> {
         row.iter().map(|recorder| recorder.operator.clone()).collect()
@@ -228,7 +230,8 @@ pub fn twin_rows(rule: &str, words: &[&str], build: impl Fn(bool) -> Vec<Recorde
     expect(&check_all(&operators(&broken)), rule, words, &marks);
 }
 
-/// One finding of this rule, in these lines; none, if the rule has no name.
+/// Checks that a report has one finding, of this rule and in these lines. If `rule` is empty, it
+/// must have none.
 #[track_caller]
 pub fn expect(report: &Report, rule: &str, words: &[&str], lines: &[u32]) {
     let text = report.to_string();

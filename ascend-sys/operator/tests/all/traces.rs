@@ -1,4 +1,4 @@
-//! Traces of operators are JSON, and show every task where it belongs.
+//! Traces of operators are JSON, and show every task in the right place.
 
 use crate::pictures::algorithms;
 use ascend_operator::{Cost, Model, Operator, Order, picture};
@@ -15,12 +15,12 @@ fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value>
     events.iter().filter(move |event| event["ph"] == kind)
 }
 
-/// A time of an event in nanoseconds.
+/// Returns a time of an event, in nanoseconds.
 fn time(event: &Value, name: &str) -> u64 {
     (event[name].as_f64().unwrap() * 1000.0).round() as u64
 }
 
-/// Process and thread.
+/// Returns the process and the thread of an event.
 fn row(event: &Value) -> (u64, u64) {
     (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap())
 }
@@ -66,7 +66,7 @@ fn a_flow_leads_from_within_the_record_to_within_its_wait() {
     for operator in operators() {
         let events = events(&operator, &Model::default());
         let slices: Vec<&Value> = of(&events, "X").collect();
-        // The task in whose slice an event is.
+        // Returns the task whose slice contains an event.
         let task = |event: &Value| {
             let at = time(event, "ts");
             let around = slices.iter().filter(|slice| {
@@ -105,7 +105,8 @@ fn the_critical_path_has_a_row_without_gaps() {
             .collect();
         assert_eq!(ends[0].0, 0);
         assert!(ends.windows(2).all(|two| two[0].1 == two[1].0));
-        // A task that takes no time is shown as a nanosecond; others are rounded to whole ones.
+        // A task that takes no time is shown as a nanosecond. Other times are rounded to whole
+        // nanoseconds.
         let end = ends[ends.len() - 1].1;
         let expected = Cost::of(&operator, &model).time * 1e9;
         assert!((end as f64 - expected).abs() <= path.len() as f64 + 1.0, "{end} {expected}");

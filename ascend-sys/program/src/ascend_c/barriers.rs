@@ -1,13 +1,13 @@
 //! Barriers of the vector unit.
 //!
 //! A vector operation may begin before an earlier one has written its result, unless the compiler
-//! is told to look after that. Between two that touch the same memory the source therefore has
-//! `PipeBarrier<PIPE_V>()`.
+//! inserts waits. So the source has `PipeBarrier<PIPE_V>()` between two operations that touch the
+//! same memory.
 //!
 //! A queue makes some barriers unnecessary. A copy into a buffer waits for the vector operations
-//! that used it, and vector operations wait for that copy. So a tensor dequeued from copies needs
-//! no barrier. A tensor allocated for results needs none either: vector operations wait for the
-//! copy of the last results, which has waited for the vector operations.
+//! that used the buffer, and vector operations wait for that copy. So a tensor dequeued from copies
+//! needs no barrier. A tensor allocated for results needs no barrier either: vector operations wait
+//! for the copy of the last results, and that copy has waited for the earlier vector operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,8 +41,8 @@ impl Barriers {
         }
     }
 
-    /// Returns the memory of an earlier vector operation for which a step has to wait; records the
-    /// step.
+    /// Records the step. Returns the memory of an earlier vector operation for which the step must
+    /// wait.
     pub(super) fn before(&mut self, program: &Program, step: &Step) -> Option<LocalBlock> {
         let position = |queue: QueueId| program.queues[queue.0 as usize].what.position;
         match step {
@@ -90,7 +90,7 @@ impl Barriers {
 
     fn touched(&self, vector: &Vector) -> (Vec<LocalBlock>, Vec<LocalBlock>) {
         let all = vector.locals();
-        // The result comes first; a reduction also writes its memory for intermediate results.
+        // The result comes first. A reduction also writes its memory for intermediate results.
         let written = |at: usize| at == 0 || (at == 2 && matches!(vector, Vector::Reduce { .. }));
         let pick = |wanted: bool| {
             let chosen = all.iter().enumerate().filter(|(at, _)| written(*at) == wanted);
@@ -105,7 +105,7 @@ impl Barriers {
         self.enqueued.clear();
     }
 
-    /// Enters a loop: an iteration comes behind the one before it.
+    /// Enters a loop. An iteration must wait for the iteration before it.
     pub(super) fn enter_loop(&mut self, program: &Program, body: BlockId) {
         let mut open = vec![body];
         while let Some(block) = open.pop() {

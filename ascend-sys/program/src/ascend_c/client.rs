@@ -1,4 +1,4 @@
-//! Calls of HCCL clients.
+//! Prints the calls of HCCL clients.
 
 use super::names::Thing;
 use super::printer::Printer;
@@ -9,7 +9,7 @@ use crate::layout::Number;
 use crate::step::*;
 
 impl Printer<'_> {
-    /// Prints the types and constants in front of the function.
+    /// Prints the types and constants that come before the function.
     pub(super) fn types(&self, file: &mut Text) {
         for (at, client) in self.program.clients.iter().enumerate() {
             if let Some((core, block)) = client.what.core {
@@ -42,7 +42,7 @@ impl Printer<'_> {
 
     pub(super) fn client_type(&self, client: ClientId) -> String {
         let Declared { what, .. } = &self.program.clients[client.0 as usize];
-        // Operations that only the engine of the 950 has need the client of that engine.
+        // An operation that only the engine of the 950 has needs the client of that engine.
         let server = match self.is_of_950(client) {
             true => "HcclServerType::HCCL_SERVER_TYPE_CCU",
             false => "HcclServerType::HCCL_SERVER_TYPE_AICPU",
@@ -54,7 +54,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a client uses an operation that only the Ascend 950 has.
+    /// Returns whether a client uses an operation that only the Ascend 950 has.
     fn is_of_950(&self, client: ClientId) -> bool {
         self.program.blocks.iter().flatten().any(|node| match &node.step {
             Step::Hccl(Hccl::Prepare { task, operation, .. }) => {
@@ -81,7 +81,7 @@ impl Printer<'_> {
                 let tiling = match (offset, self.program.tiling.is_some()) {
                     (_, false) => {
                         return self.problem(
-                            "a client is initialised from a tiling struct; there is none",
+                            "a client is initialised from a tiling struct, but there is none",
                         );
                     }
                     (0, true) => "&tilingData".to_owned(),
@@ -128,12 +128,12 @@ impl Printer<'_> {
 
     fn configure(&mut self, client: ClientId, path: &str) {
         let Some(tiling) = &self.program.tiling else {
-            return self.problem("a client is configured from a tiling struct; there is none");
+            return self.problem("a client is configured from a tiling struct, but there is none");
         };
         let of = super::tiling_name(tiling);
         let field = self.path(path);
         let field = field.trim_start_matches("tilingData.");
-        // Offsets count from the struct that the client was initialised with.
+        // Offsets count from the start of the struct with which the client was initialised.
         let start = (self.program.blocks.iter().flatten())
             .find_map(|node| match node.step {
                 Step::Hccl(Hccl::Init(of, offset)) if of == client => Some(offset),
@@ -211,7 +211,7 @@ impl Printer<'_> {
                     arguments.push(self.argument(*queue));
                 }
                 if !self.is_plain(repeat, 1) {
-                    self.problem("a BatchWrite is one turn");
+                    self.problem("a BatchWrite must have one turn");
                 }
                 ("BatchWrite", arguments)
             }
@@ -221,7 +221,7 @@ impl Printer<'_> {
                     places.map(|(place, element)| self.address(place, element)).into();
                 arguments.extend([window, local].map(|value| self.argument(*value)));
                 if !self.is_plain(repeat, 1) {
-                    self.problem("an AlltoAllvWrite is one turn");
+                    self.problem("an AlltoAllvWrite must have one turn");
                 }
                 ("AlltoAllvWrite", arguments)
             }
@@ -234,9 +234,9 @@ impl Printer<'_> {
         let target = self.target(Thing::Task(task), "HcclHandle", name);
         let arguments = arguments.join(", ");
         self.text.line(&format!("{target} = {client}.{call}{commits}({arguments});"));
-        // The answer depends on the arguments alone, so all cores that prepare leave here, before
-        // any of them waits. The server never gets its last message, and the launch fails instead
-        // of ending without a result.
+        // The failure depends only on the arguments, so all cores that prepare return here, before
+        // any of them waits. Then the server never gets its last message, so the launch fails
+        // instead of ending without a result.
         let task = self.name(Thing::Task(task));
         self.leave_if(&format!("{task} == INVALID_HANDLE_ID"));
     }
@@ -256,21 +256,22 @@ impl Printer<'_> {
         ]
     }
 
-    /// Prints one number for each rank as the call wants it: an array in the memory of the core.
+    /// Prints one number for each rank, in the form that the call expects: an array in the memory
+    /// of the core.
     fn per_rank(&mut self, numbers: &PerRank, name: &str) -> String {
         match numbers {
-            // The call only reads, but is not declared so.
+            // The call only reads the array, but its parameter is not `const`.
             PerRank::Tiling(_, path, _) => format!("const_cast<uint64_t*>({})", self.path(path)),
             PerRank::Values(values) => {
                 let list: Vec<_> = (values.iter())
                     .map(|value| match self.is_unsigned(*value) {
                         true => self.argument(*value),
-                        // Between braces C++ refuses a conversion that might not fit.
+                        // Between braces, C++ rejects a conversion that might not fit.
                         false => format!("static_cast<uint64_t>({})", self.argument(*value)),
                     })
                     .collect();
-                // The name does not belong to a thing of the program: it is free for the rest of
-                // the block.
+                // The name does not belong to a thing of the program, so it stays taken until the
+                // block ends.
                 let name = self.names.more(name);
                 let length = values.len().max(1);
                 self.text.line(&format!("uint64_t {name}[{length}] = {{{}}};", list.join(", ")));
@@ -312,12 +313,13 @@ impl Printer<'_> {
     }
 }
 
-/// The type of the elements of an operation. Where kernels have no such type, offsets count bytes.
+/// Returns the type of the elements of an operation. Where kernels have no such type, offsets count
+/// bytes.
 fn element(dtype: u32) -> Number {
     dtype::number(dtype).unwrap_or(Number::U8)
 }
 
-/// The enumerator of a reduction.
+/// Returns the enumerator of a reduction.
 fn reduction_name(reduction: Reduction) -> &'static str {
     match reduction {
         Reduction::Sum => "HcclReduceOp::HCCL_REDUCE_SUM",

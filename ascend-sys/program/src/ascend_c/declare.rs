@@ -1,4 +1,5 @@
-//! Declarations: by the step that gives the first value, where that can be, else before it.
+//! Prints declarations. The step that gives a thing its first value declares it where possible;
+//! otherwise the declaration comes before that step.
 
 use super::names::Thing;
 use super::printer::Printer;
@@ -8,7 +9,7 @@ use crate::layout::Number;
 use crate::step::*;
 
 impl Printer<'_> {
-    /// Declares a thing, unless the step itself does.
+    /// Declares a thing, unless the step itself declares it.
     pub(super) fn declare(&mut self, thing: Thing, step: &Step) {
         if self.declares(step, thing) {
             return;
@@ -59,14 +60,14 @@ impl Printer<'_> {
         format!("TQue<TPosition::{position}, 1>")
     }
 
-    /// Prints the end of a thing behind its last use.
+    /// Prints the end of a thing after its last use.
     pub(super) fn end(&mut self, thing: Thing) {
         if let Thing::Matmul(id) = thing {
             self.end_matmul(id);
         }
     }
 
-    /// Whether a step also declares the thing that it gives a value.
+    /// Returns whether a step also declares the thing to which it gives a value.
     fn declares(&self, step: &Step, thing: Thing) -> bool {
         match (step, thing) {
             (Step::Set(variable, value), Thing::Variable(id)) => {
@@ -95,7 +96,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the target of an assignment: `name`, with its type in front if this declares it.
+    /// Returns the target of an assignment: `name`, with its type in front if the assignment
+    /// declares it.
     pub(super) fn target(&mut self, thing: Thing, ty: &str, name: &str) -> String {
         if let Some(name) = self.names.get(thing) {
             return name.to_owned();

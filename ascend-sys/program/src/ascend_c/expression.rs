@@ -1,4 +1,4 @@
-//! Values as expressions of C++, with the parentheses that they need and no others.
+//! Prints values as expressions of C++, with only the parentheses that they need.
 
 use super::fold::computed;
 use super::literal::{constant, literal_text};
@@ -24,22 +24,23 @@ pub(super) enum Level {
     Primary,
 }
 
-/// An expression.
+/// An expression of C++ under construction.
 pub(super) struct Expression {
     pub(super) text: String,
     level: Level,
-    /// C++ computes in `int` or `float` where the type is smaller, so this may be out of its range.
+    /// The type in which C++ computes, if the type of the value is smaller. The result may then be
+    /// out of the range of that type.
     loose: Option<Loose>,
 }
 
-/// The type that C++ computes with instead.
+/// The type in which C++ computes instead of a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loose {
-    /// `int`, with its greatest possible distance from 0.
+    /// The type `int`, with its greatest possible distance from 0.
     Int(i128),
-    /// `uint32_t`, which wraps.
+    /// The type `uint32_t`, which wraps.
     Unsigned,
-    /// `float`.
+    /// The type `float`.
     Float,
 }
 
@@ -48,15 +49,14 @@ impl Expression {
         Expression { text: text.into(), level, loose: None }
     }
 
-    /// The type in C++. `most`: the largest distance of the value from 0.
+    /// Returns the type in which C++ computes. `most` is the largest distance of the value from 0.
     fn far(&self, most: i128) -> Loose {
         self.loose.unwrap_or(Loose::Int(most))
     }
 }
 
 impl Printer<'_> {
-    /// Prints a value where C++ converts to its type by itself and nothing binds tighter: behind
-    /// `=`.
+    /// Prints a value after `=`, where C++ converts to its type and no operator binds tighter.
     pub(super) fn initialiser(&mut self, id: ValueId) -> String {
         let id = self.without_widening(id);
         self.expression(id).text
@@ -82,7 +82,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a value as a part of an expression that binds as tightly as `level`.
+    /// Prints a value as a part of an expression. The part binds at least as tightly as `level`.
     pub(super) fn operand(&mut self, id: ValueId, level: Level) -> String {
         let Expression { text, level: found, loose } = self.expression(id);
         if loose.is_some() {
@@ -94,7 +94,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a number of elements as a number of bytes: times `sizeof`, or as it is if an element
+    /// Prints a number of elements as a number of bytes: times `sizeof`, or unchanged if an element
     /// has one byte.
     pub(super) fn bytes(&mut self, count: ValueId, number: Number) -> String {
         let count = self.without_widening(count);
@@ -109,13 +109,12 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints an offset in bytes. The parts of it that are whole elements are written with
-    /// `sizeof`.
+    /// Prints an offset in bytes. Its parts that are whole elements are written with `sizeof`.
     pub(super) fn byte_offset(&mut self, id: ValueId, element: Number) -> String {
         let size = u64::from(element.size());
         let whole = |bits: u64| size > 1 && bits.is_multiple_of(size);
         let id = self.without_widening(id);
-        // With fewer bits a product in bytes wraps where one in elements does not.
+        // With fewer bits, a product in bytes may wrap although the product in elements does not.
         let wide = self.number(id).size() == 8;
         let nameless = wide && self.names.get(Thing::Value(id)).is_none();
         match self.program.values[id.0 as usize].of {
@@ -133,7 +132,7 @@ impl Printer<'_> {
                 if !whole(bits) {
                     return self.operand(id, Level::Product);
                 }
-                // The first factor has to be as wide as the sum.
+                // The first factor must be as wide as the sum.
                 let a = if bits == size { self.without_widening(a) } else { a };
                 format!("{} * {}", self.operand(a, Level::Product), sized(bits / size, element))
             }
@@ -141,7 +140,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a value is a constant without a name, with these bits.
+    /// Returns whether a value is a constant without a name and has these bits.
     pub(super) fn is_plain(&self, id: ValueId, bits: u64) -> bool {
         self.literal(id) == Some(bits)
     }
@@ -169,8 +168,8 @@ impl Printer<'_> {
                     None => path,
                 };
                 match number {
-                    // The host, which fills the struct, has no such types; the struct holds their
-                    // bits.
+                    // The host fills the struct and has no such types, so the struct holds the bits
+                    // of the numbers.
                     Number::F16 | Number::Bf16 => self.helped(Helper::FromBits, number, &[text]),
                     _ => Expression::new(text, Level::Primary),
                 }
@@ -216,8 +215,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Computes a value made of unsigned constants whose names cannot be seen here. Literals are
-    /// signed, so C++ would compute another value from them.
+    /// Computes a value made of unsigned constants whose names are not visible here. Their literals
+    /// would be signed, so C++ would compute another value.
     fn unsigned(&self, id: ValueId) -> Option<u64> {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         if !is_whole(*number) || is_signed(*number) || self.names.get(Thing::Value(id)).is_some() {
@@ -257,8 +256,8 @@ impl Printer<'_> {
                 return self.helped(helper, number, &arguments);
             }
         };
-        // The right operand of an operator is computed first only between parentheses; people
-        // expect them around && in ||, too.
+        // Only parentheses make C++ compute the right operand of an operator first. Readers also
+        // expect parentheses around && in ||.
         let (left, right) = match level {
             Level::Or => (Level::Equality, Level::Equality),
             Level::And => (Level::And, Level::Equality),
@@ -274,7 +273,8 @@ impl Printer<'_> {
         let left = if chained(self, a) { Level::Or } else { left };
         let ring = matches!(operator, Binary::Add | Binary::Sub | Binary::Mul);
         if ring && is_narrow(number) && !is_float(number) {
-            // These operators give the same last bits, whatever the bits before them are.
+            // The last bits of these operators' results do not depend on the higher bits of the
+            // operands.
             let inside = |expression: Expression, level| match expression.level < level {
                 true => format!("({})", expression.text),
                 false => expression.text,
@@ -282,7 +282,7 @@ impl Printer<'_> {
             let most = [a, b].map(|side| self.most(side));
             let (a, b) = (self.expression(a), self.expression(b));
             let loose = match (a.far(most[0]), b.far(most[1])) {
-                // A signed number does not leave its type.
+                // A signed number cannot leave its type without a fault of the kernel.
                 _ if matches!(number, Number::I8 | Number::I16) => Loose::Int(1 << 15),
                 (Loose::Int(a), Loose::Int(b)) if operator == Binary::Mul => {
                     Loose::Int(a.saturating_mul(b))
@@ -302,13 +302,13 @@ impl Printer<'_> {
         let loose = match () {
             () if !is_narrow(number) || operator.compares() => None,
             () if is_float(number) => Some(Loose::Float),
-            // Quotients and remainders have operands that fit.
+            // The operands of quotients and remainders fit their type.
             () => Some(Loose::Int(1 << 16)),
         };
         Expression { text: format!("{a} {sign} {b}"), level, loose }
     }
 
-    /// The largest distance from 0 of a value whose type C++ does not compute in.
+    /// Returns the largest distance from 0 of a value in whose type C++ does not compute.
     fn most(&self, id: ValueId) -> i128 {
         match (self.literal(id), self.number(id)) {
             (Some(bits), _) => i128::from(bits as i64).abs(),
@@ -319,7 +319,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a call of a helper that is told the type.
+    /// Prints a call of a helper, with its type as an argument.
     fn helped(&mut self, helper: Helper, number: Number, arguments: &[String]) -> Expression {
         self.helpers.insert(helper);
         let (name, ty) = (helper.name(), number.ascend_c());
@@ -335,7 +335,7 @@ impl Printer<'_> {
         if is_float(from) && is_whole(number) {
             return self.saturated(id, number);
         }
-        // A `half` converts only to `float`, and only from `float`.
+        // C++ converts a `half` only to `float`, and only from `float`.
         let by_float = match number {
             Number::F32 => false,
             _ => is_half(from) || is_half(number) && from != Number::F32,
@@ -346,7 +346,7 @@ impl Printer<'_> {
         Expression::new(text, Level::Primary)
     }
 
-    /// Prints the conversion of a floating point number to a whole one.
+    /// Prints the conversion of a floating-point number to a whole number.
     fn saturated(&mut self, id: ValueId, number: Number) -> Expression {
         let from = self.number(id);
         let a = match is_half(from) {
@@ -356,7 +356,8 @@ impl Printer<'_> {
         self.helped(Helper::Saturated, number, &[a])
     }
 
-    /// Two operands. If none of them has its type for certain, the first one is given it.
+    /// Prints two operands. If neither of them certainly has its type, the first one is converted
+    /// to it.
     fn pair(
         &mut self,
         a: ValueId,
@@ -380,8 +381,9 @@ impl Printer<'_> {
         (a_text, b_text)
     }
 
-    /// If one of two operands has the type for certain, C++ converts the other one. `mixes`: also
-    /// if a sign gets lost, which compilers report in comparisons.
+    /// If one of two operands certainly has the type, C++ converts the other one, so its own
+    /// conversion is left out. `mixes` allows that even if a sign is lost, which compilers report
+    /// in comparisons.
     fn without_one_widening(&self, a: ValueId, b: ValueId, mixes: bool) -> (ValueId, ValueId) {
         let number = self.number(a);
         if is_narrow(number) || is_float(number) {
@@ -398,7 +400,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The bits of a constant without a name.
+    /// Returns the bits of a constant without a name.
     fn literal(&self, id: ValueId) -> Option<u64> {
         if self.names.get(Thing::Value(id)).is_some() {
             return None;
@@ -409,7 +411,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The value inside of a conversion that C++ makes by itself and without loss.
+    /// Returns the value inside a conversion that C++ makes by itself and without loss.
     pub(super) fn without_widening(&self, id: ValueId) -> ValueId {
         if self.names.get(Thing::Value(id)).is_some() || self.literal(id).is_some() {
             return id;
@@ -424,8 +426,8 @@ impl Printer<'_> {
         let widens = is_whole(from)
             && is_whole(*number)
             && (from.size() < number.size() || (counted && *number == Number::U64));
-        // A value computed in the smaller type has to be brought into its range first. A name does
-        // that, and a cast makes it visible.
+        // A value computed in the smaller type must be brought into its range first. A name does
+        // that, and a cast shows it.
         let computed = matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..))
             && self.names.get(Thing::Value(*a)).is_none();
         match widens && !computed {
@@ -434,7 +436,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether an expression has exactly the type of its value for C++.
+    /// Returns whether the expression of a value certainly has the type of the value in C++.
     fn has_its_type(&self, id: ValueId) -> bool {
         if self.names.get(Thing::Value(id)).is_some() {
             return true;
@@ -454,7 +456,7 @@ impl Printer<'_> {
     }
 }
 
-/// Prints the bytes of some elements.
+/// Prints the number of bytes of some elements.
 fn sized(count: u64, element: Number) -> String {
     let size = format!("sizeof({})", element.ascend_c());
     match count {
@@ -463,19 +465,19 @@ fn sized(count: u64, element: Number) -> String {
     }
 }
 
-/// Whether a type is one in which C++ does not compute.
+/// Returns whether C++ computes in a larger type than this one.
 fn is_narrow(number: Number) -> bool {
     use Number::*;
     matches!(number, I8 | I16 | U8 | U16 | F16 | Bf16)
 }
 
-/// Whether a type is an integer.
+/// Returns whether a type is an integer.
 pub(super) fn is_whole(number: Number) -> bool {
     !is_float(number) && number != Number::Bool
 }
 
-/// Whether a type is a floating point number of 16 bits. Ascend C converts these to `float` and
-/// from it, and to no other type.
+/// Returns whether a type is a floating-point number of 16 bits. Ascend C converts such a number
+/// only to `float` and from `float`.
 fn is_half(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16)
 }

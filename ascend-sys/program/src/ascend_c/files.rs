@@ -1,5 +1,5 @@
-//! The operator project around a kernel: the files from which CANN's build makes a package to
-//! install.
+//! The operator project around a kernel: the files from which CANN's build makes an installable
+//! package.
 
 use super::names::upper_camel;
 use super::operator;
@@ -7,12 +7,12 @@ use super::project::Project;
 use super::text::Text;
 use crate::program::Program;
 
-/// The files of the project, each with its path.
+/// Returns the files of the project, each with its path.
 ///
 /// # Errors
 ///
-/// Fails where [`kernel`](super::kernel) does; for a tiling that is not as long as the struct; and
-/// for names that a build could take for something else.
+/// Fails where [`kernel`](super::kernel) does, for a tiling that is not as long as the struct, and
+/// for names that a build could misread.
 pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     let name = &program.name;
     let kernel = super::kernel(program)?;
@@ -21,7 +21,7 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
     };
     for text in project.products.iter().chain([&project.package]) {
         if !plain(text) {
-            return Err(format!("\"{}\" is no name for a build", text.escape_debug()));
+            return Err(format!("\"{}\" cannot be a name in a build", text.escape_debug()));
         }
     }
     // The build finds a kernel by the name of its operator.
@@ -29,7 +29,7 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
     if snake(&operator) != *name {
         let found = snake(&operator);
         return Err(format!(
-            "the operator {operator} would have its kernel in {found}, not in {name}: call it {found}"
+            "the operator {operator} would have its kernel in {found}, not in {name}: call the kernel {found}"
         ));
     }
     let host = operator::source(program, project, &operator)?;
@@ -46,8 +46,8 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
     Ok(files)
 }
 
-/// Turns a name into snake case as CANN's build does it: `ReduceScatterCustom` into
-/// `reduce_scatter_custom`, `Conv2DCustom` into `conv2_d_custom`.
+/// Returns a name in snake case, as CANN's build makes it: `reduce_scatter_custom` for
+/// `ReduceScatterCustom`, and `conv2_d_custom` for `Conv2DCustom`.
 fn snake(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {

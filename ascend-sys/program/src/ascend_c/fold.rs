@@ -2,9 +2,9 @@
 //! change nothing are left out.
 //!
 //! The source computes the same as a walk, wherever a walk computes a value. Unsigned integers
-//! wrap. A signed integer that would leave its type, or a division by zero, is a fault of the
-//! kernel and stays as it is written. Floating point numbers are left alone, because `x + 0.0` is
-//! not `x` for every `x`. A name of the kernel is kept where it is used.
+//! wrap. An operation whose signed result would leave its type, or that divides by zero, is a fault
+//! of the kernel and stays unchanged. Floating-point numbers stay unchanged too, because `x + 0.0`
+//! is not `x` for every `x`. A name of the kernel is kept if it is used.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) fn folded(program: &Program) -> Program {
     let mut program = program.clone();
     let mut fold = Fold { values: std::mem::take(&mut program.values) };
     for at in 0..fold.values.len() {
-        // A rule leaves fewer operators, or none that could be left out.
+        // Each rule leaves fewer operators, or none that could be left out, so the loop ends.
         while let Some(simpler) = fold.simpler(at) {
             fold.values[at].of = simpler;
         }
@@ -34,7 +34,7 @@ pub(super) fn folded(program: &Program) -> Program {
     program
 }
 
-/// The values that steps use, not counting those that they only name.
+/// Returns the values that steps use. A step that only names a value does not count.
 fn used(program: &Program) -> BTreeSet<ValueId> {
     let mut open = Vec::new();
     for step in program.blocks.iter().flatten().map(|node| &node.step) {
@@ -54,7 +54,7 @@ impl Fold {
         &self.values[id.0 as usize]
     }
 
-    /// The bits of a constant without a name.
+    /// Returns the bits of a constant without a name.
     fn known(&self, id: ValueId) -> Option<u64> {
         match self.value(id) {
             Value { of: Of::Constant(bits), name: None, .. } => Some(*bits),
@@ -62,7 +62,7 @@ impl Fold {
         }
     }
 
-    /// A value that equals another one of the same type.
+    /// Returns a value that equals another one of the same type.
     fn same_as(&self, id: ValueId) -> Of {
         match self.value(id) {
             Value { of, name: None, .. } => of.clone(),
@@ -70,7 +70,7 @@ impl Fold {
         }
     }
 
-    /// A simpler form of a value, if there is one.
+    /// Returns a simpler form of a value, if there is one.
     fn simpler(&mut self, at: usize) -> Option<Of> {
         let Value { of, number, .. } = &self.values[at];
         let number = *number;
@@ -84,7 +84,7 @@ impl Fold {
             },
             Of::Unary(Unary::Negate, a) if is_whole(number) => {
                 let bits = self.known(a)?;
-                // C++ would take it as a literal of a signed type.
+                // C++ would give the result, as a literal, a signed type.
                 match is_signed(number) {
                     true => exact(number, -i128::from(bits as i64)).map(Of::Constant),
                     false => Some(Of::Constant(fit(number, bits.wrapping_neg()))),
@@ -115,7 +115,7 @@ impl Fold {
         }
         match of {
             _ if *from == to && name.is_none() => Some(self.same_as(a)),
-            // A conversion there and back again.
+            // The inner conversion and the outer one cancel out.
             Of::Cast(inner) if name.is_none() => {
                 let inside = self.value(*inner).number;
                 let lossless = is_whole(inside) && is_whole(*from) && inside.size() <= from.size();
@@ -159,7 +159,7 @@ impl Fold {
         }
     }
 
-    /// Folds two constants that are added: `x + 3 - 1` becomes `x + 2`.
+    /// Combines two constants that are added: `x + 3 - 1` becomes `x + 2`.
     fn moved(&mut self, operator: Binary, number: Number, a: ValueId, more: u64) -> Option<Of> {
         let Value { of: Of::Binary(inner, x, y), name: None, .. } = self.value(a) else {
             return None;
@@ -182,7 +182,7 @@ impl Fold {
         Some(Of::Binary(operator, x, constant))
     }
 
-    /// Folds two constants that are multiplied: `x * 3 * 2` becomes `x * 6`.
+    /// Combines two constants that are multiplied: `x * 3 * 2` becomes `x * 6`.
     fn scaled(&mut self, number: Number, a: ValueId, times: u64) -> Option<Of> {
         let Value { of: Of::Binary(Binary::Mul, x, y), name: None, .. } = self.value(a) else {
             return None;
@@ -197,7 +197,7 @@ impl Fold {
         Some(Of::Binary(Binary::Mul, x, constant))
     }
 
-    /// Adds a new constant. It stands behind the value that it is a part of. That does no harm,
+    /// Adds a new constant. It comes after the value that it is a part of. That does no harm,
     /// because a constant has no parts.
     fn constant(&mut self, number: Number, bits: u64) -> ValueId {
         self.values.push(Value { of: Of::Constant(bits), number, name: None });
@@ -205,14 +205,14 @@ impl Fold {
     }
 }
 
-/// The bits of an integer, if the type has it.
+/// Returns the bits of an integer, if its type can hold it.
 fn exact(number: Number, size: i128) -> Option<u64> {
     let bits = fit(number, size as u64);
     let of_bits = if is_signed(number) { i128::from(bits as i64) } else { bits.into() };
     (of_bits == size).then_some(bits)
 }
 
-/// Computes an operation on two integers; none where the result does not exist.
+/// Computes an operation on two integers. Returns `None` if the result does not exist.
 pub(super) fn computed(operator: Binary, number: Number, a: u64, b: u64) -> Option<u64> {
     if !is_signed(number) {
         let bits = match operator {

@@ -1,12 +1,13 @@
-//! Functions that the kernel has called, as functions of the source.
+//! Prints the functions that the kernel has called as functions of the source.
 //!
 //! The recorder turns a call into steps of the kernel. The printer writes them as the body of a
-//! function. Things that the body names and the caller has declared are its parameters. A second
-//! call has a function of its own only where its body differs in more than names, which are
-//! numbered in the order in which they come.
+//! function. The parameters are the things that the body names and the caller has declared. Two
+//! calls share a function if their bodies differ only in names; names are compared by the order in
+//! which they first occur.
 //!
-//! Steps stay where they are called if C++ has no function for them. That is so if they return more
-//! than one thing, a queue, a client or a product, or if the kernel ends when something fails.
+//! The steps of a call stay in place if C++ has no function for them. That is so if they return a
+//! queue, a client, a product or more than one thing, and if the kernel ends when one of them
+//! fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,14 +19,14 @@ use super::uses::{blocks_of, made_of, values_of, written};
 use crate::declared::*;
 use crate::step::*;
 
-/// The greatest depth of functions that call functions: below it, steps stay where they are called.
+/// The greatest depth of functions that call functions. The steps of a deeper call stay in place.
 const DEEPEST: usize = 32;
 
 impl Printer<'_> {
-    /// Calls the function whose first step this is. Returns the index of the step behind it; none
-    /// if there is no function.
+    /// Calls the function whose first step this is. Returns the index of the step after the call,
+    /// or `None` if there is no function.
     pub(super) fn function_at(&mut self, block: usize, at: usize) -> Option<usize> {
-        // Where the steps of a call stay, a call within it may begin here.
+        // If the steps of a call stay in place, a call within it may begin at the same step.
         while let Some((call, steps)) = self.call_at(block, at) {
             if self.call_function(block, &steps, call) {
                 return Some(steps.end);
@@ -34,8 +35,8 @@ impl Printer<'_> {
         None
     }
 
-    /// The call in which a step lies and that the current function has made, with all its steps
-    /// from here on.
+    /// Returns the outermost call that the current function made and that contains this step, with
+    /// all steps of the call from here on.
     fn call_at(&self, block: usize, at: usize) -> Option<(u32, Range<usize>)> {
         let nodes = &self.program.blocks[block];
         let within = |node: &Node| {
@@ -48,7 +49,8 @@ impl Printer<'_> {
         Some((call, at..at + rest.count()))
     }
 
-    /// Prints the steps of a call as a function, and calls it. False: they stay where they are.
+    /// Prints the steps of a call as a function, and calls it. Returns false if the steps stay in
+    /// place.
     fn call_function(&mut self, block: usize, steps: &Range<usize>, call: u32) -> bool {
         let depth = self.program.calls_around(call).take(DEEPEST + 1).count();
         let changed = self.changed(block, steps);
@@ -57,7 +59,7 @@ impl Printer<'_> {
             self.stay.insert(call);
             return false;
         };
-        // The caller has the product, and also ends it.
+        // The caller declares the product, and also ends it.
         let products = self.products(block, steps);
         for (at, product) in &products {
             self.declare(*product, &self.program.blocks[block][*at].step);
@@ -96,7 +98,7 @@ impl Printer<'_> {
                         let name = self.names.give(thing, &wanted);
                         format!("const {ty} {name}")
                     }
-                    // Its one value may come later.
+                    // The variable gets its only value later.
                     Thing::Variable(id) if !changed.contains(&id) => {
                         format!("{ty} {}", self.names.give(thing, &wanted))
                     }
@@ -114,8 +116,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Returns the plain name of a thing inside a function, where only the parameters can be seen:
-    /// `rows2`, which got its number because the caller has `rows`, is called `rows` there.
+    /// Returns the plain name of a thing inside a function, where only the parameters are visible.
+    /// If a thing is called `rows2` because the caller has `rows`, it is called `rows` there.
     fn plain(&self, body: &mut Text, thing: Thing, name: &str) -> Option<String> {
         let wanted = self.names.wanted(&self.recorded_name(thing));
         let names = |line: &str, of: &str| identifiers(line).any(|(_, name)| name == of);
@@ -129,7 +131,7 @@ impl Printer<'_> {
         })
     }
 
-    /// The products whose first use is among the steps.
+    /// Returns the products whose first use is among the steps.
     fn products(&self, block: usize, steps: &Range<usize>) -> Vec<(usize, Thing)> {
         let declared = |at: usize| self.uses.declared_at(block, at).iter().map(move |it| (at, *it));
         let is_product = |(_, thing): &(usize, Thing)| {
@@ -138,7 +140,7 @@ impl Printer<'_> {
         steps.clone().flat_map(declared).filter(is_product).collect()
     }
 
-    /// Returns the function with this body. It makes a new one, unless there is one.
+    /// Returns the name of the function with this body. Adds the function if it does not exist yet.
     fn function(
         &mut self,
         call: u32,
@@ -149,7 +151,8 @@ impl Printer<'_> {
     ) -> String {
         let called = self.program.calls_around(call).next().map(|(_, call)| call.clone());
         let (function, doc) = called.map(|call| (call.function, call.doc)).unwrap_or_default();
-        // The vendor's functions have names without that of the kernel.
+        // The vendor's functions have names without the name of the kernel, so the two do not
+        // collide.
         let wanted = format!("{}{}", upper_camel(&self.program.name), upper_camel(&function));
         let says = format!("{wanted} {says}");
         if let Some(known) = self.functions.iter().find(|known| known.says == says) {
@@ -171,8 +174,8 @@ impl Printer<'_> {
         name
     }
 
-    /// Declares the constants of the caller that a body names, in front of it: a parameter is no
-    /// constant for a compiler. Returns their names.
+    /// Declares the constants of the caller that a body names before that body, because a compiler
+    /// does not treat a parameter as a constant. Returns their names.
     fn constants(&mut self, body: &mut Text) -> Vec<String> {
         let named =
             |code: &str| identifiers(code).map(|(_, name)| name.to_owned()).collect::<Vec<_>>();
@@ -201,8 +204,8 @@ impl Printer<'_> {
         needed.into_values().map(|(name, _)| name).collect()
     }
 
-    /// The things of the caller that the body names: their names, in order, and the types and names
-    /// of the parameters.
+    /// Returns the things of the caller that the body names: their names, in order, and the types
+    /// and names of the parameters.
     fn parameters(
         &self,
         body: &Text,
@@ -256,7 +259,7 @@ impl Printer<'_> {
             Thing::Local(id) => {
                 format!("LocalTensor<{}>", program.locals[id.0 as usize].what.ascend_c())
             }
-            // The type of a parameter has all that a variable leaves out.
+            // The type of a parameter has all template arguments, which a variable can leave out.
             Thing::Client(id) => match self.client_type(id) {
                 bare if !bare.contains('<') => format!("{bare}<>"),
                 whole => whole,
@@ -276,7 +279,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The result of the steps, if that is one thing or nothing; none if the steps have to stay.
+    /// Returns the result of the steps, if it is one thing or nothing. Returns `None` if the steps
+    /// must stay in place.
     #[expect(
         clippy::option_option,
         reason = "whether there is a function, and whether it returns something"
@@ -309,7 +313,7 @@ impl Printer<'_> {
             }
         }
         let named = nodes.iter().filter_map(|node| match node.step {
-            // A variable has its own name.
+            // A variable has its own name, so it needs no other one.
             Step::Name(value) if self.variable(value).is_none() => Some(value),
             _ => None,
         });
@@ -331,7 +335,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a product is used in one inner block alone.
+    /// Returns whether a product is used in one inner block alone.
     fn keeps_product(&self, nodes: &[Node]) -> bool {
         let blocks = self.all(nodes).flat_map(|node| blocks_of(&node.step));
         let mut steps = blocks.flat_map(|block| {
@@ -344,7 +348,7 @@ impl Printer<'_> {
         })
     }
 
-    /// The values that other steps need.
+    /// Returns the values that other steps need.
     fn used_beyond(
         &self,
         block: usize,
@@ -364,11 +368,11 @@ impl Printer<'_> {
                 }
             }
         }
-        // A value with a name is not put together again.
+        // A value with a name is not made from its parts again.
         made_of(self.program, open, named)
     }
 
-    /// The variables that the steps give a value.
+    /// Returns the variables to which the steps give a value.
     fn changed(&self, block: usize, steps: &Range<usize>) -> BTreeSet<VariableId> {
         let nodes = &self.program.blocks[block][steps.clone()];
         let written = self.all(nodes).flat_map(|node| written(&node.step));
@@ -379,7 +383,7 @@ impl Printer<'_> {
         variables.collect()
     }
 
-    /// The variable that a value reads.
+    /// Returns the variable that a value reads.
     fn variable(&self, value: ValueId) -> Option<VariableId> {
         match self.program.values[value.0 as usize].of {
             Of::Variable(variable) => Some(variable),
@@ -387,7 +391,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns some steps, and those in their blocks.
+    /// Returns some steps, and the steps in their blocks.
     fn all<'n>(&'n self, nodes: &'n [Node]) -> impl Iterator<Item = &'n Node> {
         let mut open: Vec<&Node> = nodes.iter().collect();
         std::iter::from_fn(move || {
@@ -400,7 +404,7 @@ impl Printer<'_> {
     }
 }
 
-/// The names in a line of code that are not those of members, and where they stand.
+/// Returns the names in a line of code, each with its range. Names of members are left out.
 fn identifiers(code: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut at = 0;
@@ -433,7 +437,7 @@ fn replaced(line: &str, mut other: impl FnMut(&str) -> Option<String>) -> String
     text + &line[done..]
 }
 
-/// Returns a body in which a number replaces each of these names.
+/// Returns a body in which each of these names is replaced by a number.
 fn numbered(body: &Text, names: &BTreeSet<&str>) -> String {
     let mut numbers = BTreeMap::new();
     let mut number = |name: &str| {

@@ -1,4 +1,4 @@
-//! The source of a kernel: its entry function, block by block.
+//! Prints the source of a kernel: its entry function, block by block.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// The greatest depth of nested blocks: more than any real kernel has.
+/// The greatest depth of nested blocks, which is more than any real kernel has.
 const DEEPEST: usize = 64;
 
-/// The source of a kernel.
+/// Returns the source of a kernel.
 pub(super) fn source(program: &Program) -> Result<String, String> {
     program.validate()?;
     nesting(program)?;
@@ -106,8 +106,8 @@ impl<'a> Printer<'a> {
         file.finish()
     }
 
-    /// Prints the kernel type and the tiling macros, which the build reads, and then the workspace
-    /// and the `TPipe`, which the rest of the kernel uses.
+    /// Prints the kernel type and the tiling macros, which the build reads. Then prints the
+    /// workspace and the `TPipe`, which the rest of the kernel uses.
     fn prologue(&self, text: &mut Text) {
         let program = self.program;
         text.line(&format!("KERNEL_TASK_TYPE_DEFAULT({});", program.mix.ascend_c()));
@@ -125,7 +125,7 @@ impl<'a> Printer<'a> {
         text.blank();
     }
 
-    /// Tensors over the parameters that the cores themselves read or write.
+    /// Prints tensors over the parameters that the cores themselves read or write.
     fn tensors(&mut self) {
         let mut used = BTreeSet::new();
         for step in self.program.blocks.iter().flatten().map(|node| &node.step) {
@@ -182,7 +182,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints a block of its own, with its own names.
+    /// Prints a block with its own scope of names.
     pub(super) fn scope(&mut self, block: BlockId) {
         self.names.open();
         self.block(block.0 as usize);
@@ -210,7 +210,7 @@ impl<'a> Printer<'a> {
             }
             Step::Name(value) => {
                 let Value { of, name, .. } = &self.program.values[value.0 as usize];
-                // A variable has its own name.
+                // A variable has its own name, so it needs no other one.
                 if let (Some(name), None, false) =
                     (name, self.names.get(Thing::Value(*value)), matches!(of, Of::Variable(_)))
                 {
@@ -253,7 +253,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Assigns a value to a variable. Values made of the old one lose their names.
+    /// Assigns a value to a variable. Values made of its old value lose their names.
     pub(super) fn assign(&mut self, variable: VariableId, text: &str) {
         let Declared { name, what } = &self.program.variables[variable.0 as usize];
         let target = self.target(Thing::Variable(variable), what.ascend_c(), name);
@@ -261,7 +261,8 @@ impl<'a> Printer<'a> {
         self.outdated(|changed| changed == variable);
     }
 
-    /// Prints `sum += x` where a variable becomes itself and something, and says whether it did.
+    /// Prints `sum += x` if the new value is the old one and something more. Returns whether it
+    /// did.
     fn more(&mut self, variable: VariableId, value: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[value.0 as usize];
         let Of::Binary(operator, a, b) = of else { return false };
@@ -274,7 +275,7 @@ impl<'a> Printer<'a> {
         let own =
             matches!(self.program.values[a.0 as usize].of, Of::Variable(id) if id == variable);
         let nameless = [value, *a].iter().all(|id| self.names.get(Thing::Value(*id)).is_none());
-        // In smaller types C++ computes another value before it assigns.
+        // C++ computes smaller types in `int` and converts when it assigns, so `+=` is not used.
         let alike = number.size() >= 4;
         let Some(target) = self.names.get(Thing::Variable(variable)).map(str::to_owned) else {
             return false;
@@ -289,7 +290,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// Drops the names of values that no longer equal what their name holds.
+    /// Drops the names of values that no longer equal the named thing.
     pub(super) fn outdated(&mut self, changed: impl Fn(VariableId) -> bool) {
         for value in self.names.values() {
             if self.depends(value, &changed) {
@@ -302,7 +303,7 @@ impl<'a> Printer<'a> {
         let Declared { name, what } = &self.program.variables[id.0 as usize];
         let thing = Thing::Variable(id);
         let first = self.initialiser(from);
-        // The bounds are those at the moment in which the loop begins.
+        // The bounds of a loop are those of the moment at which the loop begins.
         let changed = self.uses.assigned(body).clone();
         let moves = |on: VariableId| on == id || changed.contains(&on);
         for (value, name) in [(to, "end"), (step, "step")] {
@@ -351,7 +352,7 @@ impl<'a> Printer<'a> {
         loop {
             self.scope(then);
             let Some(other) = otherwise else { break };
-            // A branch in an else is a rung of a ladder.
+            // A branch that is alone in an `else` becomes an `else if`.
             match program.blocks[other.0 as usize].as_slice() {
                 [Node { step: Step::If { condition: c, then: t, otherwise: o }, .. }]
                     if self.uses.declared_at(other.0 as usize, 0).is_empty()

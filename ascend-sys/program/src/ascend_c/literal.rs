@@ -1,4 +1,4 @@
-//! Numbers as literals of C++.
+//! Prints numbers as literals of C++.
 
 use super::expression::{Expression, Level};
 use crate::layout::Number;
@@ -13,7 +13,7 @@ pub(super) fn constant(number: Number, bits: u64) -> Expression {
         Number::Bool => (bits != 0).to_string(),
         Number::I8 | Number::I16 | Number::I32 | Number::I64 => match bits as i64 {
             i64::MIN => "INT64_MIN".to_owned(),
-            // Its digits alone would have a larger type.
+            // The digits alone would have a larger type.
             n if n == i64::from(i32::MIN) => "INT32_MIN".to_owned(),
             n if number == Number::I64 && i32::try_from(n).is_err() => format!("INT64_C({n})"),
             n => n.to_string(),
@@ -35,7 +35,7 @@ pub(super) fn constant(number: Number, bits: u64) -> Expression {
     Expression::new(text, level)
 }
 
-/// The text of an `f64`, or of an `f32` that it holds.
+/// Returns the text of an `f64`, or of an `f32` that it holds.
 fn float(bits: u64, suffix: &str) -> String {
     let float = f64::from_bits(bits);
     if float.is_nan() {
@@ -45,7 +45,7 @@ fn float(bits: u64, suffix: &str) -> String {
         let sign = if float < 0.0 { "-" } else { "" };
         return format!("{sign}1.0{suffix} / 0.0{suffix}");
     }
-    // The fewest digits that tell it from its neighbours.
+    // These are the fewest digits that distinguish the number from its neighbours.
     let digits = match suffix {
         "f" => format!("{:?}", float as f32),
         _ => format!("{float:?}"),

@@ -1,4 +1,5 @@
-//! Local memory: queues, copies, arithmetic of the vector unit, and waits between units.
+//! Prints the steps on local memory: queues, copies, arithmetic of the vector unit, and waits
+//! between units.
 
 use super::names::Thing;
 use super::printer::{Helper, Printer};
@@ -44,7 +45,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints how a tensor is obtained: `LocalTensor<half> x = queue.AllocTensor<half>();`
+    /// Prints the declaration of a tensor: `LocalTensor<half> x = queue.AllocTensor<half>();`
     fn obtain(&mut self, local: LocalId, from: Thing, call: &str) {
         let Declared { name, what } = &self.program.locals[local.0 as usize];
         let ty = what.ascend_c();
@@ -56,8 +57,8 @@ impl Printer<'_> {
         self.text.line(&format!("{target} = {from}.{call}<{ty}>();"));
     }
 
-    /// An earlier tensor of this block that has the name of a new one and is no longer used: in
-    /// Rust the new one hides it.
+    /// Returns an earlier tensor of this block that has the name of a new one and is no longer
+    /// used. In Rust the new one shadows it.
     fn given_away(&self, new: LocalId) -> Option<LocalId> {
         let locals = &self.program.locals;
         let Declared { name, what } = &locals[new.0 as usize];
@@ -73,7 +74,7 @@ impl Printer<'_> {
             let other = &locals[at.0 as usize];
             called(*at).is_some() && other.what == *what && self.names.alike(&other.name, name)
         })?;
-        // All tensors that share the name are no longer used.
+        // None of the tensors that share the name may still be used.
         let mut sharing = all().filter(|at| called(*at) == called(earlier));
         sharing.all(over).then_some(earlier)
     }
@@ -107,7 +108,7 @@ impl Printer<'_> {
             }
             Copy::SetLocal { to, value } => {
                 let (tensor, offset) = self.local_element(to);
-                // Local tensors take the type from the value.
+                // Local tensors take their type from the value.
                 let value = self.typed(*value);
                 self.text.line(&format!("{tensor}.SetValue({offset}, {value});"));
             }
@@ -122,7 +123,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the pieces of a copy. Lengths and gaps in global memory are bytes there.
+    /// Prints the pieces of a copy. Lengths and gaps in global memory are in bytes.
     fn pieces(&mut self, pieces: &Pieces, number: Number, inward: bool) -> String {
         let count = pieces.count.map_or("1".to_owned(), |count| self.argument(count));
         let length = self.bytes(pieces.length, number);
@@ -153,7 +154,7 @@ impl Printer<'_> {
                 (call, vec![self.local(to), self.local(a), self.local(b)], count)
             }
             Vector::Scalar { operator, to, a, scalar, count } => {
-                // `validate` refuses the others.
+                // `validate` rejects the other operators.
                 let call = match operator {
                     VectorBinary::Add | VectorBinary::Sub => "Adds",
                     VectorBinary::Mul | VectorBinary::Div => "Muls",
@@ -196,10 +197,9 @@ impl Printer<'_> {
     pub(super) fn sync(&mut self, sync: &Sync) {
         let call = match *sync {
             Sync::Pipe(Pipe::Scalar) => {
-                return self
-                    .problem("the scalar unit does one thing after another: it has no barrier");
+                return self.problem("the scalar unit works in order, so it has no barrier");
             }
-            // The scalar unit does its own work in order anyway.
+            // The scalar unit executes its own work in order without a barrier.
             Sync::Units(Pipe::Scalar, Pipe::Scalar) => return,
             Sync::Pipe(of) => format!("PipeBarrier<{}>();", pipe(of)),
             Sync::Units(first, second) if first == second => {
@@ -207,7 +207,7 @@ impl Printer<'_> {
             }
             Sync::Units(first, second) => match event(first, second) {
                 Some(event) => self.wait_for(event),
-                // There is no event for these, so everything waits for everything.
+                // There is no event for these units, so all units wait for all units.
                 None => "PipeBarrier<PIPE_ALL>();".to_owned(),
             },
             Sync::Raise { mode, pipe: of, flag } => {
@@ -227,7 +227,7 @@ impl Printer<'_> {
         self.reasoned(&call, sync);
     }
 
-    /// The call with which one unit waits for another.
+    /// Returns the call with which one unit waits for another.
     pub(super) fn wait_for(&mut self, event: &str) -> String {
         self.pipe = true;
         self.helpers.insert(Helper::SyncUnits);
@@ -281,7 +281,7 @@ impl Printer<'_> {
         (name, offset)
     }
 
-    /// The type of the elements at a place.
+    /// Returns the type of the elements at a place.
     fn place_number(&self, place: &Place) -> Number {
         match place.base {
             Base::Parameter(at) => self.program.parameters[at as usize].number,
@@ -313,7 +313,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a tensor in global memory, and the index of an element.
+    /// Prints a tensor in global memory, and the index of an element in it.
     fn element(&mut self, place: &Place, number: Number) -> (String, String) {
         match place.base {
             Base::Parameter(at) if self.program.parameters[at as usize].number == number => {
@@ -326,7 +326,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a place as an address in bytes, of elements of a type.
+    /// Prints a place as an address of elements of a type.
     pub(super) fn address(&mut self, place: &Place, element: Number) -> String {
         let (base, number) = match place.base {
             Base::Parameter(at) => {
@@ -354,7 +354,7 @@ impl Printer<'_> {
     }
 }
 
-/// The event with which the second unit waits for the first, if there is one.
+/// Returns the event with which the second unit waits for the first, if there is one.
 fn event(first: Pipe, second: Pipe) -> Option<&'static str> {
     Some(match (first, second) {
         (Pipe::In, Pipe::Vector) => "MTE2_V",
@@ -377,7 +377,7 @@ fn event(first: Pipe, second: Pipe) -> Option<&'static str> {
     })
 }
 
-/// The enumerator of a pipe.
+/// Returns the enumerator of a pipe.
 fn pipe(of: Pipe) -> &'static str {
     match of {
         Pipe::Scalar => "PIPE_S",

@@ -1,5 +1,5 @@
-//! Products of matrices, in the form in which CANN's own fused operators have them: `MatmulImpl` on
-//! the cube cores, whose result is fetched block by block.
+//! Prints products of matrices in the form that CANN's own fused operators use: `MatmulImpl` on the
+//! cube cores, whose result is fetched block by block.
 
 use super::names::{Thing, upper_camel};
 use super::printer::Printer;
@@ -10,7 +10,8 @@ use crate::layout::Number;
 use crate::step::Multiply;
 
 impl Printer<'_> {
-    /// Prints `using AType = MatmulType<...>;` and so on, once for all products of the same types.
+    /// Prints the types of products, such as `using AType = MatmulType<...>;`, once for all
+    /// products of the same types.
     pub(super) fn matmul_types(&self, file: &mut Text) {
         for (at, matmul) in self.program.matmuls.iter().enumerate() {
             if self.first_of_its_types(at) != at {
@@ -39,7 +40,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The first product with the same types.
+    /// Returns the first product with the same types.
     fn first_of_its_types(&self, at: usize) -> usize {
         let types = |at: usize| Matmul {
             tiling: (0, String::new()),
@@ -48,8 +49,8 @@ impl Printer<'_> {
         (0..at).find(|earlier| types(*earlier) == types(at)).unwrap_or(at)
     }
 
-    /// The prefix of type names: empty if all products have the same types. The prefixes are
-    /// numbered, because names of products may be equal in upper case.
+    /// Returns the prefix of type names. It is empty if all products have the same types. Prefixes
+    /// are numbered if the names of products are equal in camel case.
     fn matmul_prefix(&self, at: usize) -> String {
         let count = self.program.matmuls.len();
         if (0..count).all(|other| self.first_of_its_types(other) == 0) {
@@ -92,8 +93,8 @@ impl Printer<'_> {
         self.text.line(&format!("{name}.Init(&{tiling}, &pipe);"));
     }
 
-    /// Whether another product is used before this one is finished. The cube unit belongs to one
-    /// product at a time.
+    /// Returns whether another product is used before this one is finished. The cube unit can work
+    /// on only one product at a time.
     fn shares_time(&self, matmul: MatmulId) -> bool {
         let home = |at: usize| self.uses.home(Thing::Matmul(MatmulId(at as u32)));
         let Some(own) = home(matmul.0 as usize) else { return false };
@@ -105,7 +106,7 @@ impl Printer<'_> {
         if a.block == b.block {
             return a.step <= b.last && b.step <= a.last;
         }
-        // The uses of one may lie inside the range of the other.
+        // The uses of one product may lie inside the range of the other.
         let inside = |outer: Home, inner: Home| {
             (self.uses.step_around(inner.block, outer.block))
                 .is_some_and(|step| (outer.step..=outer.last).contains(&step))
@@ -121,8 +122,7 @@ impl Printer<'_> {
             self.init_matmul(*matmul);
         }
         let name = self.name(Thing::Matmul(*matmul));
-        // The distance of rows is the width of the matrix as it lies in memory, plain or
-        // transposed.
+        // The distance between rows is the width of the matrix in memory, plain or transposed.
         let (m, k_of_a) =
             if what.transposed_a { (pitches[0], *depth) } else { (*rows, pitches[0]) };
         let (n, k_of_b) =

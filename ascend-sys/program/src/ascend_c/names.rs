@@ -1,4 +1,4 @@
-//! Names as Ascend C has them, each once where it can be seen.
+//! The names of Ascend C, each unique where it is visible.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ pub(super) enum Thing {
     Matmul(MatmulId),
 }
 
-/// Further names that cannot be given, besides keywords: macros and namespaces of the headers, and
+/// Names that cannot be given, in addition to keywords: macros and namespaces of the headers, and
 /// names that the printer itself gives.
 const RESERVED: [&str; 10] = [
     "assert",
@@ -42,24 +42,24 @@ fn reserved() -> impl Iterator<Item = &'static str> {
     RESERVED.iter().chain(ascend_names::KEYWORDS).copied()
 }
 
-/// Whether C++, or the code printed around a kernel, uses a name otherwise.
+/// Returns whether C++, or the code printed around a kernel, already uses a name.
 pub(super) fn is_reserved(name: &str) -> bool {
     reserved().any(|reserved| reserved == name)
 }
 
-/// The names that can be seen at a place in the source.
+/// The names that are visible at a place in the source.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     of: HashMap<Thing, String>,
     /// The names of each open block.
     scopes: Vec<Vec<(Thing, String)>>,
     taken: HashSet<String>,
-    /// All names of a program, where each is unique: a second `i` is `i_2`.
+    /// All names of a program. Each of them is unique: a second `i` is `i_2`.
     recorded: HashSet<String>,
 }
 
 impl Names {
-    /// The names of a program, with the scope of the function open.
+    /// Returns the names of a program, with the scope of the function open.
     pub(super) fn new(program: &Program) -> Self {
         let taken = reserved().map(str::to_owned).collect();
         let values = program.values.iter().filter_map(|value| value.name.as_ref());
@@ -81,17 +81,17 @@ impl Names {
         self.scopes.push(Vec::new());
     }
 
-    /// Whether nothing can have this name.
+    /// Returns whether a name is reserved, so that nothing can have it.
     pub(super) fn is_reserved(&self, name: &str) -> bool {
         reserved().any(|reserved| reserved == name)
     }
 
-    /// The names that were given since the scope was opened.
+    /// Returns the names that were given since the scope was opened.
     pub(super) fn opened(&self) -> Vec<(Thing, String)> {
         self.scopes.last().cloned().unwrap_or_default()
     }
 
-    /// All names that can be seen, with the thing that each stands for.
+    /// Returns all visible names, each with its thing.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, Thing)> {
         self.of.iter().map(|(thing, name)| (name.as_str(), *thing))
     }
@@ -104,7 +104,7 @@ impl Names {
         }
     }
 
-    /// Gives a name that looks like this one (in snake case).
+    /// Gives a thing a free name made of this one, which is in snake case.
     pub(super) fn give(&mut self, thing: Thing, wanted: &str) -> String {
         let name = self.free(&self.wanted(wanted));
         self.of.insert(thing, name.clone());
@@ -114,24 +114,24 @@ impl Names {
         name
     }
 
-    /// The name of a thing (in snake case) if nothing else has it.
+    /// Returns the name that a thing gets if the name is free. `name` is in snake case.
     pub(super) fn wanted(&self, name: &str) -> String {
-        // Where the first one cannot be seen, the second one gets the same name.
+        // If the first `i` is not visible, the second one gets its name.
         lower_camel(self.first_of(name).unwrap_or(name))
     }
 
-    /// Gives a thing the name of another one that is equal to it.
+    /// Gives a thing the name of another thing that equals it.
     pub(super) fn share(&mut self, thing: Thing, with: Thing) {
         if let Some(name) = self.of.get(&with).cloned() {
             self.of.insert(thing, name);
             if let Some(scope) = self.scopes.last_mut() {
-                // The name is the other one's, so it stays taken.
+                // The name belongs to the other thing, so closing this scope must not free it.
                 scope.push((thing, String::new()));
             }
         }
     }
 
-    /// Whether the same name stands in the source of the kernel.
+    /// Returns whether the two names were the same in the source of the kernel.
     pub(super) fn alike(&self, a: &str, b: &str) -> bool {
         self.first_of(a).unwrap_or(a) == self.first_of(b).unwrap_or(b)
     }
@@ -143,17 +143,17 @@ impl Names {
         (counted && self.recorded.contains(first)).then_some(first)
     }
 
-    /// Makes a name for something that only the source has, not the recorded program.
+    /// Returns a name for something that only the source has, and not the recorded program.
     pub(super) fn more(&mut self, wanted: &str) -> String {
         self.free(&lower_camel(wanted))
     }
 
-    /// A name that nothing else has, until the scope ends.
+    /// Returns a name that nothing else has, until the scope ends.
     fn free(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut number = 2;
         while !self.taken.insert(name.clone()) {
-            // A digit at the end would read as part of the number.
+            // Directly after a digit, the number would read as a part of it.
             let between = if wanted.ends_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
             name = format!("{wanted}{between}{number}");
             number += 1;
@@ -165,12 +165,12 @@ impl Names {
         self.of.get(&thing).map(String::as_str)
     }
 
-    /// Keeps a name taken, although it no longer stands for the thing.
+    /// Removes the name from a thing. The name stays taken.
     pub(super) fn forget(&mut self, thing: Thing) {
         self.of.remove(&thing);
     }
 
-    /// The values that have a name now.
+    /// Returns the values that have a name now.
     pub(super) fn values(&self) -> Vec<ValueId> {
         let mut values: Vec<_> = (self.of.keys())
             .filter_map(|thing| match thing {
@@ -183,7 +183,7 @@ impl Names {
     }
 }
 
-/// Turns a name into lower camel case: `tile_len` into `tileLen`.
+/// Returns a name in lower camel case: `tileLen` for `tile_len`.
 pub(super) fn lower_camel(name: &str) -> String {
     let upper = upper_camel(name);
     let mut chars = upper.chars();
@@ -193,9 +193,9 @@ pub(super) fn lower_camel(name: &str) -> String {
     }
 }
 
-/// Turns a name into upper camel case: `reduce_scatter_custom` into `ReduceScatterCustom`.
+/// Returns a name in upper camel case: `ReduceScatterCustom` for `reduce_scatter_custom`.
 pub(super) fn upper_camel(name: &str) -> String {
-    // A constant is in upper case.
+    // A name all in upper case is a constant, so its letters become lower case first.
     let name = match name.chars().any(|c| c.is_ascii_lowercase()) {
         true => name.to_owned(),
         false => name.to_ascii_lowercase(),
@@ -204,7 +204,7 @@ pub(super) fn upper_camel(name: &str) -> String {
     for word in name.split('_') {
         let mut chars = word.chars();
         if let Some(first) = chars.next() {
-            // Two numbers beside each other would read as one.
+            // Without the underscore, two adjacent numbers would read as one.
             if first.is_ascii_digit() && text.ends_with(|c: char| c.is_ascii_digit()) {
                 text.push('_');
             }

@@ -1,5 +1,5 @@
-//! Decides which values get names, and where: those that the kernel names, and parts of expressions
-//! that would otherwise be unreadable.
+//! Decides which values get names, and where: the values that the kernel names, and parts of
+//! expressions that would otherwise be unreadable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,19 @@ use super::uses::operands;
 use crate::declared::*;
 use crate::layout::Number;
 
-/// The most unnamed parts of an expression; a longer one is printed in pieces.
+/// The most unnamed parts of an expression. A longer expression is printed in pieces.
 const LONGEST: u64 = 48;
 
 impl Printer<'_> {
-    /// Gives names to parts of a value whose line would otherwise be unreadable.
+    /// Gives names to parts of a value if its line would otherwise be unreadable.
     pub(super) fn cut(&mut self, id: ValueId) {
         for part in self.heavy(id) {
             self.declare_value(part, "part");
         }
     }
 
-    /// The parts of a value that are to get a name, in the order in which they need each other.
+    /// Returns the parts of a value that must get a name. A part comes after the parts that it
+    /// needs.
     pub(super) fn heavy(&self, id: ValueId) -> Vec<ValueId> {
         let mut weights = BTreeMap::new();
         let mut open = vec![id];
@@ -31,7 +32,7 @@ impl Printer<'_> {
             }
         }
         let mut heavy = Vec::new();
-        // A value is made of earlier ones.
+        // A value is made only of earlier values.
         for at in weights.keys().copied().collect::<Vec<_>>() {
             if self.names.get(Thing::Value(at)).is_some() {
                 continue;
@@ -48,7 +49,8 @@ impl Printer<'_> {
         heavy
     }
 
-    /// The operands of a value that are computed with it for certain, or could be.
+    /// Returns the operands that are always computed with a value, or whose computation cannot
+    /// fail.
     fn computed(&self, of: &Of) -> Vec<ValueId> {
         let mut parts = operands(of);
         if matches!(of, Of::Select(..) | Of::Binary(Binary::And | Binary::Or, ..)) {
@@ -59,8 +61,8 @@ impl Printer<'_> {
         parts
     }
 
-    /// Whether C++ leaves the value undefined for some numbers. Then it must be computed only where
-    /// it is needed.
+    /// Returns whether C++ leaves the value undefined for some numbers. Such a value must be
+    /// computed only where it is needed.
     fn may_fail(&self, id: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[id.0 as usize];
         let signed = is_signed(*number);
@@ -74,8 +76,8 @@ impl Printer<'_> {
         itself || operands(of).into_iter().any(|part| self.may_fail(part))
     }
 
-    /// Returns an equal value that already has the same name: a function that several kernels call
-    /// names values that its caller has named.
+    /// Returns an equal value that already has the same name. There is one if a function that
+    /// several kernels call names a value that its caller has named too.
     pub(super) fn declared_alike(&self, id: ValueId, name: &str) -> Option<ValueId> {
         let values = &self.program.values;
         self.names.values().into_iter().find(|other| {
@@ -84,7 +86,7 @@ impl Printer<'_> {
         })
     }
 
-    /// Whether two values are made in the same way.
+    /// Returns whether two values are made in the same way.
     fn same(&self, a: ValueId, b: ValueId) -> bool {
         if a == b {
             return true;
@@ -106,7 +108,7 @@ impl Printer<'_> {
             && parts().all(|(a, b)| self.same(a, b))
     }
 
-    /// Declares a value under a name here.
+    /// Declares a value here under a name.
     pub(super) fn declare_value(&mut self, id: ValueId, name: &str) {
         let number = self.number(id);
         let text = self.initialiser(id);
@@ -115,7 +117,7 @@ impl Printer<'_> {
         self.text.line(&format!("{kind} {} {name} = {text};", number.ascend_c()));
     }
 
-    /// Whether a value depends on one of these variables.
+    /// Returns whether a value depends on one of these variables.
     pub(super) fn depends(&self, id: ValueId, on: impl Fn(VariableId) -> bool) -> bool {
         let mut seen = BTreeSet::new();
         let mut open = vec![id];
@@ -131,7 +133,7 @@ impl Printer<'_> {
         false
     }
 
-    /// Whether a compiler can compute a value for certain.
+    /// Returns whether any compiler can compute a value.
     pub(super) fn is_constant(&self, id: ValueId) -> bool {
         let mut open = vec![id];
         let mut seen = BTreeSet::new();
@@ -143,7 +145,8 @@ impl Printer<'_> {
             let good = match of {
                 _ if matches!(number, Number::F16 | Number::Bf16) => false,
                 Of::Constant(bits) => !is_float(*number) || f64::from_bits(*bits).is_finite(),
-                // Too large a product of signed numbers would be an error.
+                // A product of signed numbers that is too large would be an error, so only unsigned
+                // ones count.
                 Of::Binary(operator, ..) => {
                     let unsigned = matches!(
                         number,

@@ -1,5 +1,5 @@
-//! The host side of an operator: its prototype, the function that fills the tiling struct, and
-//! their registration.
+//! Prints the host side of an operator: its prototype, the function that fills the tiling struct,
+//! and their registration.
 
 use super::names::lower_camel;
 use super::project::Project;
@@ -10,15 +10,15 @@ use crate::layout::{Field, Item, Layout, Number, Role};
 use crate::program::{Mix, Program};
 use crate::step::*;
 
-/// The most blocks of a launch.
+/// The largest number of blocks of a launch.
 const MOST_BLOCKS: u32 = 65_535;
 
-/// Writes the source.
+/// The printer of the host side.
 struct Host<'a> {
     program: &'a Program,
     project: &'a Project,
     text: Text,
-    /// Whether the object that fills CANN's communication structs is there.
+    /// Whether the source already has the object that fills CANN's communication structs.
     config: bool,
     problems: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(super) fn source(
     let size = program.tiling.as_ref().map_or(0, |layout| layout.size as usize);
     if project.tiling.len() != size {
         let given = project.tiling.len();
-        return Err(format!("the tiling has {given} bytes, its struct has {size}"));
+        return Err(format!("the tiling has {given} bytes, but its struct has {size}"));
     }
     if project.blocks == 0 || project.blocks > MOST_BLOCKS {
         return Err(format!("{} blocks; a launch has 1 to {MOST_BLOCKS}", project.blocks));
@@ -46,12 +46,12 @@ pub(super) fn source(
     }
 }
 
-/// Whether all fields lie in their struct.
+/// Checks that all fields lie within their struct.
 fn inside(layout: &Layout) -> Result<(), String> {
     for field in layout.fields() {
         let end = u64::from(field.offset).saturating_add(field.size());
         if end > u64::from(layout.size) || field.item.size() == 0 {
-            return Err(format!("{}.{} is not inside of its struct", layout.name, field.name));
+            return Err(format!("{}.{} is not inside its struct", layout.name, field.name));
         }
         if let Item::Struct(inner) = &field.item {
             inside(inner)?;
@@ -137,8 +137,8 @@ impl Host<'_> {
 
     /// Prints the fields of a struct, with the given bytes as their values.
     fn fields(&mut self, layout: &Layout, path: &str, at: u32) {
-        // CANN's structs of the communication come first: the object that fills them wants them in
-        // this order.
+        // CANN's communication structs come first, because the object that fills them requires this
+        // order.
         let order = |field: &&Field| match &field.item {
             Item::Struct(inner) => match inner.role {
                 Role::InitTiling => 0,
@@ -179,7 +179,7 @@ impl Host<'_> {
         }
     }
 
-    /// Some bytes of the tiling; zeros where there are none.
+    /// Returns some bytes of the tiling, with zeros after its end.
     fn bytes(&self, at: u32, count: u32) -> Vec<u8> {
         let byte = |at: u32| self.project.tiling.get(at as usize).copied().unwrap_or(0);
         (0..count).map(|i| byte(at.saturating_add(i))).collect()
@@ -228,7 +228,7 @@ impl Host<'_> {
         self.text.blank();
         self.text.comment("What the kernel and the communication server know of each other.");
         if layout.size != 64 || self.config {
-            return self.problems.push(format!("{name} is not the one Mc2InitTiling of 64 bytes"));
+            return self.problems.push(format!("{name} is not the only Mc2InitTiling of 64 bytes"));
         }
         self.config = true;
         for group in 0..self.program.groups {
@@ -283,14 +283,15 @@ impl Host<'_> {
         ] {
             match self.number(at + offset, Number::U8) {
                 0 if self.first_cc() == Some(at) => {}
-                // The object still has the settings of the struct before this one.
+                // The object still has the settings of the struct before this one, so even a zero
+                // is set.
                 value => self.text.line(&format!("config.{setter}({value});")),
             }
         }
         self.fail_if(&format!("config.GetTiling({name}) != 0"));
     }
 
-    /// Arguments of the object that fills the structs, behind the group.
+    /// Returns the arguments of the object that fills the structs, after the group.
     fn settings(&self, at: u32) -> String {
         let operation = self.number(at + 272, Number::U32);
         let mut arguments = vec![operation.to_string(), self.algorithm(at)];
@@ -305,7 +306,7 @@ impl Host<'_> {
         arguments.join(", ")
     }
 
-    /// Says in a comment which operation it is: its number means nothing to a reader.
+    /// Adds a comment with the name of the operation, because its number means nothing to a reader.
     fn say_operation(&mut self, at: u32) {
         let number = self.number(at + 272, Number::U32);
         let name = match number {
@@ -329,14 +330,14 @@ impl Host<'_> {
         format!("\"{text}\"")
     }
 
-    /// The offset of the first `Mc2CcTiling`.
+    /// Returns the offset of the first `Mc2CcTiling`.
     fn first_cc(&self) -> Option<u32> {
         let layout = self.program.tiling.as_ref()?;
         let offsets = crate::layout::Communication::of(layout);
         offsets.cc_tilings().first().and_then(|at| u32::try_from(*at).ok())
     }
 
-    /// The group of the client that is configured with the struct at this offset.
+    /// Returns the group of the client that is configured with the struct at this offset.
     fn group_of(&self, at: u32) -> u32 {
         let steps = self.program.blocks.iter().flatten().map(|node| &node.step);
         let client = steps.clone().find_map(|step| match step {
@@ -351,7 +352,7 @@ impl Host<'_> {
         let [cores, m, n, k, base_m, base_n] = numbers;
         let Some(matmul) = self.program.matmuls.iter().find(|matmul| matmul.what.tiling.0 == at)
         else {
-            return self.problems.push(format!("{name} is the tiling of no product"));
+            return self.problems.push(format!("{name} is a tiling that no product uses"));
         };
         if layout.size != 200 || m == 0 || n == 0 || k == 0 || base_m == 0 || base_n == 0 {
             return self.problems.push(format!(
@@ -368,7 +369,7 @@ impl Host<'_> {
             let Some(ty) = matmul_type(number) else {
                 return self
                     .problems
-                    .push(format!("{name} is for {number:?}, which is not multiplied"));
+                    .push(format!("{name} is for {number:?}, which cube cores do not multiply"));
             };
             let gm = "matmul_tiling::TPosition::GM, matmul_tiling::CubeFormat::ND";
             self.text
@@ -389,7 +390,7 @@ impl Host<'_> {
         self.fail_if(&format!("{object}.GetTiling({name}) == -1"));
     }
 
-    /// Whether cores wait for each other.
+    /// Returns whether cores wait for each other.
     fn synchronises(&self) -> bool {
         self.program.blocks.iter().flatten().any(|node| {
             matches!(node.step, Step::Sync(Sync::All { .. } | Sync::Raise { mode: Mode::Kind, .. }))
@@ -438,7 +439,7 @@ impl Host<'_> {
     }
 }
 
-/// The index of an element in an array of arrays, such as `[1][2]`.
+/// Returns the index of an element in an array of arrays, such as `[1][2]`.
 fn index(lengths: &[u32], element: u32) -> String {
     let (mut rest, mut text) = (element, String::new());
     for length in lengths.iter().rev() {
@@ -449,7 +450,7 @@ fn index(lengths: &[u32], element: u32) -> String {
     text
 }
 
-/// The attribute that names the communicator of a group.
+/// Returns the attribute that names the communicator of a group.
 fn attribute(program: &Program, group: u32) -> String {
     match program.groups {
         1 => "group".to_owned(),
@@ -457,7 +458,7 @@ fn attribute(program: &Program, group: u32) -> String {
     }
 }
 
-/// The type of matrices, for the library that makes their tiling.
+/// Returns the type of matrices, as the library that makes their tiling calls it.
 fn matmul_type(number: Number) -> Option<&'static str> {
     Some(match number {
         Number::F32 => "DT_FLOAT",
@@ -469,7 +470,7 @@ fn matmul_type(number: Number) -> Option<&'static str> {
     })
 }
 
-/// The type of tensors, for a prototype.
+/// Returns the type of tensors, as a prototype calls it.
 fn graph_type(number: Number) -> &'static str {
     match number {
         Number::I8 => "DT_INT8",

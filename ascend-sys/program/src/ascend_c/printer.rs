@@ -1,5 +1,5 @@
 //! The state that all printing of a kernel shares: the text so far, the names in it, and the
-//! helpers it still needs.
+//! helpers that the text needs.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use super::uses::Uses;
 use crate::program::Program;
 use crate::step::Source;
 
-/// Writes one kernel.
+/// The printer of one kernel.
 pub(super) struct Printer<'a> {
     pub(super) program: &'a Program,
     pub(super) uses: Uses,
     pub(super) names: Names,
     pub(super) text: Text,
     pub(super) helpers: BTreeSet<Helper>,
-    /// The functions that the kernel has called. A function that another one calls comes first.
+    /// The functions that the kernel calls. A function comes before those that call it.
     pub(super) functions: Vec<Function>,
-    /// The call whose steps are being written as a function; 0: the kernel.
+    /// The call whose steps are being written as a function. It is 0 for the kernel itself.
     pub(super) call: u32,
-    /// The calls whose steps stay where they are called.
+    /// The calls whose steps stay in place.
     pub(super) stay: BTreeSet<u32>,
     pub(super) barriers: Barriers,
-    /// The parts of the workspace that are used by their names.
+    /// The parts of the workspace that the source uses by name.
     pub(super) views: BTreeSet<u32>,
     /// The parts of the kernel that Ascend C cannot express.
     pub(super) problems: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Printer<'a> {
     pub(super) pipe: bool,
     /// The source of the step that is being written.
     pub(super) source: Source,
-    /// The place of the same step in the program: its block, and its index there.
+    /// The place of the same step in the program: its block, and its index in the block.
     pub(super) place: (usize, usize),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Printer<'a> {
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// The types, and the body with numbers for names.
+    /// The types, and the body with numbers instead of names. Equal texts share a function.
     pub(super) says: String,
     pub(super) doc: String,
     pub(super) head: String,
@@ -79,11 +79,11 @@ impl<'a> Printer<'a> {
     }
 
     pub(super) fn name(&self, thing: Thing) -> String {
-        // Everything is declared before its first use; see `uses`.
+        // Everything is declared before its first use (see `uses`), so a name exists.
         self.names.get(thing).unwrap_or_default().to_owned()
     }
 
-    /// Prints a part of the tiling struct. The path comes from the author of the program.
+    /// Prints a part of the tiling struct. The author of the program chose the path.
     pub(super) fn path(&mut self, path: &str) -> String {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
         if path.is_empty() || !path.chars().all(good) {
@@ -99,20 +99,20 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Functions that the source has if they are needed.
+/// Helper functions, which the source contains if it needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Helper {
     /// The smaller of two numbers.
     Smaller,
     /// The larger of two numbers.
     Larger,
-    /// A floating point number as the nearest whole one that a type has.
+    /// Converts a floating-point number to the nearest whole number of a type.
     Saturated,
-    /// A 16-bit floating point number of the tiling struct.
+    /// Converts bits of the tiling struct to a 16-bit floating-point number.
     FromBits,
-    /// A tensor at an address.
+    /// Returns a tensor at an address.
     TensorAt,
-    /// A wait of a unit for another one.
+    /// Makes a unit wait for another unit.
     SyncUnits,
 }
 
@@ -154,8 +154,8 @@ impl Helper {
                      if (number >= limit) {\n        return most;\n    }\n    \
                      return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
             }
-            // If the bits were read in place by another type, a compiler might assume that they are
-            // something else; it accepts a union.
+            // A read of the bits as another type would let a compiler assume that they do not
+            // change. A union has no such problem.
             Helper::FromBits => {
                 "// The host, which fills the tiling struct, has no such type, so there are the bits.\n\
                  template <typename T>\n\

@@ -1,9 +1,9 @@
-//! The reasons why a kernel synchronises: a comment beside each call that makes units or cores
-//! wait.
+//! The reasons why a kernel synchronises. Each call that makes units or cores wait gets its reason
+//! as a comment.
 //!
-//! The reason is the first step behind the call that needs it: a step that uses the same memory as
-//! a step before the call, where one of the two writes. If the kernel has a comment right in front
-//! of the call, that is the reason, and nothing is added to it.
+//! The reason is the first step after the call that needs the call: it uses the same memory as a
+//! step before the call, and one of the two writes. If the kernel has a comment right before the
+//! call, that comment is the reason, and nothing is added.
 
 use super::names::Thing;
 use super::printer::Printer;
@@ -12,10 +12,10 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// The number of steps that are searched on each side of a call.
+/// The number of steps on each side of a call that are searched.
 const FARTHEST: usize = 4096;
 
-/// A piece of memory, as far as reasons distinguish it.
+/// A piece of memory. Reasons do not distinguish smaller parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReasonPlace {
     Parameter(u32),
@@ -40,7 +40,7 @@ impl ReasonPlace {
     }
 }
 
-/// A step's use of memory.
+/// A use of memory by a step.
 #[derive(Debug, Clone, Copy)]
 struct UnitAccess {
     unit: Pipe,
@@ -68,7 +68,7 @@ impl<'p> Around<'p> {
             around.add_before(nodes[..at].iter().rev());
             around.add_after(nodes[at + 1..].iter());
             if loops {
-                // The turn before, and the one that follows.
+                // In a loop, the steps of the iteration before and of the next iteration count too.
                 around.add_before(nodes[at + 1..].iter().rev());
                 around.add_after(nodes[..at].iter());
             }
@@ -101,7 +101,7 @@ impl<'p> Around<'p> {
         }
     }
 
-    /// Returns the first use behind the call that has to wait for a use before it.
+    /// Returns the first use after the call that must wait for a use before the call.
     fn conflict(
         &self,
         first: impl Fn(&UnitAccess) -> bool,
@@ -120,9 +120,9 @@ impl<'p> Around<'p> {
     }
 }
 
-/// The step that a block belongs to, and its place.
+/// Returns the step that a block belongs to, and its place.
 fn parent(program: &Program, block: usize) -> Option<(usize, usize, &Step)> {
-    // The step is in an earlier block.
+    // The step is always in an earlier block.
     program.blocks[..block].iter().enumerate().find_map(|(outer, nodes)| {
         let inside = |node: &Node| blocks_of(&node.step).any(|inner| inner.0 as usize == block);
         nodes.iter().position(inside).map(|at| (outer, at, &nodes[at].step))
@@ -143,7 +143,7 @@ fn uses(program: &Program, step: &Step) -> Vec<UnitAccess> {
     step.uses().into_iter().map(access).collect()
 }
 
-/// The memory of a tensor: tensors of one buffer share it.
+/// Returns the memory of a tensor. All tensors of one buffer share it.
 fn buffer(program: &Program, tensor: LocalId) -> ReasonPlace {
     let of = program.blocks.iter().flatten().find_map(|node| match node.step {
         Step::Buffer(Buffer::Get(scratch, local)) if local == tensor => {
@@ -159,13 +159,13 @@ fn buffer(program: &Program, tensor: LocalId) -> ReasonPlace {
     of.unwrap_or(ReasonPlace::Tensor(tensor))
 }
 
-/// Whether all cores of a kind wait for each other here.
+/// Returns whether all cores of a kind wait for each other here.
 fn meets(step: &Step) -> bool {
     let flag = matches!(step, Step::Sync(Sync::Raise { mode: Mode::Kind, .. }));
     flag || matches!(step, Step::Sync(Sync::All { .. }))
 }
 
-/// The memory that a task sends or receives.
+/// Returns the memory that a task sends or receives.
 fn task_memory(program: &Program, task: TaskId, received: bool) -> Option<ReasonPlace> {
     let prepared = program.blocks.iter().flatten().find_map(|node| match &node.step {
         Step::Hccl(Hccl::Prepare { task: of, operation, .. }) if *of == task => Some(operation),
@@ -205,7 +205,8 @@ impl Printer<'_> {
                 self.of_cores(&around)
             }
             Sync::Raise { pipe, .. } => self.of_raising(&around, pipe),
-            // The wait belongs to the call before.
+            // A wait right after its flag is raised belongs to that call, so it has no reason of
+            // its own.
             Sync::Await { flag } => match last.map(|node| &node.step) {
                 Some(Step::Sync(Sync::Raise { mode: Mode::Kind, flag: raised, .. }))
                     if *raised == flag =>
@@ -312,7 +313,7 @@ impl Printer<'_> {
     }
 
     fn of_waiting(&self, around: &Around<'_>, flag: u16) -> String {
-        // Looks for the steps before the flag is raised, wherever that is.
+        // Searches for the steps before the flag is raised, wherever that is.
         let raising = self.program.blocks.iter().enumerate().find_map(|(block, nodes)| {
             let raises = |node: &Node| match node.step {
                 Step::Sync(Sync::Raise { flag: raised, pipe, .. }) if raised == flag => Some(pipe),
@@ -345,7 +346,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The name of a tensor here, or the name that it will get.
+    /// Returns the name of a tensor here, or the name that it will get.
     fn tensor(&self, tensor: LocalId) -> String {
         let name = &self.program.locals[tensor.0 as usize].name;
         match self.names.get(Thing::Local(tensor)) {

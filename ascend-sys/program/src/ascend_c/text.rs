@@ -1,4 +1,4 @@
-//! Lines of source: indentation, and breaks where a line gets too long.
+//! Lines of source, indented, with long lines broken.
 
 use crate::comment;
 
@@ -18,7 +18,7 @@ impl Text {
         Text { lines: Vec::new(), depth }
     }
 
-    /// Adds a line, broken where it gets too long.
+    /// Adds a line, and breaks it if it is too long.
     pub(super) fn line(&mut self, text: &str) {
         if text.is_empty() {
             return self.blank();
@@ -37,7 +37,7 @@ impl Text {
         self.lines.push(rest);
     }
 
-    /// Adds a line with a comment behind it, or above it where there is no room.
+    /// Adds a line with a comment after it, or above it if there is no room.
     pub(super) fn noted(&mut self, text: &str, note: &str) {
         if 4 * self.depth + text.len() + 4 + note.len() <= WIDTH {
             return self.line(&format!("{text} // {note}"));
@@ -85,17 +85,17 @@ impl Text {
         self.depth = self.depth.saturating_add_signed(by);
     }
 
-    /// Whether a line contains this text.
+    /// Returns whether a line contains this text.
     pub(super) fn mentions(&self, part: &str) -> bool {
         self.lines.iter().any(|line| line.contains(part))
     }
 
-    /// The lines without their comments.
+    /// Returns the lines without their comments.
     pub(super) fn code(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(|line| line.split_once("//").map_or(line.as_str(), |(code, _)| code))
     }
 
-    /// Puts lines in front.
+    /// Inserts lines at the beginning.
     pub(super) fn put_first(&mut self, depth: usize, lines: Vec<String>) {
         let mut first = Text::indented(depth);
         lines.iter().for_each(|line| first.line(line));
@@ -118,8 +118,8 @@ impl Text {
     }
 }
 
-/// Returns where to break a line: as far outside of brackets as possible, there between parts that
-/// are as loosely bound as possible, and then as late as possible. The break is behind a comma or a
+/// Returns where to break a line: as far outside of brackets as possible, then between parts that
+/// are bound as loosely as possible, and then as late as possible. The break is after a comma or a
 /// semicolon, or before an operator.
 fn break_point(line: &str, start: usize) -> Option<usize> {
     const OPERATORS: [(&str, i32); 10] = [

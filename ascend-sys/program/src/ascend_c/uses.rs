@@ -1,4 +1,5 @@
-//! The uses of each thing in a program. Each thing is declared where all its uses can see it.
+//! Finds the uses of each thing in a program, so that each thing is declared where all its uses can
+//! see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +8,14 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// The place where something has to be declared.
+/// The place where a thing must be declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Home {
     /// The innermost block around all uses.
     pub(super) block: usize,
     /// The first step of the block that has a use.
     pub(super) step: usize,
-    /// The last one that has a use.
+    /// The last step of the block that has a use.
     pub(super) last: usize,
 }
 
@@ -22,15 +23,15 @@ pub(super) struct Home {
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     homes: BTreeMap<Thing, Home>,
-    /// The things whose first use is in a step (block and number); `ends` has those whose last use
-    /// is.
+    /// The things whose first use is in a step, by the block and the index of the step. `ends` has
+    /// the things whose last use is in a step.
     starts: BTreeMap<(usize, usize), Vec<Thing>>,
     ends: BTreeMap<(usize, usize), Vec<Thing>>,
     /// The number of steps that give a thing a value.
     writes: BTreeMap<Thing, u32>,
-    /// For each block but the first: the block and the step it belongs to.
+    /// The block and the step that each block belongs to. The first block belongs to none.
     parents: Vec<Option<(usize, usize)>>,
-    /// For each block: the variables that get a value in it, or in a block in it.
+    /// The variables that get a value in each block, or in a block within it.
     assigned: Vec<BTreeSet<VariableId>>,
 }
 
@@ -48,7 +49,7 @@ impl Uses {
             uses.starts.entry((home.block, home.step)).or_default().push(*thing);
             uses.ends.entry((home.block, home.last)).or_default().push(*thing);
         }
-        // A block comes behind the one it belongs to.
+        // A block comes after the block that it belongs to.
         for block in (0..count).rev() {
             if let Some((parent, _)) = uses.parents[block] {
                 let inner = uses.assigned[block].clone();
@@ -58,22 +59,22 @@ impl Uses {
         uses
     }
 
-    /// The place where a thing is to be declared; none if it is not used.
+    /// Returns the place where a thing must be declared, or `None` if it is not used.
     pub(super) fn home(&self, thing: Thing) -> Option<Home> {
         self.homes.get(&thing).copied()
     }
 
-    /// The things to be declared before this step.
+    /// Returns the things to be declared before this step.
     pub(super) fn declared_at(&self, block: usize, step: usize) -> &[Thing] {
         self.starts.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
 
-    /// The things that are not used behind this step.
+    /// Returns the things whose last use is in this step.
     pub(super) fn ended_at(&self, block: usize, step: usize) -> &[Thing] {
         self.ends.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
 
-    /// The step of an outer block that an inner one belongs to.
+    /// Returns the step of an outer block that contains an inner block.
     pub(super) fn step_around(&self, inner: usize, outer: usize) -> Option<usize> {
         let mut block = inner;
         loop {
@@ -85,12 +86,12 @@ impl Uses {
         }
     }
 
-    /// The number of steps that give a thing a value.
+    /// Returns the number of steps that give a thing a value.
     pub(super) fn writes(&self, thing: Thing) -> u32 {
         self.writes.get(&thing).copied().unwrap_or(0)
     }
 
-    /// The variables that get a value in a block, or in a block in it.
+    /// Returns the variables that get a value in a block, or in a block within it.
     pub(super) fn assigned(&self, block: BlockId) -> &BTreeSet<VariableId> {
         &self.assigned[block.0 as usize]
     }
@@ -144,7 +145,7 @@ impl Uses {
         self.homes.insert(thing, merged);
     }
 
-    /// The innermost block around two homes; `old` was met earlier.
+    /// Returns the innermost block around two homes. `old` was found earlier.
     fn around(&self, mut old: Home, new: Home) -> Home {
         loop {
             let (mut block, mut step) = (new.block, new.step);
@@ -165,7 +166,7 @@ impl Uses {
     }
 }
 
-/// The blocks that belong to a step.
+/// Returns the blocks that belong to a step.
 pub(super) fn blocks_of(step: &Step) -> impl Iterator<Item = BlockId> {
     let (first, second) = match step {
         Step::Loop { body, .. } => (Some(*body), None),
@@ -176,7 +177,7 @@ pub(super) fn blocks_of(step: &Step) -> impl Iterator<Item = BlockId> {
     first.into_iter().chain(second)
 }
 
-/// The things that a step gives a value.
+/// Returns the things to which a step gives a value.
 pub(super) fn written(step: &Step) -> Vec<Thing> {
     match step {
         Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
@@ -192,7 +193,7 @@ pub(super) fn written(step: &Step) -> Vec<Thing> {
     }
 }
 
-/// Collects the things that a step names.
+/// A collector of the things that a step names.
 struct Seen<'a> {
     program: &'a Program,
     values: BTreeSet<ValueId>,
@@ -300,7 +301,7 @@ impl Seen<'_> {
     }
 }
 
-/// The values that a value is made of.
+/// Returns the values that a value is made of.
 pub(super) fn operands(of: &Of) -> Vec<ValueId> {
     match of {
         Of::Tiling { element: Some((index, _)), .. } => vec![*index],
@@ -311,8 +312,8 @@ pub(super) fn operands(of: &Of) -> Vec<ValueId> {
     }
 }
 
-/// Collects these values and the values that they are made of; the parts of some values are left
-/// out.
+/// Returns these values and all values that they are made of. The parts of the values in `whole`
+/// are left out.
 pub(super) fn made_of(
     program: &Program,
     mut open: Vec<ValueId>,
@@ -327,7 +328,7 @@ pub(super) fn made_of(
     all
 }
 
-/// The values that a step names itself.
+/// Adds the values that a step itself names to `values`.
 pub(super) fn values_of(program: &Program, step: &Step, values: &mut Vec<ValueId>) {
     for place in places_of(step) {
         values.push(place.offset);
@@ -404,7 +405,7 @@ pub(super) fn values_of(program: &Program, step: &Step, values: &mut Vec<ValueId
     }
 }
 
-/// The places in global memory that a step names.
+/// Returns the places in global memory that a step names.
 pub(super) fn places_of(step: &Step) -> Vec<Place> {
     match step {
         Step::Read(_, Read::Global(place)) => vec![*place],

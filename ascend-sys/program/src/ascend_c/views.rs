@@ -1,4 +1,4 @@
-//! Parts of the workspace by their names: `partial[i]` for the elements that begin at a byte of it.
+//! Prints parts of the workspace by their names: `partial[i]` for an element of the part `partial`.
 
 use super::expression::Level;
 use super::names::Thing;
@@ -9,9 +9,9 @@ use crate::layout::Number;
 use crate::step::{Base, Place};
 
 impl Printer<'_> {
-    /// Returns a place as a named part of the workspace and an index: the last part of the type
-    /// that begins before it, as far as that is known. The address is the same, whichever part the
-    /// kernel named.
+    /// Returns a place as a named part of the workspace and an index. The part is the last one of
+    /// the type that begins before the place, as far as that is known. The kernel may have named
+    /// another part, but the address is the same.
     pub(super) fn viewed(&mut self, place: &Place, number: Number) -> Option<(String, String)> {
         let (constant, terms) = match place.base {
             Base::Workspace => self.elements(place.offset, u64::from(number.size()))?,
@@ -43,7 +43,7 @@ impl Printer<'_> {
         Some((self.name(Thing::View(at)), index.join(" + ")))
     }
 
-    /// The type of a part of the workspace that a place lies in.
+    /// Returns the type of a part of the workspace that contains a place.
     pub(super) fn viewed_number(&mut self, place: &Place) -> Option<Number> {
         let views = self.program.views.iter();
         let numbers: Vec<_> = views.map(|view| view.what.number).collect();
@@ -53,7 +53,7 @@ impl Printer<'_> {
     /// Splits an offset in bytes into a constant and elements of this size.
     fn elements(&self, offset: ValueId, size: u64) -> Option<(u64, Vec<(ValueId, u64)>)> {
         let nameless = |id: ValueId| self.names.get(Thing::Value(id)).is_none();
-        // With fewer bits a product in bytes wraps where one in elements does not.
+        // With fewer bits, a product in bytes may wrap although the product in elements does not.
         (self.number(offset).size() == 8).then_some(())?;
         let (mut constant, mut terms, mut open) = (0u64, Vec::new(), vec![offset]);
         while let Some(id) = open.pop() {
@@ -80,7 +80,7 @@ impl Printer<'_> {
         Some((constant, terms))
     }
 
-    /// Prints the tensors of the parts that are used.
+    /// Prints the tensors of the parts that the source uses.
     pub(super) fn view_tensors(&self) -> Text {
         let mut text = Text::indented(1);
         for at in &self.views {

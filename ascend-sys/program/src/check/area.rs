@@ -1,24 +1,24 @@
-//! Pieces of global memory, as a step of a core uses them.
+//! Pieces of global memory that a step of a core uses.
 
 use super::clock::Unit;
 use super::space::Space;
 use crate::step::Base;
 
-/// Pieces of global memory that a core uses in one step, in bytes.
+/// Equally spaced pieces of global memory that a core uses in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Area {
     pub base: Base,
-    /// The piece of memory of the base, and the offset in it, in bytes.
+    /// The memory that the pieces are in, and the offset of the base in it, in bytes.
     pub space: (Space, u128),
     pub from: u128,
-    /// The bytes of each piece.
+    /// The number of bytes of each piece.
     pub bytes: u128,
-    /// The distance from one piece to the next; above 0.
+    /// The distance from the start of one piece to the start of the next, in bytes. It is above 0.
     pub pitch: u128,
     pub count: u128,
     pub write: bool,
     pub way: Way,
-    /// The unit that uses it.
+    /// The unit that uses the pieces.
     pub unit: Unit,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Area {
 pub(super) enum Way {
     /// A copy or a product.
     Memory,
-    /// A copy that adds, in one step, to the data there.
+    /// A copy that adds to the data in memory, in one step.
     Add,
     /// A read or a write of one element, through the core's cache.
     Cache,
-    /// The core writes back the data that its cache holds of the line in which this begins, and
-    /// drops it.
+    /// A write-back: the core writes back the cached data of the line in which the area begins, and
+    /// drops that line from its cache.
     Clean,
 }
 
@@ -42,12 +42,12 @@ impl Area {
         self.from.saturating_add(last).saturating_add(self.bytes)
     }
 
-    /// The first byte of the range that lies in a piece.
+    /// Returns the first byte between `from` and `to` that is in a piece.
     pub(super) fn meets(&self, from: u128, to: u128) -> Option<u128> {
         if self.bytes == 0 || self.count == 0 || from >= to {
             return None;
         }
-        // The first piece that ends behind `from`.
+        // The first piece that ends after `from`.
         let piece = match from.checked_sub(self.from + self.bytes - 1) {
             None | Some(0) => 0,
             Some(beyond) => beyond.div_ceil(self.pitch),

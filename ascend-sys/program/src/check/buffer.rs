@@ -1,16 +1,16 @@
 //! One buffer of the local memory: the units that use it, and the bytes that have been written.
 //!
-//! The units of a core work beside each other. If one of two uses of the same bytes writes, the
-//! later one needs an order: its unit must have waited for the unit of the earlier one, by a queue,
-//! by `wait_for` or by a barrier. Uses that nothing orders are an error: if the earlier one is
-//! late, the kernel computes with the wrong bytes.
+//! The units of a core work at the same time. If one of two uses of the same bytes writes, the
+//! later use must be ordered after the earlier one: its unit must have waited for the unit of the
+//! earlier use, by a queue, by `wait_for` or by a barrier. If nothing orders the two, that is an
+//! error, because the kernel computes with the wrong bytes if the earlier use is late.
 
 use super::clock::{Unit, Units};
 use super::ranges::Ranges;
 use crate::step::Source;
 
-/// The most uses of a buffer that are remembered. Beyond it, uses are dropped that every unit has
-/// waited for.
+/// The most uses of a buffer that are remembered. Beyond that, uses are dropped for which every
+/// unit has waited.
 const MOST_USES: usize = 256;
 
 /// The effect of a use on bytes.
@@ -18,7 +18,7 @@ const MOST_USES: usize = 256;
 pub(super) enum Touch {
     Read,
     Write,
-    /// They are written, but with unknown data.
+    /// A write of unknown data.
     Spoil,
 }
 
@@ -48,34 +48,34 @@ pub(super) struct LocalBuffer {
     /// Each use, with the tick of its unit.
     uses: Vec<(Use, u32)>,
     written: Ranges,
-    /// Whether an unknown part of it was written.
+    /// Whether an unknown part of the buffer was written.
     widened: bool,
 }
 
 impl LocalBuffer {
-    /// Forgets the contents after a new allocation: no unit has written them.
+    /// Marks all bytes as unwritten, as they are after a new allocation.
     pub(super) fn forget_contents(&mut self) {
         self.written.clear();
         self.widened = false;
     }
 
-    /// Marks that from here on it is unknown which of its bytes have been written.
+    /// Marks that from now on it is unknown which bytes have been written.
     pub(super) fn widen(&mut self) {
         self.widened = true;
     }
 
-    /// Marks bytes as written by a use that was recorded.
+    /// Marks bytes as written by a use that was recorded before.
     pub(super) fn define(&mut self, from: u128, to: u128) {
         self.written.add(from, to);
     }
 
-    /// The first of these bytes that no unit has written.
+    /// Returns the first of these bytes that no unit has written.
     pub(super) fn unwritten(&self, from: u128, to: u128) -> Option<u128> {
         if self.widened { None } else { self.written.missing(from, to) }
     }
 
-    /// Records a use. Returns the first earlier one that nothing orders with it, and whether all
-    /// uses could be remembered.
+    /// Records a use. Returns the first earlier use that must be ordered with it and is not, and
+    /// whether all uses could be remembered.
     pub(super) fn note(&mut self, of: Use, units: &mut Units) -> (Option<Use>, bool) {
         let core = units.core();
         let (clock, tick) = units.give(of.unit);
@@ -86,8 +86,9 @@ impl LocalBuffer {
             (entry.0.writes() || of.writes()) && entry.0.overlaps(&of) && !known(entry)
         });
         let open = open.map(|(earlier, _)| *earlier);
-        // A use behind this write is also behind all uses that the write is behind. Of two alike
-        // uses, a unit that has waited for the later one has waited for the earlier one.
+        // A use after this write is also after all uses that the write is after, so these can be
+        // dropped. Of two equal uses only the later one is kept: a unit that has waited for it has
+        // also waited for the earlier one.
         self.uses.retain(|entry| {
             let inside = of.from <= entry.0.from && entry.0.to <= of.to;
             entry.0 != of && !(of.writes() && inside && known(entry))
@@ -100,7 +101,7 @@ impl LocalBuffer {
         if self.uses.len() == MOST_USES {
             self.uses.retain(|(of, tick)| !units.all_know(of.unit, *tick));
         }
-        // The scalar unit goes on when it has read.
+        // The scalar unit continues only when its read is over.
         let is_over = of.unit == Unit::Scalar && of.touch == Touch::Read;
         let room = is_over || self.uses.len() < MOST_USES;
         if room && !is_over {

@@ -2,25 +2,27 @@
 //!
 //! # Terms
 //!
-//! * A *unit* works through its instructions beside the other units of its core ([`Unit`]). The
-//!   scalar unit gives them out, in the order of the kernel.
+//! * A *unit* executes its instructions at the same time as the other units of its core ([`Unit`]).
+//!   The scalar unit issues the instructions in the order of the kernel.
 //! * A *tick* of a unit counts its releases: the work between two releases has the number of the
-//!   later one.
-//! * A *clock* is the knowledge of a unit or a core: for each unit of each core, up to which tick
-//!   its work is done; for each server, how many turns are.
+//!   later release.
+//! * A *clock* is the knowledge of a unit or a core. For each unit of each core, it has the tick up
+//!   to which the work of that unit is done. For each server, it has the number of turns that are
+//!   done.
 //!
 //! # Rules
 //!
-//! 1. An instruction has the knowledge of its unit, and that of the scalar unit when it gave the
-//!    instruction out.
-//! 2. A read of the scalar unit itself is known to be done, but a write of it is not: that takes a
-//!    wait, as for any other unit.
-//! 3. A vector operation comes after the one before: the printed source has a barrier between those
-//!    that touch the same memory. Work of the scalar unit is ordered, too. A copy does not wait for
-//!    the copy before it.
-//! 4. A unit that waits for a release gets to know it, with all that the releasing unit knew.
+//! 1. An instruction has the knowledge of its unit, and the knowledge that the scalar unit had when
+//!    it issued the instruction.
+//! 2. A read of the scalar unit itself is known to be done. A write of it is not: like the work of
+//!    any other unit, it is known to be done only after a wait.
+//! 3. A vector operation comes after the vector operation before it: the printed source has a
+//!    barrier between two that touch the same memory. The work of the scalar unit is ordered too. A
+//!    copy does not wait for the copy before it.
+//! 4. A unit that waits for a release gets the knowledge of the releasing unit, including the
+//!    released work.
 //!
-//! The numbers of other cores are shared for as long as a unit has nothing to add to them.
+//! Units share the ticks of other cores until a unit has something to add to them.
 
 use std::rc::Rc;
 
@@ -29,7 +31,7 @@ use crate::step::Pipe;
 /// A unit of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// The scalar unit, which gives out instructions, reads single elements, calls the client,
+    /// The scalar unit as it issues instructions, reads single elements, calls the client, and
     /// waits for flags and barriers.
     Control,
     /// The writes of single elements by the scalar unit.
@@ -43,11 +45,11 @@ pub(super) enum Unit {
 pub(super) const UNITS: [Unit; 6] =
     [Unit::Control, Unit::Scalar, Unit::Vector, Unit::In, Unit::Out, Unit::Fix];
 
-/// For each unit of a core, the tick up to which its work is known to be done.
+/// The tick of each unit of a core up to which its work is known to be done.
 pub(super) type Ticks = [u32; UNITS.len()];
 
 impl Unit {
-    /// The unit behind a pipe; none if it is all of them.
+    /// Returns the unit of a pipe, or `None` if the pipe stands for all units.
     pub(super) fn of(pipe: Pipe) -> Option<Unit> {
         Some(match pipe {
             Pipe::Scalar => Unit::Scalar,
@@ -59,17 +61,17 @@ impl Unit {
         })
     }
 
-    /// Whether its work comes after its earlier work (rule 3).
+    /// Returns whether the work of the unit comes after its earlier work (rule 3).
     pub(super) fn in_order(self) -> bool {
         !matches!(self, Unit::In | Unit::Out)
     }
 
-    /// Whether it is the scalar unit, whose reads and writes come one after the other.
+    /// Returns whether this is the scalar unit, whose reads and writes come one after the other.
     pub(super) fn is_scalar(self) -> bool {
         matches!(self, Unit::Control | Unit::Scalar)
     }
 
-    /// Its name in Ascend C.
+    /// Returns the name of the unit in Ascend C.
     pub(super) fn name(self) -> &'static str {
         match self {
             Unit::Control | Unit::Scalar => "S",
@@ -80,7 +82,7 @@ impl Unit {
         }
     }
 
-    /// Its name in a Rust kernel.
+    /// Returns the name of the unit in a Rust kernel.
     pub(super) fn pipe(self) -> &'static str {
         match self {
             Unit::Control | Unit::Scalar => "Pipe::Scalar",
@@ -101,23 +103,23 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// The tick up to which the work of a unit is known here.
+    /// Returns the tick up to which this clock knows the work of a unit.
     pub(super) fn of(&self, core: usize, unit: Unit) -> u32 {
         let ticks = if core == self.core { &self.own } else { &self.others[core] };
         ticks[unit as usize]
     }
 
-    /// The core whose unit has this clock.
+    /// Returns the core whose unit has this clock.
     pub(super) fn core(&self) -> usize {
         self.core
     }
 
-    /// The number of turns that a server is known to have finished.
+    /// Returns the number of turns that a server is known to have finished.
     pub(super) fn turns(&self, server: usize) -> u32 {
         self.others[server][0]
     }
 
-    /// Learns that a server has finished `turns` turns.
+    /// Adds the knowledge that a server has finished `turns` turns.
     pub(super) fn hear(&mut self, server: usize, turns: u32) {
         if self.turns(server) < turns {
             let mut others = self.others.to_vec();
@@ -126,11 +128,11 @@ impl Clock {
         }
     }
 
-    /// Joins clocks: the result knows all that any of these knows.
+    /// Joins clocks. The result has the knowledge of all of them.
     pub(super) fn join(clocks: &[Clock]) -> Option<Rc<[Ticks]>> {
         let mut different: Vec<&Rc<[Ticks]>> = Vec::new();
         for clock in clocks {
-            // After barriers all clocks share one list, so this list is short.
+            // After a barrier all clocks share one list, so this list is short.
             if !different.iter().any(|known| Rc::ptr_eq(known, &clock.others)) {
                 different.push(&clock.others);
             }
@@ -145,7 +147,7 @@ impl Clock {
         Some(joined.into())
     }
 
-    /// Learns a joined clock.
+    /// Adds the knowledge of a joined clock.
     pub(super) fn learn(&mut self, joined: &Rc<[Ticks]>) {
         self.own = later(&self.own, &joined[self.core]);
         if Rc::ptr_eq(&self.others, joined) {
@@ -159,7 +161,7 @@ impl Clock {
         }
     }
 
-    /// Learns the knowledge of a unit of the same core.
+    /// Adds the knowledge of a unit of the same core.
     fn follow(&mut self, other: &Clock) {
         self.own = later(&self.own, &other.own);
         if !Rc::ptr_eq(&self.others, &other.others) {
@@ -176,18 +178,20 @@ fn later(a: &Ticks, b: &Ticks) -> Ticks {
 #[derive(Debug)]
 pub(super) struct Units {
     ticks: Ticks,
-    /// The clock of each unit. That of the scalar unit's reads and writes is the one of `Control`.
+    /// The clock of each unit. The reads and writes of the scalar unit both use the clock of
+    /// `Control`.
     clocks: [Clock; UNITS.len()],
 }
 
 impl Units {
-    /// The clocks at the start of a kernel, with all its cores and servers.
+    /// Returns the clocks at the start of a kernel. `start` has the ticks of all its cores and
+    /// servers.
     pub(super) fn new(core: usize, start: &Rc<[Ticks]>) -> Self {
         let clock = Clock { core, own: Ticks::default(), others: Rc::clone(start) };
         Units { ticks: Ticks::default(), clocks: std::array::from_fn(|_| clock.clone()) }
     }
 
-    /// Gives an instruction to a unit: returns the knowledge of the instruction, and the tick of
+    /// Gives an instruction to a unit. Returns the knowledge of the instruction, and the tick of
     /// its work.
     pub(super) fn give(&mut self, unit: Unit) -> (&Clock, u32) {
         let control = &self.clocks[Unit::Control as usize];
@@ -198,7 +202,7 @@ impl Units {
         (clock, self.ticks[unit as usize] + 1)
     }
 
-    /// Releases all that a unit has been given so far: returns the clock that a waiter gets.
+    /// Releases all work that a unit has been given so far. Returns the clock that a waiter gets.
     pub(super) fn release(&mut self, unit: Unit) -> Clock {
         self.give(unit);
         self.ticks[unit as usize] += 1;
@@ -207,14 +211,14 @@ impl Units {
         clock
     }
 
-    /// Lets a unit wait for a release on the same core.
+    /// Makes a unit wait for a release on the same core.
     pub(super) fn acquire(&mut self, unit: Unit, released: &Clock) {
-        // The scalar unit waits before it gives out any other instruction.
+        // The scalar unit waits before it issues any other instruction.
         let unit = if unit == Unit::Scalar { Unit::Control } else { unit };
         self.clocks[unit as usize].follow(released);
     }
 
-    /// Makes all units wait for all units (`PipeBarrier<PIPE_ALL>`). Returns the clock then.
+    /// Makes all units wait for all units (`PipeBarrier<PIPE_ALL>`). Returns the clock afterwards.
     pub(super) fn meet(&mut self) -> Clock {
         let all = UNITS.map(|unit| self.release(unit));
         let mut known = all[0].clone();
@@ -223,8 +227,8 @@ impl Units {
         known
     }
 
-    /// Begins a call of the client: returns the clock of the scalar unit with its own work, and its
-    /// tick.
+    /// Begins a call of the client. Returns the clock of the scalar unit, including its own work,
+    /// and its tick.
     pub(super) fn call(&mut self) -> (Clock, u32) {
         self.ticks[Unit::Scalar as usize] += 1;
         let mut clock = self.release(Unit::Control);
@@ -232,7 +236,7 @@ impl Units {
         (clock, self.ticks[Unit::Control as usize])
     }
 
-    /// Whether all later instructions of any unit come behind this work.
+    /// Returns whether all later instructions of every unit come after this work.
     pub(super) fn all_know(&self, unit: Unit, tick: u32) -> bool {
         let core = self.clocks[0].core;
         let control = self.clocks[Unit::Control as usize].of(core, unit) >= tick;
@@ -240,12 +244,12 @@ impl Units {
             || UNITS[1..].iter().all(|other| self.clocks[*other as usize].of(core, unit) >= tick)
     }
 
-    /// The core that the clocks belong to.
+    /// Returns the core that the clocks belong to.
     pub(super) fn core(&self) -> usize {
         self.clocks[0].core
     }
 
-    /// The clock of the scalar unit, to add knowledge to it.
+    /// Returns the clock of the scalar unit, so that a caller can add knowledge to it.
     pub(super) fn control(&mut self) -> &mut Clock {
         &mut self.clocks[Unit::Control as usize]
     }

@@ -11,16 +11,17 @@ use crate::step::Source;
 
 /// One finding about a kernel.
 ///
-/// Its `Display` is like the compiler's: the problem, the place, the core, and the remedy.
+/// Its `Display` has the form of the compiler's messages: the problem, the place, the core, and the
+/// remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The severity.
     pub severity: Severity,
-    /// The rule, as a short name.
+    /// The short name of the rule.
     pub rule: &'static str,
-    /// The problem, with both numbers.
+    /// The problem, with the numbers that do not fit.
     pub message: String,
-    /// The file of the kernel; empty if it is not known.
+    /// The file of the kernel. Empty if it is not known.
     pub file: String,
     /// The line, from 1; 0 if it is not known.
     pub line: u32,
@@ -29,11 +30,11 @@ pub struct Finding {
     /// The first way to this line: the calls of functions around it, the innermost first, as "in
     /// `scale`, called at vadd.rs:40:5".
     pub calls: Vec<String>,
-    /// The core on which it was first seen, and the number of further ones. None: it is about all
-    /// cores.
+    /// The core on which the finding was first seen, and the number of further cores. `None` if the
+    /// finding is about all cores.
     pub cores: Option<String>,
-    /// An order of units, cores and turns in which the result is wrong, where the rule is about
-    /// order.
+    /// An order of units, cores and turns in which the result is wrong. `None` if the rule is not
+    /// about order.
     pub witness: Option<Witness>,
     /// The remedy.
     pub help: String,
@@ -44,16 +45,17 @@ pub struct Finding {
 pub enum Severity {
     /// The kernel must not run.
     Error,
-    /// The kernel may run, but part of its work is lost. It can [allow](crate::Warning) that.
+    /// The kernel may run, but part of its work is lost. The kernel can [allow](crate::Warning)
+    /// that.
     Warning,
-    /// The checker could not check, or the finding is usual but fragile.
+    /// The checker could not check something, or the code is usual but fragile.
     Note,
 }
 
 impl Finding {
-    /// Whether a mistake elsewhere in the kernel often leads to this finding. Examples: a core does
-    /// not get to a barrier, since it waits for a tensor; memory is unwritten, since the copy went
-    /// elsewhere.
+    /// Returns whether a mistake elsewhere in the kernel often leads to this finding. For example,
+    /// a core does not reach a barrier because it waits for a tensor, or memory is unwritten
+    /// because the copy wrote somewhere else.
     pub fn may_be_caused(&self) -> bool {
         let rules =
             ["hang", "unawaited", "freed", "unwritten", "windows", "never-written", "overwritten"];
@@ -86,11 +88,11 @@ impl Display for Finding {
     }
 }
 
-/// A core.
+/// The name of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct CoreName {
     pub kind: Core,
-    /// Its index among its kind.
+    /// The index of the core among the cores of its kind.
     pub index: u32,
 }
 
@@ -100,7 +102,8 @@ impl Display for CoreName {
     }
 }
 
-/// The findings so far: each rule once a line, however many cores and turns break it.
+/// The findings so far. A rule is reported once for each line, however many cores and turns break
+/// it.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     entries: BTreeMap<(u32, u32, u32, &'static str), Entry>,
@@ -158,8 +161,9 @@ impl Report {
         }
     }
 
-    /// The findings in order: errors first. Within a severity, those that may have caused others
-    /// stand before those that may have been caused, in the order of the source.
+    /// Returns the findings, errors first. Within a severity, findings that may have caused others
+    /// come before findings that may have been caused. Otherwise they are in the order of the
+    /// source.
     pub(super) fn into_findings(self, program: &Program) -> Vec<Finding> {
         let is_allowed = |(_, _, _, rule): &(_, _, _, &str)| {
             program.allowed.iter().any(|allowed| allowed.warning.rule() == *rule)

@@ -1,4 +1,4 @@
-//! Global memory: places, their bounds, and copies from and to local memory.
+//! Checks uses of global memory: places, their bounds, and copies from and to local memory.
 
 use super::Product;
 use super::area::{Area, Way};
@@ -13,10 +13,10 @@ use crate::step::*;
 /// The number of ranks whose windows fit into the context of an A2.
 const A2_WINDOWS: u64 = 32;
 
-/// A place in global memory, with the numbers of this step.
+/// A place in global memory, with the numbers of the current step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
-    /// The offset from the start of the base.
+    /// The offset from the start of the base, in units of `unit`.
     pub offset: u128,
     /// The unit of the offset in bytes.
     pub unit: u64,
@@ -25,24 +25,25 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// The number of elements of this size from here to the end of the base. None: not known.
+    /// Returns the number of elements of this size from here to the end of the base, or `None` if
+    /// the size of the base is not known.
     pub(super) fn room(&self, size: u64) -> Option<u128> {
         let start = self.offset * u128::from(self.unit);
         self.bytes.map(|bytes| u128::from(bytes).saturating_sub(start) / u128::from(size.max(1)))
     }
 
-    /// The first element, in elements of this size.
+    /// Returns the index of the first element, in elements of this size.
     pub(super) fn start(&self, size: u64) -> u128 {
         self.offset * u128::from(self.unit) / u128::from(size.max(1))
     }
 
-    /// The number of elements of the base.
+    /// Returns the number of elements of the base.
     pub(super) fn all(&self, size: u64) -> u64 {
         self.bytes.unwrap_or(0) / size.max(1)
     }
 }
 
-/// Computes the numbers of a place. None: the failure has been reported.
+/// Computes the numbers of a place. If that fails, reports the failure and returns `None`.
 pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
     let offset = u128::from(view.count(place.offset)?);
     let (unit, bytes) = match place.base {
@@ -54,7 +55,7 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
         Base::Workspace => (1, view.ground.setting.workspace),
         Base::WindowIn(client, rank) | Base::WindowOut(client, rank) => {
             if view.product() == Product::Ascend950 {
-                view.lacks("windows that a kernel can ask for", "use buffers of your own");
+                view.lacks("windows that a kernel can use", "use buffers of your own");
             }
             let (rank, (_, ranks)) = (view.count(rank)?, view.group(client)?);
             if rank >= A2_WINDOWS && view.product() == Product::A2 {
@@ -75,7 +76,7 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
     Some(Spot { offset, unit, bytes })
 }
 
-/// The type of the elements of a base. None: bytes.
+/// Returns the type of the elements of a base, or `None` if the base is in bytes.
 pub(super) fn number(view: &View<'_, '_>, base: Base) -> Option<Number> {
     match base {
         Base::Parameter(at) => Some(view.ground.program.parameters[at as usize].number),
@@ -95,7 +96,7 @@ pub(super) fn written(view: &mut View<'_, '_>, base: Base) {
     }
 }
 
-/// Records that a core uses a number of pieces of equal length, a pitch apart.
+/// Records that a core uses `count` pieces of equal length, a pitch apart.
 pub(super) fn touch(
     view: &mut View<'_, '_>,
     place: &Place,
@@ -114,7 +115,7 @@ fn reach(
     write: bool,
     way: Way,
 ) {
-    // A number that cannot be computed has been reported with the bounds.
+    // A number that cannot be computed has already been reported with the bounds.
     let Ok(offset) = view.walk.count(place.offset) else {
         if write {
             view.unknown.push(place.base);
@@ -144,7 +145,8 @@ fn reach(
     });
 }
 
-/// Whether a number of elements lies within the memory of a place; reports those that do not.
+/// Checks that a number of elements lies within the memory of a place, and reports those that do
+/// not.
 pub(super) fn within(
     view: &mut View<'_, '_>,
     place: &Place,
@@ -255,8 +257,8 @@ fn moved(
     reach(view, place, size, (count, length, length + gap), out, way);
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
     within(view, place, count * length + (count - 1) * gap, size, out);
-    // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a
-    // block.
+    // A piece that ends inside a block of 32 bytes fills that block, and every buffer ends with
+    // such a block.
     let pitch = bytes.next_multiple_of(32);
     let Some(span) = memory.operand(view, local, (count - 1) * pitch + bytes) else {
         if !out {

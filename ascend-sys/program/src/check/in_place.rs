@@ -1,4 +1,4 @@
-//! Tasks that receive into the memory that they send.
+//! Checks tasks that receive into the memory from which they send.
 
 use super::traffic::Touched;
 use super::view::View;
@@ -14,7 +14,7 @@ pub(super) fn look(
 ) {
     let [send, recv @ Touched { write: true, .. }] = touched else { return };
     let ((a, from), (b, to)) = (send.space, recv.space);
-    // An exchange has no block that stays where it is.
+    // In an exchange, no block stays in its place.
     let stays = match operation {
         Operation::AllReduce(..) => Some((0, 0)),
         Operation::AllGather(..) => Some((0, rank)),
@@ -47,7 +47,7 @@ pub(super) fn look(
         );
         let help = match stays {
             Some(_) => {
-                "receive into other memory, or in place, which is where this rank's own block lies"
+                "receive into other memory, or make this rank's own block the same on both sides"
             }
             None => "receive into other memory",
         };

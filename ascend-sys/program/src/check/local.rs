@@ -1,4 +1,4 @@
-//! Local memory of a vector core: its size, and the data in its queues.
+//! The local memory of a vector core: its size, and the data in its queues.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,11 @@ use crate::declared::*;
 use crate::program::{Mix, Program};
 use crate::step::{Buffer, Local, Source};
 
-/// The most buffers of all queues: each takes a hardware event.
+/// The most buffers of all queues. Each takes a hardware event.
 const MOST_BUFFERS: u32 = 8;
 
-/// The buffer of a tensor without one: its call would wait for ever, which has been reported.
+/// Stands for the buffer of a tensor that has none: the call would wait forever, which has been
+/// reported.
 const NO_BUFFER: usize = usize::MAX;
 
 /// The local memory of one core.
@@ -23,14 +24,14 @@ pub(super) struct LocalMemory {
     scratches: Vec<Option<(u64, LocalBuffer)>>,
     tensors: Vec<Tensor>,
     bytes: u64,
-    /// The number of buffers of queues, by position.
+    /// The number of buffers of queues, by the position of the queue.
     buffers: [u32; 2],
 }
 
 /// A queue that has been initialised.
 #[derive(Debug, Clone)]
 struct InUse {
-    /// The bytes of a buffer.
+    /// The number of bytes of a buffer.
     bytes: u64,
     buffers: Vec<QueueBuffer>,
     /// The enqueued buffers, the oldest first, with the clock of each enqueue.
@@ -45,7 +46,7 @@ struct InUse {
 #[derive(Debug, Clone, Default)]
 struct QueueBuffer {
     is_taken: bool,
-    /// The clock when it was freed.
+    /// The clock when the buffer was freed.
     freed: Option<Clock>,
     memory: LocalBuffer,
 }
@@ -56,7 +57,7 @@ impl InUse {
     }
 }
 
-/// The unit that fills the buffers of a queue, and the unit that uses the data in them.
+/// Returns the unit that fills the buffers of a queue, and the unit that uses the data in them.
 fn ends(position: Position) -> (Unit, Unit) {
     match position {
         Position::VecIn => (Unit::In, Unit::Vector),
@@ -64,22 +65,22 @@ fn ends(position: Position) -> (Unit, Unit) {
     }
 }
 
-/// The memory that a name of a tensor stands for.
+/// The memory that the name of a tensor stands for.
 #[derive(Debug, Clone, Copy)]
 enum Tensor {
     /// No memory so far.
     Nothing,
-    /// A buffer of a queue, its bytes, and which one it is.
+    /// A buffer of a queue: the queue, the bytes of the buffer, and its index in the queue.
     Held(QueueId, u64, usize),
     /// A buffer without a queue.
     Scratch(ScratchId, u64),
     /// The tensor has been given to its queue.
     Enqueued,
-    /// The tensor has been given back.
+    /// The tensor has been freed.
     Freed,
 }
 
-/// A part of local memory: which buffer, and the bytes in it.
+/// A part of local memory: a buffer, and a range of bytes in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     buffer: BufferName,
@@ -87,7 +88,7 @@ pub(super) struct Span {
     to: u128,
 }
 
-/// A buffer: one of a queue, or a scratch.
+/// The name of a buffer, which is a buffer of a queue or a scratch buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BufferName {
     Queue(QueueId, usize),
@@ -95,13 +96,13 @@ enum BufferName {
 }
 
 impl Span {
-    /// The part of it that begins at `from` and has `bytes` bytes.
+    /// Returns the part that begins `from` bytes after the start and has `bytes` bytes.
     pub(super) fn part(&self, from: u128, bytes: u128) -> Span {
         let from = self.from + from;
         Span { buffer: self.buffer, from, to: from + bytes }
     }
 
-    /// Whether both have bytes in common but do not begin at the same one.
+    /// Returns whether both have bytes in common but do not begin at the same byte.
     pub(super) fn shifted(&self, other: &Span) -> bool {
         self.overlaps(other) && self.from != other.from
     }
@@ -203,8 +204,8 @@ impl LocalMemory {
         self.scratches[scratch.0 as usize] = Some((bytes, LocalBuffer::default()));
     }
 
-    /// Takes room for a number of buffers; returns the bytes of each. If these are unknown, which
-    /// has been reported, there is no limit.
+    /// Reserves memory for a number of buffers. Returns the bytes of each. If their size is
+    /// unknown, which has been reported, it returns a size without a limit.
     fn lay_out(
         &mut self,
         view: &mut View<'_, '_>,
@@ -255,10 +256,10 @@ impl LocalMemory {
         let Some(free) = free.into_iter().find(|at| !state.buffers[*at].is_taken) else {
             let name = view.words().queue(queue);
             let message = format!(
-                "`{name}` has {}, all taken here, so this waits for ever",
+                "`{name}` has {}, all in use here, so this waits forever",
                 many(buffers.into(), "buffer")
             );
-            view.error("queue", message, "free a tensor before, or give the queue one buffer more");
+            view.error("queue", message, "free a tensor first, or give the queue one more buffer");
             return self.bind(local, Tensor::Held(queue, bytes, NO_BUFFER));
         };
         state.next = (free + 1) % count;
@@ -272,7 +273,7 @@ impl LocalMemory {
         self.bind(local, Tensor::Held(queue, bytes, free));
     }
 
-    /// Whether a tensor is one of this queue's that the core holds.
+    /// Checks that the core holds a tensor of this queue. Returns the index of its buffer.
     fn holds(
         &self,
         view: &mut View<'_, '_>,
@@ -320,10 +321,10 @@ impl LocalMemory {
         let bytes = state.bytes;
         let Some((at, filled)) = state.enqueued.pop_front() else {
             let message = format!(
-                "nothing has been enqueued in `{}`, so this waits for ever",
+                "nothing has been enqueued in `{}`, so this waits forever",
                 view.words().queue(queue)
             );
-            view.error("queue", message, "enqueue a tensor before");
+            view.error("queue", message, "enqueue a tensor first");
             return self.bind(local, Tensor::Held(queue, bytes, 0));
         };
         view.units.acquire(uses, &filled);
@@ -343,8 +344,8 @@ impl LocalMemory {
         }
     }
 
-    /// The bytes that a unit uses of a tensor: 32-byte aligned, and within it. None: the failure
-    /// has been reported.
+    /// Returns the bytes of a tensor that a unit uses. They must begin at a multiple of 32 bytes
+    /// and lie within the tensor. Otherwise reports the failure and returns `None`.
     pub(super) fn operand(
         &self,
         view: &mut View<'_, '_>,
@@ -354,7 +355,7 @@ impl LocalMemory {
         let span = self.span(view, local, bytes)?;
         if span.from % 32 != 0 {
             let message = format!(
-                "`{}` is used from byte {} on, which is no multiple of 32",
+                "`{}` is used from byte {} on, which is not a multiple of 32",
                 view.words().tensor(local.tensor),
                 span.from
             );
@@ -396,7 +397,7 @@ impl LocalMemory {
         }
     }
 
-    /// Records that a unit uses bytes of a tensor. Reports earlier uses that nothing orders with
+    /// Records that a unit uses bytes of a tensor. Reports earlier uses that are not ordered with
     /// this one, and reads of bytes that no unit has written.
     pub(super) fn touch(
         &mut self,
@@ -420,12 +421,13 @@ impl LocalMemory {
         }
         if !all {
             let name = view.words().tensor(local.tensor);
-            let message = format!("`{name}` is used in so many ways that not all are compared");
+            let message = format!("`{name}` has so many uses that not all of them are compared");
             view.note("long", message, "use a buffer for each purpose");
         }
     }
 
-    /// Marks bytes of a tensor as written. The use that wrote them may have spoiled more bytes.
+    /// Marks bytes of a tensor as written, after a use that may have spoiled more bytes than it
+    /// wrote.
     pub(super) fn define(&mut self, span: Span) {
         if let Some(buffer) = self.buffer(span.buffer) {
             buffer.define(span.from, span.to);
@@ -442,7 +444,7 @@ impl LocalMemory {
             Tensor::Scratch(scratch, held) => (BufferName::Scratch(scratch), held),
             other => {
                 let message = format!("`{name}` {}", state_words(other));
-                view.error("tensor", message, "use a tensor between getting it and giving it away");
+                view.error("tensor", message, "use a tensor only while you hold it");
                 return None;
             }
         };
@@ -459,8 +461,8 @@ impl LocalMemory {
         Some(Span { buffer, from, to })
     }
 
-    /// At the end of the kernel: the queues with buffers that were not freed, the number of these,
-    /// and the source that took the last one.
+    /// Returns the queues with buffers that are not freed at the end of the kernel, each with the
+    /// number of these buffers and the source that took the last one.
     pub(super) fn taken(&self) -> impl Iterator<Item = (QueueId, u32, Source)> {
         self.queues.iter().enumerate().filter_map(|(at, state)| {
             let state = state.as_ref()?;

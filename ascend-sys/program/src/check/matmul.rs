@@ -1,4 +1,4 @@
-//! Products of matrices: types, the tiling that the host made, and bounds.
+//! Checks products of matrices: types, the tiling that the host made, and bounds.
 
 use super::global::{touch, within};
 use super::view::View;
@@ -65,7 +65,7 @@ pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
     }
 }
 
-/// A matrix as it lies in memory.
+/// Checks a matrix in global memory.
 fn matrix(
     view: &mut View<'_, '_>,
     place: &Place,
@@ -90,16 +90,17 @@ fn matrix(
 
 fn types(view: &mut View<'_, '_>, matmul: &Matmul) {
     if !matmul.exists() {
-        let message = format!("no product of matrices is {}", matmul.types());
+        let message = format!("cube cores do not compute {}", matmul.types());
         view.error(
             "matmul",
             message,
-            "use a product that there is, such as f16 * f16 + f32 -> f16",
+            "use a product that is supported, such as f16 * f16 + f32 -> f16",
         );
     }
 }
 
-/// The `TCubeTiling` of this launch. None: the failure has been reported.
+/// Returns the `TCubeTiling` of this launch. If it cannot be read, reports the failure and returns
+/// `None`.
 fn tiles(view: &mut View<'_, '_>, matmul: &Matmul) -> Option<Tiles> {
     let mut tiles = Tiles([0; 50]);
     for (at, number) in (0_u64..).zip(&mut tiles.0) {

@@ -1,9 +1,9 @@
 //! The checker: finds mistakes of a launch before its first block runs.
 //!
 //! [`check`] walks every core of a launch through the program with the actual tiling, number of
-//! blocks and ranks. It moves no data, and checks the requirements of Ascend C and HCCL on a
-//! kernel. A release build on hardware checks next to nothing of them: it hangs, or overwrites
-//! memory. The rules, by the name that a [`Finding`] carries:
+//! blocks and ranks. It moves no data. It checks the requirements that Ascend C and HCCL have for a
+//! kernel. A release build on hardware checks almost none of them; a kernel that breaks one hangs
+//! or overwrites memory. These are the rules, by the name that a [`Finding`] carries:
 //!
 //! | rules | subject |
 //! |---|---|
@@ -28,8 +28,8 @@
 //! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |
 //! | `cube-tiling` | the numbers of a `TCubeTiling`: cores, steps, blocks in L1, buffers in L0 |
 //!
-//! The documents ask for more than the hardware does. [`Setting::tolerant`] allows everything that
-//! the hardware tolerates.
+//! CANN's documents require more than the hardware does. [`Setting::tolerant`] allows everything
+//! that the hardware tolerates.
 
 mod area;
 mod buffer;
@@ -63,12 +63,11 @@ pub use witness::{Late, Witness};
 use crate::flow::Launch;
 use crate::program::Program;
 
-/// Checks a launch of a program that has been [validated](Program::validate). Neither blocks nor
-/// fails otherwise.
+/// Checks a launch of a program that has been [validated](Program::validate). Does not block.
 ///
-/// Ok: the launch may run; the list holds [warnings](Severity::Warning) and
-/// [notes](Severity::Note), if any. Err: it must not run; errors come first. The same launch gives
-/// the same list, so a caller may keep the result.
+/// The result is `Ok` if the launch may run; the list holds [warnings](Severity::Warning) and
+/// [notes](Severity::Note), if there are any. It is `Err` if the launch must not run; errors come
+/// first. The same launch gives the same list, so a caller may keep the result.
 pub fn check(
     program: &Program,
     launch: &Launch,
@@ -81,14 +80,14 @@ pub fn check(
     }
 }
 
-/// Checks the launches of all ranks, so that it also knows the writes of each rank to the windows
-/// of others. Returns for each launch the findings of [`check`], and the findings about windows
-/// that need all ranks; errors come first.
+/// Checks the launches of all ranks, so that the writes of each rank to the windows of other ranks
+/// are known. Returns, for each launch, the findings of [`check`] and the findings about windows
+/// that need all ranks. Errors come first.
 pub fn check_ranks(program: &Program, launches: &[Launch], setting: &Setting) -> Vec<Vec<Finding>> {
     look(program, launches, setting, true)
 }
 
-/// Checks some launches. `all`: these are the launches of all ranks.
+/// Checks some launches. With `all`, these are the launches of all ranks.
 fn look(program: &Program, launches: &[Launch], setting: &Setting, all: bool) -> Vec<Vec<Finding>> {
     let mut ranks: Vec<_> =
         launches.iter().map(|launch| run::run(program, launch, setting)).collect();

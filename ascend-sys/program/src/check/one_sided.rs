@@ -1,4 +1,4 @@
-//! Writes of a rank to other ranks without their taking part.
+//! Checks one-sided writes: a rank writes to other ranks without their participation.
 
 use super::Product;
 use super::global;
@@ -11,7 +11,8 @@ use crate::step::*;
 /// The most items of a batch on A3.
 const MOST_ITEMS: u64 = 2047;
 
-/// Checks a `BatchWrite`. Returns its items, if their place is known. Their contents are data.
+/// Checks a `BatchWrite`. Returns the memory of its items, if their place is known. The contents of
+/// the items are data.
 pub(super) fn batch(
     view: &mut View<'_, '_>,
     items: &Place,
@@ -43,7 +44,7 @@ pub(super) fn batch(
     Some(Touched { base: items.base, space, write: false, strided: None, size: spot.unit, blocks })
 }
 
-/// Whether a core has the queue that it names, where the host has set queues.
+/// Checks that a core has the queue that it names, if the host has set queues.
 pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64, cores: u64) {
     if queues == 0 {
         return;

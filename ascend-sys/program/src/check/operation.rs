@@ -1,9 +1,10 @@
-//! The operations that a client prepares: the products that have them, their types and numbers, and
-//! the memory that their turns read and write.
+//! Checks the operations that a client prepares: the products that have them, their types and
+//! numbers, and the memory that their turns read and write.
 //!
-//! In elements, with `c` the count, `S` the stride (the count if it is 0), turn `t` and rank `r`:
-//! an all-reduce reads and writes `t*c..`; a gather reads `t*c..` and writes `r*S + t*c..`; a
-//! scatter the other way round; an all-to-all does both at `r*S + t*c..`.
+//! The elements of turn `t` and rank `r` follow from the count `c` and the stride `S`, which is the
+//! count if it is 0. An all-reduce reads and writes from `t*c` on. A gather reads from `t*c` on and
+//! writes from `r*S + t*c` on; a scatter does the reverse. An all-to-all reads and writes from `r*S
+//! + t*c` on.
 
 use super::Product;
 use super::global::{self, Spot, spot};
@@ -30,7 +31,7 @@ pub(super) struct Call<'a> {
     pub client: ClientId,
     pub operation: &'a Operation,
     pub repeat: u64,
-    /// The offset of its `Mc2CcTiling` in the tiling struct.
+    /// The offset of the operation's `Mc2CcTiling` in the tiling struct.
     pub tiling: Option<u64>,
 }
 
@@ -47,8 +48,8 @@ pub(super) fn name(command: u32) -> String {
     }
 }
 
-/// Checks everything that one call shows by itself; returns the memory that its turns touch on this
-/// rank, as far as it is known.
+/// Checks everything that one call shows by itself. Returns the memory that its turns touch on this
+/// rank, as far as that is known.
 pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     let command = call.operation.command();
     let Some((rank, ranks)) = view.group(call.client) else { return Vec::new() };
@@ -67,7 +68,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
         let Call { task, operation, repeat, .. } = call;
         in_place::look(view, (task, operation, repeat), rank as usize, &touched);
     }
-    // The host may have said that the rank's own block stays out of the output.
+    // The host may have set that the rank's own block is not copied to the output.
     if view.product() == Product::A2
         && matches!(command, 6 | 10)
         && let Some(tiling) = call.tiling
@@ -80,7 +81,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     touched
 }
 
-/// The blocks of each operation.
+/// Returns the blocks that an operation touches.
 fn blocks(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
     let command = call.operation.command();
     match call.operation {
@@ -149,7 +150,7 @@ pub(super) fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
     }
 }
 
-/// Whether the host has filled the tiling for elements of the type that the call names.
+/// Checks that the host has filled the tiling for elements of the type that the call names.
 fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
     let dtype = match call.operation {
         Operation::AllReduce(exchange, _)
@@ -162,7 +163,7 @@ fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
     let Some(tiling) = call.tiling else { return };
     let Some(found) = view.tiling(tiling + 14, Number::U8) else { return };
     let decides = view.product() == Product::Ascend950;
-    // Elsewhere 0 also means that the host has not set the type.
+    // On other products, 0 also means that the host has not set the type.
     if found == u64::from(dtype) || (!decides && found == 0) {
         return;
     }
@@ -172,8 +173,8 @@ fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
     );
     let help = "have the host set the source type to that of the call";
     match decides {
-        true => view.error("dtype", format!("{message}; Ascend 950 goes by the tiling"), help),
-        false => view.note("dtype", format!("{message}; here the call counts"), help),
+        true => view.error("dtype", format!("{message}; Ascend 950 uses the tiling"), help),
+        false => view.note("dtype", format!("{message}; on this product the call decides"), help),
     }
 }
 
@@ -183,14 +184,14 @@ fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduc
         let message = "a reduction by product, which no document lists for kernels".to_owned();
         view.error("reduction", message, "reduce by sum, max or min");
     }
-    // On this product the tiling decides, not the call.
+    // On this product, the tiling decides about the reduction instead of the call.
     if view.product() == Product::Ascend950
         && let Some(tiling) = call.tiling
         && let Some(found) = view.tiling(tiling + 276, Number::U32)
         && found != reduction as u64
     {
         let message = format!(
-            "the call reduces by {reduction:?} ({}), but its Mc2CcTiling says {found}; Ascend 950 goes by the tiling",
+            "the call reduces by {reduction:?} ({}), but its Mc2CcTiling says {found}; Ascend 950 uses the tiling",
             reduction as u32
         );
         view.error("reduction", message, "have the host set the same reduction");
@@ -200,9 +201,9 @@ fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduc
 /// The blocks that one side of a call touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// One block each turn.
+    /// One block in each turn.
     Whole,
-    /// A block for each rank each turn, a stride apart.
+    /// A block for each rank in each turn, a stride apart.
     Blocks,
 }
 
@@ -224,7 +225,7 @@ fn strided(
     let Some(count) = view.count(exchange.count) else { return Vec::new() };
     if count == 0 {
         let message = format!("`{}` has a count of 0", view.words().task(call.task));
-        view.error("count", message, "leave it out when there is nothing to do, on all ranks");
+        view.error("count", message, "leave it out on all ranks when there is nothing to do");
         return Vec::new();
     }
     if stride.is_some() {
@@ -280,13 +281,13 @@ fn strides(
         view.error(
             "stride",
             message,
-            format!("the stride is at least {needed}, count times repeat"),
+            format!("use a stride of at least {needed}, count times repeat"),
         );
     } else if a2_scatter {
         let message = format!(
-            "`{name}` has a stride of {given}, but A2 wants {needed} for {repeat} turns of {count}"
+            "`{name}` has a stride of {given}, but A2 requires {needed} for {repeat} turns of {count}"
         );
-        view.error("stride", message, "the stride is at least count times repeat");
+        view.error("stride", message, "use a stride of at least count times repeat");
     } else if ranks > 1
         && needed > u128::from(if given == 0 { count } else { given })
         && view.strict()
@@ -296,8 +297,8 @@ fn strides(
             given => format!("a stride of {given}"),
         };
         let what = match recv {
-            Side::Blocks => "turns overwrite what earlier ones gave",
-            Side::Whole => "turns take what belongs to another rank",
+            Side::Blocks => "turns overwrite the results of earlier turns",
+            Side::Whole => "turns read data that belongs to another rank",
         };
         let message =
             format!("`{name}` has {} of {count} and {stride}: {what}", many(repeat, "turn"));
@@ -305,7 +306,7 @@ fn strides(
     }
 }
 
-/// The numbers of a call with a stride.
+/// The numbers of a call with a stride, in elements and turns.
 #[derive(Debug, Clone, Copy)]
 struct Turns {
     count: u64,
@@ -314,17 +315,18 @@ struct Turns {
 }
 
 impl Turns {
-    /// The number of elements from the start to behind the last one.
+    /// Returns the number of elements from the start to one past the last element.
     fn extent(&self, blocks: u64) -> u128 {
         let last = u128::from(blocks - 1) * u128::from(self.stride);
         last + u128::from(self.count) * u128::from(self.repeat)
     }
 
-    /// The first turn and block that go beyond `room` elements, and where they begin.
+    /// Returns the first turn and block that go beyond `room` elements, and the element at which
+    /// that block begins.
     fn beyond(&self, blocks: u64, room: u128) -> Option<(u64, u64, u128)> {
         let count = u128::from(self.count);
         (0..self.repeat).find_map(|turn| {
-            // The last blocks of a turn go farthest.
+            // The last blocks of a turn reach farthest.
             let start =
                 |block: u64| u128::from(block) * u128::from(self.stride) + u128::from(turn) * count;
             let block = (0..blocks).find(|block| start(*block) + count > room)?;
@@ -371,8 +373,8 @@ fn bounds(
     None
 }
 
-/// The size of an element and the numbers of a place that the server reads or writes. None: the
-/// failure has been reported.
+/// Returns the size of an element, and the numbers of a place that the server reads or writes. If
+/// that fails, reports the failure and returns `None`.
 pub(super) fn buffer(
     view: &mut View<'_, '_>,
     place: &Place,
@@ -394,13 +396,13 @@ pub(super) fn buffer(
                     view.words().base(place.base),
                     dtype::name(dtype)
                 );
-                view.error("dtype", message, "say the type that the tensor has");
+                view.error("dtype", message, "name the type of the tensor");
                 return None;
             }
         }
         None if spot.offset % u128::from(size) != 0 => {
             let message = format!(
-                "byte {} of `{}` is no multiple of the {size} bytes of an element",
+                "byte {} of `{}` is not a multiple of the {size} bytes of an element",
                 spot.offset,
                 view.words().base(place.base)
             );

@@ -14,8 +14,8 @@ impl Ranges {
         if from >= to {
             return;
         }
-        // The ones that touch it become part of it; they lie one behind the other, and the last
-        // begins at `to` at most.
+        // Ranges that touch the new one become part of it. They are adjacent in the map, and the
+        // last of them begins at `to` or before.
         while let Some((&start, &end)) =
             self.ends.range(..=to).next_back().filter(|(_, end)| **end >= from)
         {
@@ -43,7 +43,7 @@ impl Ranges {
         }
     }
 
-    /// The first byte of a range that is not in the set.
+    /// Returns the first byte of a range that is not in the set.
     pub(super) fn missing(&self, from: u128, to: u128) -> Option<u128> {
         let within =
             self.ends.range(..=from).next_back().map(|(_, end)| *end).filter(|end| *end > from);
@@ -51,7 +51,7 @@ impl Ranges {
         (first < to).then_some(first)
     }
 
-    /// The parts of a range that are not in the set.
+    /// Returns the parts of a range that are not in the set.
     pub(super) fn gaps(&self, from: u128, to: u128) -> Vec<(u128, u128)> {
         let mut gaps = Vec::new();
         let mut next = from;
@@ -62,7 +62,7 @@ impl Ranges {
         gaps
     }
 
-    /// Adds the part of a range that another set has.
+    /// Adds the part of a range that is in another set.
     pub(super) fn join(&mut self, other: &Ranges, from: u128, to: u128) {
         let mut next = from;
         for (start, end) in other.gaps(from, to) {
@@ -72,12 +72,12 @@ impl Ranges {
         self.add(next, to);
     }
 
-    /// The number of ranges.
+    /// Returns the number of ranges.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// All ranges.
+    /// Returns all ranges.
     pub(super) fn all(&self) -> impl Iterator<Item = (u128, u128)> {
         self.ends.iter().map(|(from, to)| (*from, *to))
     }

@@ -1,4 +1,4 @@
-//! All cores of a launch, side by side, without their data.
+//! Runs all cores of a launch side by side, without their data.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::program::Program;
 use crate::show::Words;
 use crate::step::{Hccl, Read, Source, Step, Sync};
 
-/// The number of idle steps that count as one step.
+/// The number of steps without an effect that count as one step.
 const IDLE: u64 = 64;
 
 /// The most blocks of a launch that the checker follows one by one. No chip has more cube cores.
@@ -36,24 +36,24 @@ pub(super) struct Member<'a> {
     memory: LocalMemory,
     units: Units,
     pub state: State,
-    /// The numbers that it has read, if the launch is over.
+    /// The numbers that the core has read, if the launch is over.
     reads: std::slice::Iter<'a, u64>,
 }
 
 /// The state of a core.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum State {
-    /// It can go on.
+    /// The core can continue.
     Ready,
-    /// It waits for a flag.
+    /// The core waits for a flag.
     Flag(u16),
-    /// It waits for other cores: vector cores only, or all.
+    /// The core waits for other cores: true for vector cores only, false for all cores.
     Barrier(bool),
-    /// It waits for the server.
+    /// The core waits for the server.
     Turn(Turn),
-    /// It is at its end.
+    /// The core is at its end.
     Ended,
-    /// Its control flow is not known any more.
+    /// The control flow of the core is no longer known.
     Lost,
 }
 
@@ -69,7 +69,7 @@ struct Run<'a> {
     most: u64,
     /// The body of each loop that is shortened.
     short: Vec<BlockId>,
-    /// Whether it was too long to be followed to its end.
+    /// Whether the run was too long to be followed to its end.
     is_cut: bool,
     /// The possible effects of branches and loops that depend on data, by their first block.
     may_do: BTreeMap<BlockId, MayDo>,
@@ -124,7 +124,7 @@ pub(super) fn run<'a>(
     (run.report, windows)
 }
 
-/// The numbers that a core has read in the launch, as far as they are known.
+/// Returns the numbers that a core has read in the launch, as far as they are known.
 fn reads_of(setting: &Setting, core: CoreName) -> &[u64] {
     let of = |reads: &&CoreReads| (reads.kind, reads.index) == (core.kind, core.index);
     setting.reads.iter().find(of).map_or(&[], |reads| &reads.bits)
@@ -143,7 +143,7 @@ fn possible(launch: &Launch) -> Result<(), (Severity, String, &'static str)> {
         )),
         blocks => Err((
             Severity::Error,
-            format!("a launch of {blocks} blocks, but 65535 is the most"),
+            format!("a launch of {blocks} blocks, but a launch can have at most 65535"),
             "launch as many blocks as the chip has cores, and loop in the kernel",
         )),
     }
@@ -192,7 +192,8 @@ impl Run<'_> {
         true
     }
 
-    /// Lets the cores go on that have all met at a barrier.
+    /// Lets all cores of a barrier continue if all of them have reached it. Returns whether they
+    /// have.
     fn meet(&mut self, vector: bool) -> bool {
         let takes_part = |member: &Member<'_>| !vector || member.name.kind == Core::Aiv;
         let here = |member: &Member<'_>| {
@@ -211,7 +212,7 @@ impl Run<'_> {
         true
     }
 
-    /// Does the next step of a core.
+    /// Executes the next step of a core.
     fn step(&mut self, at: usize) {
         let Member { name, walk, memory, units, state, reads } = &mut self.members[at];
         let before = walk.passed();
@@ -219,7 +220,7 @@ impl Run<'_> {
         self.steps += (walk.passed() - before).div_ceil(IDLE);
         let source = walk.source();
         let ground = &self.ground;
-        // The number that a read gives its variable: known after the rules have been checked.
+        // The number that a read gives its variable. It is known after the rules have been checked.
         let mut read = None;
         let (report, areas) = (&mut self.report, Vec::new());
         let unknown = Vec::new();
@@ -253,7 +254,7 @@ impl Run<'_> {
                 }
                 may.widen(memory, |variable| walk.set(variable, None));
                 units.meet();
-                // The list has the reads of the skipped blocks, too, and their number is unknown.
+                // The list also has the reads of the skipped blocks, and their number is unknown.
                 *reads = [].iter();
                 return;
             }
@@ -278,7 +279,7 @@ impl Run<'_> {
                         None
                     }
                     Read::Finished(task) => {
-                        // A turn that was seen to be done is as good as a wait for it.
+                        // A turn that a query found done is as good as a wait for it.
                         if let Some(turn) = self.clients.query(&mut view, at, *task, given) {
                             *state = State::Turn(turn);
                         }
@@ -316,7 +317,7 @@ impl Run<'_> {
             Step::Hccl(call) => {
                 *state = hccl(&mut self.clients, &mut view, at, call);
             }
-            // The walk itself executes these.
+            // The walk itself executes these steps.
             Step::Comment(_)
             | Step::Name(_)
             | Step::Set(..)
@@ -331,7 +332,7 @@ impl Run<'_> {
             self.traffic.add(at, *name, units, source, area);
         }
         if matches!(node.step, Step::Matmul(_)) {
-            // The result of a product is there when its operands have been read.
+            // The result of a product is available when its operands have been read.
             let read = units.release(Unit::In);
             units.acquire(Unit::Fix, &read);
         }
@@ -340,8 +341,8 @@ impl Run<'_> {
         }
     }
 
-    /// Shortens the longest loop that a core is in, on all cores; false if there is none left, or
-    /// if even the short loops took too long.
+    /// Shortens the longest loop that a core is in, on all cores. Returns false if no such loop is
+    /// left, or if even the short loops took too long.
     fn shorten(&mut self, at: usize) -> bool {
         let Some(body) = self.members[at].walk.longest_loop() else { return false };
         let steps = self.ground.setting.steps;
@@ -365,9 +366,9 @@ impl Run<'_> {
         });
     }
 
-    /// Ends the run: all cores have stopped.
+    /// Ends the run after all cores have stopped. Returns the accesses to windows.
     fn end(&mut self) -> Windows {
-        // A core that was lost may have done anything that the others lack.
+        // A core that was lost may have done anything that other cores lack.
         let whole = !self.is_cut && !self.members.iter().any(|of| matches!(of.state, State::Lost));
         if !whole || self.ends_well() {
             let Run { ground, clients, report, traffic, .. } = self;
@@ -378,7 +379,7 @@ impl Run<'_> {
         Windows { open: true, ..Windows::default() }
     }
 
-    /// Whether all cores got to their end; reports everything that is open there.
+    /// Returns whether all cores have reached their end, and reports everything that is still open.
     fn ends_well(&mut self) -> bool {
         let Run { ground, members, flags, clients, report, .. } = self;
         let mut hangs = false;
@@ -399,7 +400,7 @@ impl Run<'_> {
             let name = members[core].name;
             report.add(Severity::Error, "unawaited", source, Some(name), || {
                 let message =
-                    format!("flag {flag} is raised, but nobody awaits {count} of the raises");
+                    format!("flag {flag} is raised, but no core awaits {count} of the raises");
                 (message, "await a flag as often as it is raised".to_owned())
             });
         }
@@ -436,7 +437,7 @@ impl Run<'_> {
     }
 }
 
-/// Checks a call of a client. Returns the state of the core then.
+/// Checks a call of a client. Returns the state of the core after the call.
 fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) -> State {
     let mut known = true;
     match call {
@@ -445,7 +446,8 @@ fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) 
         Hccl::Prepare { task, operation, repeat, commit } => {
             known = match view.count(*repeat) {
                 Some(repeat) => clients.prepare(view, at, *task, operation, (repeat, *commit)),
-                // The number of turns decides all that follows, so the core is lost without it.
+                // Everything that follows depends on the number of turns, so the core is lost
+                // without it.
                 None => false,
             };
         }

@@ -3,10 +3,10 @@
 use crate::cube::Chip;
 use crate::declared::Core;
 
-/// The default number of steps that a launch is followed for.
+/// The default number of steps for which a launch is followed.
 const STEPS: u64 = 1 << 20;
 
-/// A product: the chip, and the rules that come with it.
+/// A product: the chip, and its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Product {
     /// Atlas A2.
@@ -26,9 +26,9 @@ impl Product {
         }
     }
 
-    /// The number of cube cores of a chip, as CANN's platform files have it for Ascend910B2 (A2),
-    /// Ascend910_9392 (A3) and Ascend950PR_958b (Ascend 950). Other chips of a product may have
-    /// other numbers: a program asks its device.
+    /// Returns the number of cube cores of a chip, as CANN's platform files have it for Ascend910B2
+    /// (A2), Ascend910_9392 (A3) and Ascend950PR_958b (Ascend 950). Other chips of a product may
+    /// have other numbers, so a program must query its device.
     pub fn cube_cores(self) -> u32 {
         match self {
             Product::A2 | Product::A3 => 24,
@@ -36,7 +36,7 @@ impl Product {
         }
     }
 
-    /// The cube cores of this chip and their memory.
+    /// Returns the cube cores of this chip and their memory.
     pub fn cube(self) -> Chip {
         const KIB: u32 = 1024;
         let (l0c, l1_reserve, bias) = match self {
@@ -54,7 +54,7 @@ impl Product {
         }
     }
 
-    /// The number of vector cores of this chip: two beside each cube core.
+    /// Returns the number of vector cores of this chip, two for each cube core.
     pub fn vector_cores(self) -> u32 {
         2 * self.cube_cores()
     }
@@ -63,22 +63,24 @@ impl Product {
 /// The settings that a launch is checked against.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The product that it runs on.
+    /// The product that the launch runs on.
     pub product: Product,
-    /// Whether the limits of the hardware are enough; else those of the documents apply.
+    /// Whether only the limits of the hardware apply. If false, those of CANN's documents apply.
     pub tolerant: bool,
-    /// The bytes behind each argument of the program, in order. None or missing: not known, so its
-    /// bounds are not checked.
+    /// The number of bytes of each argument of the program, in order. If a number is `None` or
+    /// missing, it is not known, and the bounds of that argument are not checked.
     pub parameters: Vec<Option<u64>>,
-    /// The address of each argument, in the same order, then of the workspace. None or missing: not
-    /// known, so it shares no memory with another one.
+    /// The address of each argument, in the same order, and then that of the workspace. If an
+    /// address is `None` or missing, it is not known, and the argument is taken to share no memory
+    /// with another one.
     pub addresses: Vec<Option<u64>>,
     /// The number of bytes of the user's part of the workspace.
     pub workspace: Option<u64>,
     /// The number of bytes of an input window, and of an output window.
     pub window: Option<u64>,
-    /// The numbers that cores have read in a launch that is over. With them nothing depends on data
-    /// any more. For cores that are missing, and behind the end of a list, they are not known.
+    /// The numbers that cores have read in a launch that is over. With them, nothing depends on
+    /// unknown data. They are unknown for cores that are missing here, and beyond the end of a
+    /// core's list.
     pub reads: Vec<CoreReads>,
     /// The number of steps of all cores together after which long loops are no longer followed to
     /// their ends.
@@ -90,14 +92,14 @@ pub struct Setting {
 pub struct CoreReads {
     /// The kind of the core.
     pub kind: Core,
-    /// Its index among its kind.
+    /// The index of the core among the cores of its kind.
     pub index: u32,
-    /// The number that each `Step::Read` has given its variable, in order.
+    /// The number that each `Step::Read` gave its variable, in order.
     pub bits: Vec<u64>,
 }
 
 impl Setting {
-    /// The strict rules of the documents, with no size known.
+    /// Returns the strict rules of the documents, with no known sizes.
     pub fn strict(product: Product) -> Self {
         Setting {
             product,

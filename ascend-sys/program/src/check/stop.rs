@@ -1,4 +1,4 @@
-//! The reasons why a core is not followed any further, in words.
+//! Describes in words why a core is not followed any further.
 
 use super::client::Clients;
 use super::run::{Member, State};
@@ -7,8 +7,8 @@ use super::view::Ground;
 use crate::declared::Core;
 use crate::flow::Unknown;
 
-/// The rule and the text for a branch or loop that the checker skips. `steps` is the number of
-/// steps after which the checker stops to follow a kernel.
+/// Returns the rule and the text for a branch or loop that the checker skips. `steps` is the number
+/// of steps after which the checker stops following a kernel.
 pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
     match why {
         Unknown::Short(turns) => (
@@ -19,13 +19,13 @@ pub(super) fn left_out(why: &Unknown, steps: u64) -> (&'static str, String) {
         ),
         _ => (
             "data",
-            "whether this is done depends on data that is not there yet, so what is in it is not checked"
+            "whether this runs depends on data that is not available yet, so the steps in it are not checked"
                 .to_owned(),
         ),
     }
 }
 
-/// The rule, the text and the help for a branch or loop that the checker cannot skip.
+/// Returns the rule, the text and the help for a branch or loop that the checker cannot skip.
 pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, &'static str) {
     match why {
         Unknown::Short(turns) => (
@@ -37,14 +37,15 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
         ),
         _ => (
             "data",
-            "the check of this core ends here: the control flow depends on data that is not there yet, and other cores or later steps depend on it"
+            "the check of this core ends here: the control flow depends on data that is not available yet, and other cores or later steps depend on it"
                 .to_owned(),
-            "move calls of the client, flags and barriers out of what depends on data",
+            "move calls of the client, flags and barriers out of branches and loops that depend on data",
         ),
     }
 }
 
-/// The rule, the text and the help for a core that never gets to its end. None: it does.
+/// Returns the rule, the text and the help for a core that never reaches its end. Returns `None` if
+/// it does.
 pub(super) fn stuck(
     ground: &Ground<'_>,
     members: &[Member<'_>],
@@ -73,9 +74,9 @@ pub(super) fn stuck(
                     let has = if missing.len() == 1 { "has" } else { "have" };
                     format!("{} of {all} cores {has} not raised it: {who}", missing.len())
                 }
-                None => "nobody raises it".to_owned(),
+                None => "no core raises it".to_owned(),
             };
-            let message = format!("flag {flag} is awaited for ever: {why}");
+            let message = format!("flag {flag} is awaited forever: {why}");
             ("hang", message, "let all cores that raise the flag do it, also those without work")
         }
         State::Barrier(vector) => {

@@ -1,8 +1,8 @@
 //! Waits between cores: flags and barriers.
 //!
-//! A flag is a counter. When all cores that raise it for a core have done so once more, the counter
-//! of that core goes up by one. A core that awaits the flag takes one off, or waits. The counters
-//! have four bits.
+//! A flag is a counter of each core. Several cores together raise the flag for a core. When each of
+//! them has raised it once more, the counter goes up by one. A core that awaits the flag takes one
+//! off the counter, and waits while it is zero. A counter has four bits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -22,15 +22,16 @@ const MOST_RAISED: usize = 15;
 pub(super) struct Flags {
     mix: Mix,
     blocks: u32,
-    /// Flags that only some of the cores of a team have raised, by team and flag.
+    /// The raises of flags for which some cores of the team are still missing, by team and flag.
     halves: BTreeMap<(Team, u16), Half>,
-    /// Flags that can be awaited, by core and flag.
+    /// The flags that can be awaited, by core and flag.
     raised: BTreeMap<(usize, u16), VecDeque<Raised>>,
-    /// Whether a raise of a flag was refused, so that a wait for it proves nothing.
+    /// Whether a raise of a flag was rejected. Then a wait for it that never ends is no finding of
+    /// its own.
     refused: bool,
 }
 
-/// For each core, each time that it has raised the flag: its clock then, and the source.
+/// Each raise of a flag by each core: the clock at that time, and the source.
 type Half = BTreeMap<usize, VecDeque<(Clock, Source)>>;
 
 struct Raised {
@@ -42,11 +43,12 @@ struct Raised {
 /// The cores that raise a flag together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Team {
-    /// All cores of a kind raise the flag for one another. True: vector cores.
+    /// All cores of a kind raise the flag for one another: true for vector cores.
     Kind(bool),
     /// The vector cores of a block raise the flag for one another.
     Pair(u32),
-    /// The vector cores of a block raise the flag for its cube core (true), or it for them (false).
+    /// The vector cores of a block raise the flag for its cube core (true), or the cube core raises
+    /// it for them (false).
     Block(u32, bool),
 }
 
@@ -65,7 +67,7 @@ impl Flags {
         Flags { mix, blocks, halves: BTreeMap::new(), raised: BTreeMap::new(), refused: false }
     }
 
-    /// The index of a core among all: cube cores first.
+    /// Returns the index of a core among all cores. Cube cores come first.
     pub(super) fn position(&self, core: CoreName) -> usize {
         let first = match core.kind {
             Core::Aic => 0,
@@ -150,7 +152,7 @@ impl Flags {
         }
     }
 
-    /// Whether this flag can be raised here at all.
+    /// Returns whether this flag can be raised here at all.
     fn look(&self, view: &mut View<'_, '_>, mode: Mode, pipe: Pipe, flag: u16) -> bool {
         if !synchronises(view, "flags between cores") {
             return false;
@@ -206,8 +208,8 @@ impl Flags {
         taken.map(|raised| raised.knows)
     }
 
-    /// The flags that no core took: the flag, the source of its raise, its core, and the number of
-    /// times.
+    /// Returns the flags that no core took: the flag, the source of its raise, the core, and the
+    /// number of raises that are left.
     pub(super) fn left(&self) -> Vec<(u16, Source, usize, usize)> {
         let raised = self.raised.iter().filter_map(|((core, flag), left)| {
             left.front().map(|first| (*flag, first.source, *core, left.len()))
@@ -220,12 +222,13 @@ impl Flags {
         raised.chain(half).collect()
     }
 
-    /// Whether a raise of a flag has been refused.
+    /// Returns whether a raise of a flag was rejected.
     pub(super) fn refused(&self) -> bool {
         self.refused
     }
 
-    /// The cores that have not raised a flag which this core awaits.
+    /// Returns the cores that have not raised a flag which this core awaits, and the number of all
+    /// cores that raise it.
     pub(super) fn missing(&self, core: CoreName, flag: u16) -> Option<(Vec<usize>, usize)> {
         let block = core.index / self.mix.ratio(core.kind).max(1);
         let vector = core.kind == Core::Aiv;
@@ -256,22 +259,23 @@ fn too_many(view: &mut View<'_, '_>, flag: u16, count: usize) {
     view.error("flag-count", message, "await it as often as it is raised");
 }
 
-/// Checks that a flag is one of 8, 9 and 10, those for programs.
+/// Checks that a flag is 8, 9 or 10. Those are free for programs.
 fn usual(view: &mut View<'_, '_>, flag: u16) {
     match flag {
         8..=10 => {}
         11..=14 => {
-            let message = format!("flag {flag} is one that SyncAll uses");
+            let message = format!("flag {flag} is used by SyncAll");
             view.error("flag", message, "use flag 8, 9 or 10");
         }
         _ => {
-            let message = format!("flag {flag} is one that matrix products may use");
+            let message = format!("flag {flag} may be used by matrix products");
             view.note("flag", message, "flags 8, 9 and 10 are free in every kernel");
         }
     }
 }
 
-/// Whether cores of this kernel can synchronise with each other.
+/// Returns whether the cores of this kernel can synchronise with each other, and reports if they
+/// cannot.
 pub(super) fn synchronises(view: &mut View<'_, '_>, what: &str) -> bool {
     let mix = view.ground.program.mix;
     if !mix.synchronises() {
@@ -285,7 +289,7 @@ pub(super) fn synchronises(view: &mut View<'_, '_>, what: &str) -> bool {
     mix.synchronises()
 }
 
-/// Reports that not all cores of a kind that have to meet can run at the same time.
+/// Reports a launch in which not all cores of a kind that must meet can run at the same time.
 fn all_run(view: &mut View<'_, '_>, kind: Core) {
     let product = view.product();
     let (has, name) = match kind {
@@ -296,7 +300,7 @@ fn all_run(view: &mut View<'_, '_>, kind: Core) {
     let cores = view.ground.program.mix.ratio(kind).saturating_mul(blocks);
     if cores > has {
         let message = format!(
-            "{cores} {name} cores of {blocks} blocks are to meet, but {} has {has}: the others begin when these have ended",
+            "{cores} {name} cores of {blocks} blocks must meet, but {} has {has}: the other cores begin when these have ended",
             product.name()
         );
         view.error(
@@ -307,7 +311,7 @@ fn all_run(view: &mut View<'_, '_>, kind: Core) {
     }
 }
 
-/// Whether this core may call `SyncAll` in this form.
+/// Returns whether this core may call `SyncAll` in this form, and reports if it may not.
 pub(super) fn barrier(view: &mut View<'_, '_>, vector: bool) -> bool {
     if !synchronises(view, "barriers of all cores") {
         return false;
@@ -338,7 +342,7 @@ pub(super) fn barrier(view: &mut View<'_, '_>, vector: bool) -> bool {
     wrong.is_none()
 }
 
-/// Checks synchronisation inside a core: whether the core has the units.
+/// Checks synchronisation within a core: the core must have the units.
 pub(super) fn units(view: &mut View<'_, '_>, sync: &Sync) {
     let lacking = |kind: Core, pipe: Pipe| match (kind, pipe) {
         (Core::Aiv, Pipe::Fix) => Some("a vector core has no FIX unit"),

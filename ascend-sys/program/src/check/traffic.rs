@@ -1,9 +1,9 @@
-//! Whether cores and the server use the same memory in a known order.
+//! Checks whether cores and the server use the same memory in a known order.
 //!
-//! The server owns the memory of a turn from its commit until a core has waited for it. Data that
-//! it sends must have been written before, by any core; data that it receives must not be used
-//! before its end. A core knows of a commit or of an end if it has done it itself, or has since met
-//! a core that knows of it.
+//! The server owns the memory of a turn from the commit of the turn until a core has waited for it.
+//! Data that the turn sends must be written before the commit, by any core. Data that the turn
+//! receives must not be used before its end. A core knows of a commit or an end if it has executed
+//! the commit or the wait itself, or has since met a core that knows of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -26,19 +26,19 @@ mod wasted;
 /// The number of followed steps of a launch for each access that is remembered.
 const STEPS_PER_ACCESS: u64 = 4;
 
-/// The memory that each turn of a task reads or writes on this rank: blocks that begin where those
-/// of the turn before end.
+/// The memory that the turns of a task read or write on this rank. The blocks of a turn begin where
+/// those of the turn before end.
 #[derive(Debug, Clone)]
 pub(super) struct Touched {
     pub base: Base,
-    /// The piece of memory of the base, and the offset in it, in bytes.
+    /// The memory that the blocks are in, and the offset of the base in it, in bytes.
     pub space: (Space, u128),
     pub write: bool,
-    /// The operation, if the blocks of ranks are a stride apart.
+    /// The command number of the operation, if the blocks of ranks are a stride apart.
     pub strided: Option<u32>,
-    /// The bytes of an element.
+    /// The number of bytes of an element.
     pub size: u64,
-    /// The beginning of each block of the first turn, and its bytes.
+    /// The beginning of each block of the first turn, and its number of bytes.
     pub blocks: Vec<(u128, u128)>,
 }
 
@@ -47,22 +47,22 @@ pub(super) struct Touched {
 pub(super) struct Sent {
     pub client: ClientId,
     pub task: TaskId,
-    /// Its index, from 0.
+    /// The index of the turn, from 0.
     pub turn: u64,
-    /// For a step of a turn: its index, the rank that it sends to, and the rank that it receives
-    /// from.
+    /// The step of a turn, if the turn is divided: its index, the rank that it sends to, and the
+    /// rank that it receives from.
     pub step: Option<(u64, [usize; 2])>,
-    /// The number of turns that its server has finished when this one is.
+    /// The number of turns that the server has finished when it has finished this turn.
     pub number: u32,
-    /// The clock of the core that committed it.
+    /// The clock of the core that committed the turn.
     pub clock: Clock,
     pub source: Source,
     pub touched: Rc<[Touched]>,
 }
 
 impl Sent {
-    /// The blocks of a task that this turn, or a step of it, touches: where each begins and ends in
-    /// the space.
+    /// Returns the blocks that this turn or step touches, each with its beginning and end in the
+    /// piece of memory.
     fn blocks<'a>(
         &self,
         touched: &'a Touched,
@@ -78,12 +78,12 @@ impl Sent {
         })
     }
 
-    /// Whether the core that committed it knew then that this was done.
+    /// Returns whether the access was known to be done when the core committed the turn.
     fn knew(&self, access: &Access) -> bool {
         access.tick <= self.clock.of(access.core, access.area.unit)
     }
 
-    /// Names a turn in words: `turn 2 of `tiles``.
+    /// Returns the name of a turn in words, such as `turn 2 of `tiles``.
     fn words(&self, ground: &Ground<'_>) -> String {
         let (turn, task) = (self.turn + 1, ground.words.task(self.task));
         match self.step {
@@ -93,23 +93,23 @@ impl Sent {
     }
 }
 
-/// An access of a core.
+/// An access of a core to global memory.
 #[derive(Debug)]
 struct Access {
     core: usize,
     name: CoreName,
-    /// The tick of the unit that it is done with.
+    /// The tick of the unit at which the access is done.
     tick: u32,
-    /// Its place among all accesses of cores, in the order in which the checker walked them.
+    /// The position among all accesses of cores, in the order in which the checker walked them.
     order: u64,
     clock: Clock,
-    /// The area, from the start of its space.
+    /// The area, with its offset from the start of its piece of memory.
     area: Area,
     source: Source,
 }
 
 impl Access {
-    /// Whether it is known to come behind another access.
+    /// Returns whether this access is known to come after another access.
     fn knew(&self, other: &Access) -> bool {
         let (own, unit) = (self.area.unit, other.area.unit);
         let in_line = (own == unit && unit.in_order()) || (own.is_scalar() && unit.is_scalar());
@@ -118,27 +118,27 @@ impl Access {
     }
 }
 
-/// The accesses of all cores.
+/// The accesses of all cores to global memory.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    /// Accesses by piece of memory.
+    /// The accesses, by piece of memory.
     accesses: BTreeMap<Space, Vec<Access>>,
-    /// Cleans by piece of memory, core and line.
+    /// The cleans, by piece of memory, core and line.
     cleans: BTreeMap<(Space, usize, u128), Vec<Access>>,
     count: usize,
     /// The most different accesses that are remembered.
     most: usize,
     order: u64,
-    /// Memory whose writes are not all known.
+    /// The memory whose writes are not all known.
     open: BTreeSet<Space>,
-    /// Whether that is so of all memory.
+    /// Whether the writes to all memory are not all known.
     all_open: bool,
     /// The first access that is not remembered.
     left_out: Option<(CoreName, Source)>,
 }
 
 impl Traffic {
-    /// The traffic of a launch that is followed for `steps` steps.
+    /// Returns the traffic of a launch that is followed for `steps` steps.
     pub(super) fn new(steps: u64) -> Self {
         Traffic {
             accesses: BTreeMap::new(),
@@ -152,8 +152,7 @@ impl Traffic {
         }
     }
 
-    /// Marks that from here on the writes to this memory are unknown; to all memory if none is
-    /// given.
+    /// Marks that from now on the writes to this memory are unknown. `None` stands for all memory.
     pub(super) fn leave_open(&mut self, space: Option<Space>) {
         match space {
             Some(space) => drop(self.open.insert(space)),
@@ -161,7 +160,7 @@ impl Traffic {
         }
     }
 
-    /// Whether all that is written to this memory is known.
+    /// Returns whether all writes to this memory are known.
     fn knows(&self, space: Space) -> bool {
         !self.all_open && !self.open.contains(&space)
     }
@@ -191,14 +190,14 @@ impl Traffic {
             _ => self.accesses.entry(space).or_default(),
         };
         if let Some(last) = accesses.last_mut() {
-            // A read of the scalar unit was over at its own tick, and nothing has come since.
+            // A read of the scalar unit ended at its own tick, and no other work has come since.
             let at_once =
                 last.tick == tick || (area.unit == Unit::Control && last.tick + 1 == tick);
             let alike = at_once
                 && (last.core, last.source) == (core, source)
                 && (last.area.write, last.area.way, last.area.unit)
                     == (area.write, area.way, area.unit);
-            // Accesses through the cache are joined if they lie in one line and no other access is
+            // Accesses through the cache are joined if they are in one line and no other access is
             // between them.
             let together = matches!(area.way, Way::Memory | Way::Add)
                 || (last.order == self.order && line(last.area.from) == line(area.from));
@@ -216,13 +215,13 @@ impl Traffic {
         let (order, clock) = (self.order, clock.clone());
         accesses.push(Access { core, name, tick, order, clock, area, source });
         if area.unit == Unit::Control {
-            // The scalar unit goes on when it has read.
+            // The scalar unit continues only when its read is over.
             units.release(Unit::Control);
         }
     }
 
-    /// Reports accesses that nothing orders, and returns the accesses to windows. `server` is the
-    /// index of a client's server among the cores of a clock.
+    /// Reports accesses that are not ordered, and returns the accesses to windows. `server` returns
+    /// the index of a client's server among the cores of a clock.
     pub(super) fn look(
         &mut self,
         ground: &Ground<'_>,
@@ -235,12 +234,13 @@ impl Traffic {
             let most = self.most;
             report.add(Severity::Note, "long", source, Some(name), || {
                 let message = format!(
-                    "which cores use the same memory is checked up to here, because there are over {most} different uses"
+                    "uses of the same memory by several cores are checked only up to here, because there are over {most} different uses"
                 );
                 (message, "nothing to change; use longer tiles if you can".to_owned())
             });
         }
-        // Sorted by their beginnings; none is longer than the longest, so few can meet a block.
+        // The accesses are sorted by their beginnings, and none is longer than the longest. So few
+        // of them can overlap a block.
         let mut longest = BTreeMap::new();
         for (space, accesses) in &mut self.accesses {
             accesses.sort_by_key(|access| access.area.from);
@@ -320,21 +320,22 @@ fn say(
     });
 }
 
-/// The length of the longest access.
+/// Returns the length of the longest access.
 fn longest_of<'a>(accesses: impl IntoIterator<Item = &'a Access>) -> u128 {
     let lengths = accesses.into_iter().map(|access| access.area.end() - access.area.from);
     lengths.max().unwrap_or(0)
 }
 
-/// The entries that may reach into `from..to`, of a list that is sorted by beginnings and has no
-/// entry longer than `longest`.
+/// Returns the entries that may reach into `from..to`. The list must be sorted by beginnings and
+/// have no entry longer than `longest`.
 fn near<T>(list: &[T], at: impl Fn(&T) -> u128, longest: u128, (from, to): (u128, u128)) -> &[T] {
     let first = list.partition_point(|one| at(one) < from.saturating_sub(longest));
     let end = list.partition_point(|one| at(one) < to);
     list.get(first..end).unwrap_or(&[])
 }
 
-/// The size of an element of an access's base; in the workspace and in windows, a byte.
+/// Returns the size of an element of an access's base. In the workspace and in windows, an element
+/// is a byte.
 fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
     match access.area.base {
         Base::Parameter(at) => ground.program.parameters[at as usize].number.size().into(),
@@ -342,7 +343,7 @@ fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
     }
 }
 
-/// Says what a core does: `aiv 1 reads in line 7`.
+/// Describes an access of a core, such as `aiv 1 reads it in line 7`.
 fn does(access: &Access) -> String {
     let verb = if access.area.write { "writes" } else { "reads" };
     format!("{} {verb} it in line {}", access.name, access.source.line)

@@ -1,4 +1,5 @@
-//! An exchange of blocks of any length, with a count and a displacement for each rank.
+//! Checks an exchange of blocks of different lengths, with a count and a displacement for each
+//! rank.
 
 use super::Product;
 use super::operation::{Call, buffer, typed};
@@ -103,8 +104,8 @@ fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64
     }
 }
 
-/// Reads one number for each rank. `what` names the numbers in an error text. None: the failure has
-/// been reported.
+/// Reads one number for each rank. `what` names the numbers in an error text. If that fails,
+/// reports the failure and returns `None`.
 fn list(view: &mut View<'_, '_>, list: &PerRank, what: &str, ranks: u32) -> Option<Vec<u64>> {
     let length = match list {
         PerRank::Tiling(_, _, length) => *length,

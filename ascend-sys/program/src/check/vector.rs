@@ -1,4 +1,4 @@
-//! Arithmetic of the vector unit: types by product, and bounds.
+//! Checks arithmetic of the vector unit: the types that each product has, and bounds.
 
 use super::Product;
 use super::buffer::Touch;
@@ -38,12 +38,12 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &mut LocalMemory, vector: &V
         return;
     };
     if count == 0 && view.product() == Product::Ascend950 {
-        let message = "a vector operation of 0 elements, which Ascend 950 may not take".to_owned();
+        let message = "a vector operation of 0 elements, which Ascend 950 may reject".to_owned();
         view.error("vector-count", message, "leave it out when there is nothing to do");
     }
     if count > i32::MAX as u64 {
         let message =
-            format!("a vector operation of {count} elements, but it counts to {}", i32::MAX);
+            format!("a vector operation of {count} elements, but it can have at most {}", i32::MAX);
         view.error("vector-count", message, "compute shorter tiles");
         return;
     }
@@ -97,7 +97,7 @@ fn work_of(
 ) {
     let size = u64::from(view.ground.program.locals[work.tensor.0 as usize].what.size());
     let wanted = match (operator, view.product()) {
-        // Sums do not use it.
+        // A sum does not use it.
         (VectorReduce::Sum, _) | (_, Product::Ascend950) => 0,
         (VectorReduce::Max, _) => {
             (2 * (count / (256 / size)).max(1)).next_multiple_of(32 / size) * size
@@ -108,7 +108,7 @@ fn work_of(
     }
 }
 
-/// Whether the product computes with elements of this type.
+/// Returns whether the product computes with elements of this type, and reports if it does not.
 fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
     let new = view.product() == Product::Ascend950;
     let base = matches!(number, I16 | F16 | I32 | F32);
@@ -150,22 +150,22 @@ fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
         let message = format!("{} has no {name} of {number} elements", view.product().name());
         let help = match number {
             Bf16 => "cast to f32, compute, and cast back",
-            _ => "cast to a type that it has",
+            _ => "cast to a type that it supports",
         };
         view.error("vector-type", message, help);
     }
 }
 
-/// Checks that the product has a cast, with this rounding.
+/// Checks that the product has a cast with this rounding.
 fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
     let new = view.product() == Product::Ascend950;
-    // Whether the rounding may be left open, and whether it may be given.
+    // `none` is whether the rounding may be left open, and `said` whether it may be given.
     let (none, said) = match (from, to) {
         (F16, F32) | (Bf16, F32) | (I16, F32) | (I8 | U8, F16) => (true, false),
         (I32, I64 | I16) | (I64, I32) => (true, false),
         (F32, Bf16 | I16 | I32 | I64 | F32) | (F16, I16 | I32) | (Bf16, I32) => (false, true),
         (F32, F16) | (I32, F32) | (I16, F16) | (F16, I8 | U8) => (true, true),
-        // The rounding of these conversions is not known here.
+        // Nothing is known here about the rounding of these conversions.
         (F16, Bf16) | (Bf16, F16) if new => return,
         _ => (false, false),
     };
@@ -192,7 +192,7 @@ fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
         ),
         _ => (
             format!("a cast from {from} to {to} that does not say how to round"),
-            "say how, as in `Round::Nearest`".to_owned(),
+            "give a rounding, such as `Round::Nearest`".to_owned(),
         ),
     };
     view.error("cast", message, help);

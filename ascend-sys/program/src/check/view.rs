@@ -1,4 +1,4 @@
-//! One core at one step, as the rules see it.
+//! The view that the rules have of one core at one step.
 
 use super::area::Area;
 use super::buffer::Use;
@@ -22,18 +22,18 @@ pub(super) struct Ground<'a> {
     pub spaces: Spaces,
 }
 
-/// One core at one step.
+/// The view of one core at one step.
 pub(super) struct View<'v, 'a> {
     pub ground: &'v Ground<'a>,
     pub walk: &'v Walk<'a>,
     pub core: CoreName,
     pub source: Source,
     pub report: &'v mut Report,
-    /// The clocks of its units.
+    /// The clocks of the core's units.
     pub units: &'v mut Units,
     /// The accesses of the step to global memory.
     pub areas: Vec<Area>,
-    /// The global memory that it writes at unknown places.
+    /// The global memory that the step writes at unknown places.
     pub unknown: Vec<Base>,
 }
 
@@ -68,27 +68,29 @@ impl<'a> View<'_, 'a> {
         self.error("product", format!("{product} has no {what}"), instead);
     }
 
-    /// The piece of memory that a base means here, and the offset in it, in bytes. None: that
-    /// depends on data.
+    /// Returns the piece of memory that a base stands for here, and the offset in it, in bytes.
+    /// Returns `None` if that depends on data.
     pub(super) fn space(&self, base: Base) -> Option<(Space, u128)> {
         self.ground.spaces.of(base, self.walk)
     }
 
-    /// Computes a number of elements, turns or ranks. None: the failure has been reported.
+    /// Computes a number of elements, turns or ranks. If that fails, reports the failure and
+    /// returns `None`.
     pub(super) fn count(&mut self, id: ValueId) -> Option<u64> {
         let found = self.walk.count(id);
         self.known(found)
     }
 
-    /// Unwraps the result of a computation. None: the failure has been reported.
+    /// Unwraps the result of a computation. If the computation failed, reports the failure and
+    /// returns `None`.
     pub(super) fn known<T>(&mut self, found: Result<T, Unknown>) -> Option<T> {
         match found {
             Ok(found) => Some(found),
             Err(Unknown::Data | Unknown::Idle | Unknown::Short(_)) => {
                 self.note(
                     "data",
-                    "this depends on data that is not there yet, so it is not checked".into(),
-                    "nothing to change; checked mode looks at it when it runs",
+                    "this depends on data that is not available yet, so it is not checked".into(),
+                    "nothing to change; checked mode checks it when it runs",
                 );
                 None
             }
@@ -101,16 +103,18 @@ impl<'a> View<'_, 'a> {
 
     pub(super) fn fault(&mut self, fault: &Fault) {
         let text = fault.text.clone();
-        self.error("fault", text, "look at the numbers in the tiling of this launch");
+        self.error("fault", text, "check the numbers in the tiling of this launch");
     }
 
-    /// Reads a number in the tiling struct of this launch. None: the failure has been reported.
+    /// Reads a number in the tiling struct of this launch. If that fails, reports the failure and
+    /// returns `None`.
     pub(super) fn tiling(&mut self, offset: u64, number: crate::layout::Number) -> Option<u64> {
         let found = self.walk.tiling(offset, number).map_err(Unknown::from);
         self.known(found)
     }
 
-    /// The rank and the number of ranks of a client's group. None: the failure has been reported.
+    /// Returns the rank and the number of ranks of a client's group. If the launch has no such
+    /// group, reports that and returns `None`.
     pub(super) fn group(&mut self, client: ClientId) -> Option<(u32, u32)> {
         let group = self.ground.program.clients[client.0 as usize].what.group;
         let found = self.ground.launch.groups.get(group as usize).copied();
@@ -124,13 +128,13 @@ impl<'a> View<'_, 'a> {
     }
 }
 
-/// A number with its noun: `1 buffer`, `2 buffers`.
+/// Returns a number with its noun: `1 buffer`, `2 buffers`.
 pub(super) fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 impl View<'_, '_> {
-    /// Reports a use of local memory that nothing orders with an earlier one.
+    /// Reports a use of local memory that is not ordered with an earlier one.
     pub(super) fn unordered(&mut self, local: &Local, earlier: &Use, later: &Use, queue: bool) {
         let declared = &self.ground.program.locals[local.tensor.0 as usize];
         let element = earlier.from.max(later.from) / u128::from(declared.what.size());
@@ -149,7 +153,7 @@ impl View<'_, '_> {
         let message = format!(
             "this reads element {element} of the buffer of `{name}`, which nobody has written"
         );
-        let help = "write it before, or count only what was written";
+        let help = "write it first, or use only written elements";
         self.error("unwritten", message, help);
     }
 }
@@ -161,8 +165,8 @@ pub(super) struct UnitUse {
     pub line: u32,
 }
 
-/// Reports that two units of a core use the same memory and nothing orders them. `queue`: a queue
-/// could order them.
+/// Returns the finding that two units of a core use the same memory and nothing orders them. With
+/// `queue`, a queue could order them.
 pub(super) fn unordered(
     of: &str,
     core: CoreName,

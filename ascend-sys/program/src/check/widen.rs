@@ -1,11 +1,11 @@
-//! Steps that depend on data are not followed, and neither is the end of a loop with very many
-//! turns. The checker goes on behind them, and knows less.
+//! The checker skips branches and loops that depend on data, and the rest of a loop with very many
+//! iterations. It continues after them with less knowledge.
 //!
-//! Whether a branch is taken, or how often a loop runs, may depend on data in memory; and a loop
-//! may be too long to follow. Behind it, variables that it may have set have no number. Local
-//! memory that it may have written counts as written, and its units count as waited for. So every
-//! finding behind it is certain. Things that cores and servers have to know of each other cannot be
-//! left open: there the core is not followed any further.
+//! Data in memory may decide whether a branch is taken or how often a loop runs, and a loop may be
+//! too long to follow. After such a step, a variable that the step may have set has no known
+//! number. Local memory that the step may have written counts as written, and the units of the core
+//! count as waited for. So every later finding is still certain. If other cores or servers depend
+//! on what the step does, it cannot be left open, and the core is not followed any further.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::step::*;
 pub(super) struct MayDo {
     variables: Vec<VariableId>,
     locals: Vec<Local>,
-    /// The global memory that they may write.
+    /// The global memory that the blocks may write.
     pub bases: Vec<Base>,
-    /// The balance of tensors taken from a queue and given back, and of those enqueued and
-    /// dequeued.
+    /// For each queue, the number of tensors taken minus those given back, and the number of
+    /// tensors enqueued minus those dequeued.
     queues: BTreeMap<QueueId, (i64, i64)>,
-    /// Whether they do something that other cores or servers must know of.
+    /// Whether the blocks do something on which other cores or servers depend.
     is_heard: bool,
 }
 
@@ -81,7 +81,7 @@ impl MayDo {
         }
     }
 
-    /// Whether a core can be followed after these blocks.
+    /// Returns whether a core can be followed after these blocks.
     pub(super) fn can_be_skipped(&self) -> bool {
         !self.is_heard && self.queues.values().all(|open| *open == (0, 0))
     }

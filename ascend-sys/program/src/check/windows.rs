@@ -1,8 +1,9 @@
 //! Checks that some rank has written the data that is read or sent from windows.
 //!
-//! The windows of a rank are memory of all ranks of its group, unwritten when the communicator
-//! begins. If no rank of the launch writes bytes that a rank reads there, it reads garbage or data
-//! of an earlier launch. The order of reads and writes of different ranks is not checked.
+//! The windows of a rank are memory that all ranks of its group can use. They are unwritten when
+//! the communicator begins. If no rank of the launch writes bytes that a rank reads there, that
+//! rank reads garbage or data of an earlier launch. The order of reads and writes of different
+//! ranks is not checked.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +23,9 @@ pub(super) struct Window {
 /// The accesses of a rank to windows.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
-    /// The bytes that it writes, whenever it does.
+    /// The bytes that the rank writes, at any time.
     pub written: BTreeMap<Window, Ranges>,
-    /// The bytes that it reads or sends without having written them before.
+    /// The bytes that the rank reads or sends without having written them before.
     pub reads: Vec<WindowRead>,
     /// Whether the rank writes at unknown places.
     pub open: bool,
@@ -35,9 +36,9 @@ pub(super) struct Windows {
 pub(super) struct WindowRead {
     pub window: Window,
     pub source: Source,
-    /// The core. None: a turn.
+    /// The core that reads. `None` if a turn sends the bytes.
     pub core: Option<CoreName>,
-    /// The read or send in words: `this reads`, ``turn 2 of `x` sends``.
+    /// The read or send in words: `this reads`, or ``turn 2 of `x` sends``.
     pub what: String,
     pub gaps: Vec<(u128, u128)>,
 }
@@ -51,7 +52,7 @@ struct AllWritten {
 }
 
 impl AllWritten {
-    /// Collects the writes by window.
+    /// Returns the writes of all ranks, by window.
     fn of(ranks: &[(Report, Windows)]) -> BTreeMap<Window, AllWritten> {
         let mut all: BTreeMap<Window, AllWritten> = BTreeMap::new();
         for (window, written) in ranks.iter().flat_map(|(_, windows)| &windows.written) {
@@ -64,7 +65,7 @@ impl AllWritten {
         all
     }
 
-    /// The first byte of a range that no other rank writes; this rank writes `own`.
+    /// Returns the first byte of a range that no other rank writes. This rank writes `own`.
     fn missing_from_others(&self, own: Option<&Ranges>, (from, to): (u128, u128)) -> Option<u128> {
         let mut others = Ranges::default();
         others.join(&self.any, from, to);
@@ -79,7 +80,7 @@ impl AllWritten {
     }
 }
 
-/// Reports reads of bytes that no rank writes. `all` is whether these are all ranks.
+/// Reports reads of bytes that no rank writes. With `all`, these are all ranks.
 pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bool) {
     let open = writes_by_data(program) || ranks.iter().any(|(_, windows)| windows.open);
     let all_written = AllWritten::of(ranks);
@@ -98,21 +99,21 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
                 (true, false) => (
                     Severity::Error,
                     format!("{of}, which no rank writes"),
-                    "write it before on some rank; if an earlier launch or the host has, say so with `k.allow(Warning::Windows, reason)`",
+                    "write it first on some rank; if an earlier launch or the host has written it, allow this with `k.allow(Warning::Windows, reason)`",
                 ),
                 (true, true) => (
                     Severity::Note,
                     format!(
                         "{of}, and whether a rank writes there depends on data, so it is not checked"
                     ),
-                    "nothing to change; checked mode looks at it when it runs",
+                    "nothing to change; checked mode checks it when it runs",
                 ),
                 (false, _) => (
                     Severity::Note,
                     format!(
                         "{of}, which this rank has not written before; another rank may have written it, but the check of one launch sees only its own rank"
                     ),
-                    "nothing to change; `kernel.check(..)` looks at all ranks, and checked mode looks at it when it runs",
+                    "nothing to change; `kernel.check(..)` checks all ranks, and checked mode checks it when it runs",
                 ),
             };
             let rule = Warning::Windows.rule();
@@ -121,7 +122,8 @@ pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bo
     }
 }
 
-/// Whether it writes to windows of others at places that only its data give.
+/// Returns whether the program writes to windows of other ranks at places that only its data
+/// determine.
 fn writes_by_data(program: &Program) -> bool {
     let by_data = |step: &Step| {
         let Step::Hccl(Hccl::Prepare { operation, .. }) = step else { return false };

@@ -1,4 +1,4 @@
-//! An order in which the result of a kernel is wrong, and the form in which a test asks for it.
+//! An order in which the result of a kernel is wrong, and the form in which a test requests it.
 
 use std::ffi::c_char;
 use std::fmt::{self, Display, Formatter};
@@ -12,12 +12,12 @@ use crate::declared::Core;
 pub struct Witness {
     /// The order, in words.
     pub text: String,
-    /// The part of the kernel that is late in it. The emulator runs kernels in this order when
-    /// `ASCEND_EMULATOR_KERNEL_LATE` asks for it.
+    /// The part of the kernel that is late in this order. The emulator runs kernels in this order
+    /// if `ASCEND_EMULATOR_KERNEL_LATE` requests it.
     pub late: Late,
 }
 
-/// The part of a kernel that works as late as the rules allow. As text it is `aiv 3:40` or
+/// The part of a kernel that works as late as the rules allow. Its text form is `aiv 3:40` or
 /// `server`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
@@ -25,7 +25,7 @@ pub enum Late {
     Line {
         /// The kind of the core.
         kind: Core,
-        /// Its number among its kind.
+        /// The index of the core among the cores of its kind.
         index: u32,
         /// The line, from 1.
         line: u32,
@@ -39,8 +39,8 @@ impl Late {
         Late::Line { kind: core.kind, index: core.index, line }
     }
 
-    /// Its text in C, for `kernelLate` of `AscendExtBlockConfig`: the longest has 25 letters, and a
-    /// NUL ends it.
+    /// Returns the text form as C characters, for `kernelLate` of `AscendExtBlockConfig`. The
+    /// longest text has 25 letters, and a NUL follows it.
     pub fn letters(self) -> [c_char; 32] {
         let mut letters = [0; 32];
         let text = self.to_string();
@@ -77,7 +77,7 @@ impl FromStr for Late {
         match text {
             "server" => Ok(Late::Server),
             _ => line().ok_or_else(|| {
-                format!("{text:?}: a core and a line, as `aiv 3:40`, or `server` is expected")
+                format!("{text:?} is not a core and a line, such as `aiv 3:40`, or `server`")
             }),
         }
     }

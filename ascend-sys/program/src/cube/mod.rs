@@ -1,8 +1,8 @@
 //! `TCubeTiling`: the division of a product of matrices among the cube cores.
 //!
-//! [`Tiles`] is its 50 numbers. [`Tiles::problem`] checks them against the rules that CANN
-//! documents for `MatmulImpl` with `CFG_MDL`, the form that is printed. [`Shape::tiles`] fills them
-//! so that they keep these rules.
+//! [`Tiles`] has its 50 numbers. [`Tiles::problem`] checks them against the rules that CANN
+//! documents for `MatmulImpl` with `CFG_MDL`, which is the form that the printer prints.
+//! [`Shape::tiles`] computes numbers that satisfy these rules.
 
 mod rules;
 mod shape;
@@ -10,25 +10,24 @@ mod shape;
 pub use rules::Problem;
 pub use shape::{Refused, Shape};
 
-/// The number of cube cores of a chip, and the memory of one of them for blocks of matrices, in
-/// bytes.
+/// The number of cube cores of a chip, and the sizes of the memories of one core that hold blocks
+/// of matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chip {
     /// The number of cube cores.
     pub cores: u32,
-    /// The memory L0A, in bytes: for blocks of A on their way into the cube unit.
+    /// The size of the memory L0A in bytes. L0A holds blocks of A on their way into the cube unit.
     pub l0a: u32,
-    /// The memory L0B, in bytes: for blocks of B on their way into the cube unit.
+    /// The size of the memory L0B in bytes. L0B holds blocks of B on their way into the cube unit.
     pub l0b: u32,
-    /// The memory L0C for blocks of C, in bytes.
+    /// The size of the memory L0C in bytes. L0C holds blocks of C.
     pub l0c: u32,
-    /// The memory L1, in bytes: for blocks of A and B before they go to L0A and L0B, and for the
-    /// bias.
+    /// The size of the memory L1 in bytes. L1 holds blocks of A and B before they go to L0A and
+    /// L0B, and the bias.
     pub l1: u32,
-    /// The part of L1, in bytes, that a kernel with vector cores beside the cube cores does not
-    /// have.
+    /// The part of L1, in bytes, that is not available in a kernel that also has vector cores.
     pub l1_reserve: u32,
-    /// The memory for the bias of a block, in bytes.
+    /// The size of the memory for the bias of a block, in bytes.
     pub bias: u32,
 }
 
@@ -43,7 +42,7 @@ macro_rules! fields {
             /// All fields, in the order of the struct.
             pub const ALL: [Field; 50] = [$(Field::$field,)*];
 
-            /// Its name in C++.
+            /// Returns the name of the field in C++.
             pub fn name(self) -> &'static str {
                 match self { $(Field::$field => $name,)* }
             }
@@ -109,18 +108,19 @@ fields! {
 pub struct Tiles(pub [i32; 50]);
 
 impl Tiles {
-    /// The number of this field.
+    /// Returns the number of this field.
     pub fn get(&self, field: Field) -> i32 {
         self.0[field as usize]
     }
 
-    /// The number of this field, wide enough for products, which do not fit in the type of a field.
+    /// Returns the number of this field as an `i128`. Products of these numbers do not fit into the
+    /// type of a field.
     fn wide(&self, field: Field) -> i128 {
         self.get(field).into()
     }
 
     fn set(&mut self, field: Field, number: u32) {
-        // No size is above that of a matrix, which has been checked.
+        // No size is larger than that of a matrix, which has been checked.
         self.0[field as usize] = i32::try_from(number).unwrap_or(i32::MAX);
     }
 }

@@ -1,7 +1,6 @@
-//! The rules of a `TCubeTiling`, in the order in which they build on each other.
+//! The rules of a `TCubeTiling`, ordered so that each rule comes after those that it depends on.
 //!
-//! Some numbers follow from others: a rule is checked only when the rules that it takes for granted
-//! hold.
+//! Some numbers follow from others. So a rule is checked only if the rules that it depends on hold.
 
 use super::Field::{self, *};
 use super::{Chip, Tiles};
@@ -12,7 +11,7 @@ use crate::declared::Matmul;
 pub struct Problem {
     /// The field with the number.
     pub field: Field,
-    /// The required value and the reason: the end of `... is 3, but must be`.
+    /// The required value and the reason. The text completes the sentence `... is 3, but must be`.
     pub must: String,
 }
 
@@ -20,7 +19,7 @@ fn must<T>(field: Field, must: String) -> Result<T, Problem> {
     Err(Problem { field, must })
 }
 
-/// The largest multiple that is not above this one.
+/// Returns a text that names the largest multiple of `of` that is not above `most`.
 fn at_most(most: i128, of: i128) -> String {
     match most / of * of {
         0 => "less".into(),
@@ -29,13 +28,15 @@ fn at_most(most: i128, of: i128) -> String {
 }
 
 impl Tiles {
-    /// The first rule that these numbers break for products of this kind, with `l1` bytes in L1.
+    /// Returns the first rule that these numbers break for products of this kind, with `l1` bytes
+    /// in L1.
     pub fn problem(&self, matmul: &Matmul, chip: &Chip, l1: u32) -> Option<Problem> {
         let rules = Rules { tiles: self, matmul, chip, l1: l1.into() };
         rules.all().err()
     }
 
-    /// The fields that are 0 for a product without batches and without shared memory, but not here.
+    /// Returns the fields that are not 0 here although a product without batches and without shared
+    /// memory has 0 in them.
     pub fn not_plain(&self) -> impl Iterator<Item = Field> {
         let plain = |field: &Field| {
             (*field as usize >= ShareMode as usize && *field as usize <= SingleBatchN as usize)
@@ -54,7 +55,7 @@ struct Rules<'a> {
     l1: i128,
 }
 
-/// The numbers of one of the two matrices that are multiplied.
+/// The numbers of one of the two matrices to multiply.
 struct OperandTiling {
     name: char,
     /// The number of bytes of an element.
@@ -70,7 +71,7 @@ struct OperandTiling {
 }
 
 impl OperandTiling {
-    /// The number of bytes of a block.
+    /// Returns the number of bytes of a block.
     fn block(&self, tiles: &Tiles) -> i128 {
         tiles.wide(self.base) * tiles.wide(BaseK) * self.size
     }
@@ -166,13 +167,13 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that a core does all of K.
+    /// Checks that a core computes all of K.
     fn depth(&self) -> Result<(), Problem> {
         let (a, b, single) = (self.tiles.get(Ka), self.tiles.get(Kb), self.tiles.get(SingleCoreK));
         if a == b && single != a {
             return must(SingleCoreK, format!("{a} (Ka): each core does all of K"));
         }
-        // Rows of memory may be longer than the product is deep.
+        // Rows in memory may be longer than the depth of the product.
         let (least, name) = if a < b { (a, "Ka") } else { (b, "Kb") };
         if single > least {
             return must(SingleCoreK, format!("at most {least} ({name}), as deep as that matrix"));
@@ -254,7 +255,7 @@ impl Rules<'_> {
         must(BaseM, why)
     }
 
-    /// Checks the number of blocks in L1: that of a step, or twice that.
+    /// Checks the number of blocks in L1: it must be that of one step, or twice that.
     fn blocks(&self, side: &OperandTiling) -> Result<(), Problem> {
         let [blocks, step, step_k] =
             [side.blocks, side.step, side.step_k].map(|field| self.tiles.wide(field));
@@ -285,7 +286,8 @@ impl Rules<'_> {
         must(side.step, why)
     }
 
-    /// Checks that the loops over K that fill L1 with A and with B fit into each other.
+    /// Checks that the number of loops over K that fill L1 with A, or that of the loops that fill
+    /// it with B, divides the other.
     fn loops(&self) -> Result<(), Problem> {
         let [depth, base_k] = [SingleCoreK, BaseK].map(|field| self.tiles.wide(field));
         let loops = |step_k| {
@@ -308,7 +310,7 @@ impl Rules<'_> {
             let bytes = side.block(self.tiles) * self.tiles.wide(side.blocks);
             (side, bytes)
         });
-        // At least that of one block.
+        // L1 must hold at least the bias of one block.
         let bias = match self.matmul.bias {
             Some(number) => self.tiles.wide(BaseN) * i128::from(number.size()),
             None => 0,

@@ -1,43 +1,44 @@
-//! Numbers for a shape: large blocks, held twice, and pieces of about the same size for all cores.
+//! Computes the numbers for a shape: large blocks, held twice, and pieces of similar size for all
+//! cores.
 
 use super::Field::*;
 use super::{Chip, Tiles};
 use crate::declared::Matmul;
 
-/// A product of matrices that is to be divided.
+/// A product of matrices that is to be divided among cores.
 #[derive(Debug, Clone)]
 pub struct Shape<'a> {
     /// The number of rows of A and of C.
     pub m: usize,
     /// The number of columns of B and of C.
     pub n: usize,
-    /// The number of columns of A, which is that of rows of B.
+    /// The number of columns of A, which is also the number of rows of B.
     pub k: usize,
-    /// The types.
+    /// The types of the matrices.
     pub matmul: &'a Matmul,
-    /// The chip that it runs on.
+    /// The chip that the product runs on.
     pub chip: &'a Chip,
-    /// The number of cube cores that it may use.
+    /// The number of cube cores that the product may use.
     pub cores: u32,
 }
 
-/// A part of a [`Shape`] for which there are no numbers.
+/// An error: a part of a [`Shape`] for which there are no numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Its name.
+    /// The name of the part.
     pub setting: &'static str,
-    /// The value that it has.
+    /// The value of the part.
     pub value: String,
     /// The rule: the values that are allowed.
     pub rule: String,
 }
 
-/// The sizes of a piece or of a block: rows and columns.
+/// The size of a piece or of a block: its rows and columns.
 type Size = (u32, u32);
 
 impl Shape<'_> {
-    /// The tiling for this shape. It has no [`problem`](Tiles::problem), neither in a kernel with
-    /// cube cores only, nor beside vector cores.
+    /// Returns the tiling for this shape. It has no [`problem`](Tiles::problem), either in a kernel
+    /// with only cube cores or in one that also has vector cores.
     pub fn tiles(&self) -> Result<Tiles, Refused> {
         let side = |setting, size: usize| match i32::try_from(size) {
             Ok(size @ 1..) => Ok(size.unsigned_abs()),
@@ -91,18 +92,18 @@ impl Shape<'_> {
         Ok(tiles)
     }
 
-    /// The numbers of bytes of an element of A and of B.
+    /// Returns the number of bytes of an element of A and of an element of B.
     fn sizes(&self) -> (u32, u32) {
         (self.matmul.a.size(), self.matmul.b.size())
     }
 
-    /// The number that baseK is a multiple of, whichever matrices are transposed.
+    /// Returns a number of which baseK must be a multiple, whichever matrices are transposed.
     fn grain(&self) -> u32 {
         (32 / self.matmul.a.size()).max(16)
     }
 
-    /// The rows and columns of a block. Of those that fit, it is the one that reads A and B least
-    /// often; among equals, the nearest to a square.
+    /// Returns the rows and columns of a block. Among the sizes that fit, the result reads A and B
+    /// least often. Among those, it is the nearest to a square.
     fn base(&self, (rows, columns): Size) -> Size {
         let grain = self.grain();
         let (a, b) = self.sizes();
@@ -119,14 +120,14 @@ impl Shape<'_> {
                 + u64::from(columns) * times(rows, *m) * u64::from(b)
         };
         let pairs = lengths(rows).flat_map(|m| lengths(columns).map(move |n| (m, n)));
-        // There is one: 16 by 16 fits everywhere.
+        // The filter always leaves a size, because 16 by 16 fits everywhere.
         pairs
             .filter(fits)
             .min_by_key(|size| (read(size), size.0.max(size.1), size.0))
             .unwrap_or((16, 16))
     }
 
-    /// The depth of a block: as large as two blocks of A and two of B allow.
+    /// Returns the depth of a block, which is as large as two blocks of A and two of B allow.
     fn base_k(&self, (m, n): Size, k: u32) -> u32 {
         let (a, b) = self.sizes();
         let grain = self.grain();
@@ -134,10 +135,12 @@ impl Shape<'_> {
         (most / grain * grain).min(k.div_ceil(grain) * grain)
     }
 
-    /// Blocks along K that L1 holds of each matrix, twice: all of them, or a power of two.
+    /// Returns the number of blocks along K of each matrix of which L1 can hold twice as many. It
+    /// is all of them, or a power of two.
     fn step(&self, (m, n, base_k): (u32, u32, u32), k: u32) -> u32 {
         let (a, b) = self.sizes();
-        // The bias is held twice too, as the documents do not say how often it is.
+        // The room is for two copies of the bias, because the documents do not say how many L1
+        // holds.
         let bias = if self.matmul.bias.is_some() { 2 * 4 * n } else { 0 };
         let room = self.chip.l1 - self.chip.l1_reserve - bias;
         let most = (room / (2 * base_k * (m * a + n * b))).max(1);
@@ -146,17 +149,19 @@ impl Shape<'_> {
     }
 }
 
-/// Lengths that a block may have along a side of this length: powers of two, and all of it.
+/// Returns the lengths that a block may have along a side of this length: powers of two, and the
+/// whole side.
 fn lengths(of: u32) -> impl Iterator<Item = u32> + Clone {
     let all = of.div_ceil(16).saturating_mul(16);
     let powers = (4..=10).map(|power| 1 << power).filter(move |length| *length < all);
     powers.chain((all <= 1024).then_some(all))
 }
 
-/// The piece of C of a core. Of those that are hardly larger than the smallest possible, it is the
-/// one nearest to a square, since that reads least.
+/// Returns the size of the piece of C for each core. Among the pieces that are at most a little
+/// larger than the smallest one, the result is the nearest to a square, because that piece reads
+/// least.
 fn piece((m, n): Size, cores: u32) -> Size {
-    // A border between two cores is one between two blocks of 16.
+    // A border between two cores is always a border between two blocks of 16.
     let along = |of: u32, pieces: u32| of.div_ceil(pieces).div_ceil(16).saturating_mul(16).min(of);
     let area = |(rows, columns): &Size| u64::from(*rows) * u64::from(*columns);
     let sides = |(rows, columns): &Size| (u64::from(*rows) + u64::from(*columns), *rows);

@@ -1,7 +1,7 @@
-//! Computes loops that only add, in one step.
+//! Computes in one step a loop that only adds.
 //!
-//! A loop need not be walked turn by turn if its body only adds to integers, and adds the same
-//! number in every turn or the loop's own number. The sums are then known.
+//! A loop need not be walked iteration by iteration if its body only adds to integers, and if each
+//! term is the loop's own number or the same in every iteration. Then the sums are known.
 
 use super::number::{fit, is_float, is_signed};
 use super::{Fault, Unknown, Walk};
@@ -9,13 +9,15 @@ use crate::declared::*;
 use crate::layout::Number;
 use crate::step::{Source, Step};
 
-/// The least turns of a loop that is computed at once; a loop with fewer is walked through.
+/// The smallest number of iterations with which a loop is computed at once. A loop with fewer
+/// iterations is walked.
 const FEW: u64 = 64;
 
-/// A loop with more turns takes a core of an NPU more than a minute, whatever it does.
+/// The most iterations of such a loop. With more, even an empty loop takes a core of an NPU more
+/// than a minute.
 const MOST: u64 = 1 << 36;
 
-/// A loop of integers, from a number up to another one.
+/// The range of a loop over integers.
 pub(super) struct Range {
     pub variable: VariableId,
     pub from: u64,
@@ -23,25 +25,25 @@ pub(super) struct Range {
     pub step: u64,
 }
 
-/// A variable to which each turn adds.
+/// A variable to which each iteration adds.
 struct Sum {
     variable: VariableId,
-    /// Whether it subtracts.
+    /// Whether the iteration subtracts the term.
     negative: bool,
     term: Term,
     source: Source,
 }
 
-/// The number that is added in each turn.
+/// The number that is added in each iteration.
 enum Term {
-    /// A number that is the same in each turn; none if it is not known.
+    /// A number that is the same in each iteration, or `None` if it is not known.
     Same(Option<u64>),
     /// The number of the loop.
     Own,
 }
 
 impl Walk<'_> {
-    /// Computes a whole loop at once; false if it has to be walked through.
+    /// Computes a whole loop at once. Returns false if the loop must be walked.
     pub(super) fn fold(&mut self, range: &Range, body: BlockId) -> Result<bool, Fault> {
         let number = self.program.variables[range.variable.0 as usize].what;
         if is_float(number) {
@@ -54,14 +56,14 @@ impl Walk<'_> {
         }
         let turns = ((to - from) as u128).div_ceil(step as u128);
         let last = from + step * (turns as i128 - 1);
-        // A sum that leaves its type ends in an error.
+        // A sum that leaves its type is a fault, so such a loop is walked.
         let is_within = whole(fit(number, (last + step) as u64)) == last + step;
         if turns < u128::from(FEW) || !is_within {
             return Ok(false);
         }
         let Some(sums) = self.sums(range.variable, body) else { return Ok(false) };
         if turns > u128::from(MOST) {
-            return Err(self.fault(&format!("a loop of {turns} turns in which nothing is done")));
+            return Err(self.fault(&format!("a loop of {turns} turns that do nothing")));
         }
         let mut results: Vec<(VariableId, Option<u64>)> = Vec::new();
         for Sum { variable, negative, term, source } in sums {
@@ -75,7 +77,7 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            // Nothing below is beyond 2^102.
+            // No number below is larger than 2^102, so nothing overflows.
             let sum = match each {
                 Some(each) => numeric(of, each) * turns as i128,
                 None if from >= 0 && turns <= 1 << 32 => (from + last) * turns as i128 / 2,
@@ -99,7 +101,8 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// The variables that the body adds to and the terms, if it does nothing else.
+    /// Returns the variables to which the body adds, with their terms. Returns `None` if the body
+    /// does anything else.
     fn sums(&self, own: VariableId, body: BlockId) -> Option<Vec<Sum>> {
         let block = &self.program.blocks[body.0 as usize];
         let mut sets = Vec::new();
@@ -142,7 +145,7 @@ impl Walk<'_> {
                     match self.value(term) {
                         Ok(bits) => Term::Same(Some(bits)),
                         Err(Unknown::Data) => Term::Same(None),
-                        // The walk through it reports the fault.
+                        // The walk through the loop reports the fault.
                         Err(_) => return None,
                     }
                 };
@@ -155,7 +158,7 @@ impl Walk<'_> {
         matches!(self.program.values[value.0 as usize].of, Of::Variable(of) if of == variable)
     }
 
-    /// Whether a value changes from turn to turn.
+    /// Returns whether a value changes from one iteration to the next.
     fn depends(&self, value: ValueId, own: VariableId, sets: &[VariableId]) -> bool {
         let on = |value: &ValueId| self.depends(*value, own, sets);
         match &self.program.values[value.0 as usize].of {
@@ -174,18 +177,18 @@ impl Walk<'_> {
         }
     }
 
-    /// The turn in which a sum leaves its type.
+    /// Returns the fault of the iteration in which a sum leaves its type.
     fn beyond(&self, number: Number, before: i128, each: i128, negative: bool) -> Fault {
         let bits = 8 * number.size() - 1;
         let room = if each > 0 { (1 << bits) - 1 - before } else { -(1 << bits) - before };
         let x = before + each * (room / each);
         let (sign, shown) = if negative { ("-", -each) } else { ("+", each) };
         let result = x + each;
-        self.fault(&format!("{x} {sign} {shown} is {result}, beyond what {number} holds"))
+        self.fault(&format!("{x} {sign} {shown} is {result}, beyond the range of {number}"))
     }
 }
 
-/// An integer.
+/// Returns an integer as an `i128`.
 fn numeric(number: Number, bits: u64) -> i128 {
     if is_signed(number) { i128::from(bits as i64) } else { i128::from(bits) }
 }

@@ -1,5 +1,5 @@
-//! Numbers as C++ has them: integers extended to 64 bits by their sign, floating point numbers as
-//! `f64`.
+//! Numbers with the meaning that they have in C++. Integers are extended to 64 bits by their sign,
+//! and floating-point numbers are `f64`.
 
 use half::{bf16, f16};
 
@@ -34,7 +34,7 @@ pub(crate) fn compare(operator: Binary, number: Number, a: u64, b: u64) -> bool 
     }
 }
 
-/// Brings bits into the range of a type: integers wrap, floating point numbers are rounded.
+/// Returns bits in the range of a type: integers wrap, and floating-point numbers are rounded.
 pub fn fit(number: Number, bits: u64) -> u64 {
     let float = f64::from_bits(bits);
     match number {
@@ -52,8 +52,8 @@ pub fn fit(number: Number, bits: u64) -> u64 {
     }
 }
 
-/// Converts between types. Numbers that do not fit into an integer saturate, and 16-bit floating
-/// point numbers are made of `float`.
+/// Converts a number between types. A number that does not fit into an integer saturates, and
+/// 16-bit floating-point numbers are made from `float`.
 pub(crate) fn convert(from: Number, to: Number, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (false, false) if to == Number::Bool => u64::from(bits != 0),
@@ -81,7 +81,7 @@ pub(crate) fn convert(from: Number, to: Number, bits: u64) -> u64 {
     }
 }
 
-/// Reads a number from memory. `bytes` has the size of the type.
+/// Reads a number from memory. `bytes` must have the size of the type.
 pub fn load(number: Number, bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     for (to, from) in whole.iter_mut().zip(bytes) {
@@ -96,7 +96,7 @@ pub fn load(number: Number, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Encodes a number for memory: the first [`Number::size`] bytes count.
+/// Encodes a number for memory. Only the first [`Number::size`] bytes of the result count.
 pub fn store(number: Number, bits: u64) -> [u8; 8] {
     let float = f64::from_bits(bits);
     let bits = match number {
@@ -108,7 +108,7 @@ pub fn store(number: Number, bits: u64) -> [u8; 8] {
     bits.to_le_bytes()
 }
 
-/// Writes a number in words.
+/// Returns a number as text.
 pub fn show(number: Number, bits: u64) -> String {
     match number {
         _ if is_float(number) => format!("{:?}", f64::from_bits(bits)),

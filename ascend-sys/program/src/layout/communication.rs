@@ -1,28 +1,28 @@
-//! Finds the structs of CANN's communication in a tiling struct, however deep.
+//! Finds CANN's communication structs in a tiling struct, at any depth.
 
 use super::{Item, Layout, MAX_CC_TILINGS, Role, borrowed};
 
-/// The offsets, from the start of the struct in bytes, of its `Mc2InitTiling` and its
-/// `Mc2CcTiling`.
+/// The offsets of the `Mc2InitTiling` and the `Mc2CcTiling` in a tiling struct, in bytes from its
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Communication {
     /// The number of `Mc2InitTiling`.
     inits: usize,
     /// The offset of the last `Mc2InitTiling`.
     last_init: u64,
-    /// The number of `Mc2CcTiling`, at most one more than `cc_tilings` has room for.
+    /// The number of `Mc2CcTiling`. It stops at one more than `cc_tilings` has room for.
     count: usize,
     cc_tilings: [u64; MAX_CC_TILINGS],
 }
 
 impl Communication {
-    /// Finds the communication structs of a struct.
+    /// Finds the communication structs in a struct.
     pub const fn of(layout: &Layout) -> Self {
         let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
         none.with(layout, 0, layout.fields().len())
     }
 
-    /// Finds the structs in the first fields only.
+    /// Finds the communication structs in the first `fields` fields only.
     pub(super) const fn of_first(layout: &Layout, fields: usize) -> Self {
         let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
         none.with(layout, 0, fields)
@@ -51,7 +51,8 @@ impl Communication {
             if let Item::Struct(inner) = &field.item {
                 let (inner, count) = (borrowed(inner), field.count());
                 // One element shows whether there is anything to find, so a long array of plain
-                // structs costs nothing. Once there are too many, the rest is not counted.
+                // structs costs nothing. If there are too many communication structs, the rest is
+                // not counted.
                 let before = (self.inits, self.count);
                 let mut n = 0;
                 while n < count && self.inits <= 1 && self.count <= MAX_CC_TILINGS {
@@ -69,7 +70,7 @@ impl Communication {
         self
     }
 
-    /// Whether there is an `Mc2InitTiling`.
+    /// Returns whether there is an `Mc2InitTiling`.
     pub const fn has_init(&self) -> bool {
         self.inits > 0
     }
@@ -82,13 +83,14 @@ impl Communication {
         self.last_init
     }
 
-    /// The number of `Mc2CcTiling`; one more than [`MAX_CC_TILINGS`] means too many.
+    /// Returns the number of `Mc2CcTiling`. One more than [`MAX_CC_TILINGS`] means that there are
+    /// too many.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// The offsets of the `Mc2CcTiling`, at most the first [`MAX_CC_TILINGS`]: the arguments of
-    /// `SetCcTilingV2`.
+    /// Returns the offsets of the `Mc2CcTiling`, at most the first [`MAX_CC_TILINGS`]. They are the
+    /// arguments of `SetCcTilingV2`.
     pub const fn cc_tilings(&self) -> &[u64] {
         let count = if self.count < MAX_CC_TILINGS { self.count } else { MAX_CC_TILINGS };
         self.cc_tilings.split_at(count).0

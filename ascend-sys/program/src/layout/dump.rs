@@ -1,21 +1,22 @@
-//! The bytes of a tiling struct as names and values.
+//! Prints the bytes of a tiling struct as names and values.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::{Field, Item, Layout, Number, Role};
 
-/// A tiling struct to read, made by [`Layout::dump`].
+/// A tiling struct in readable form, made by [`Layout::dump`].
 #[derive(Debug, Clone, Copy)]
 pub struct Dump<'a> {
     layout: &'a Layout,
     bytes: &'a [u8],
 }
 
-/// The number of elements of an array that are shown.
+/// The most elements of an array that are shown.
 const SHOWN: u64 = 16;
 
 impl Layout {
-    /// Lists the values in these bytes, a line each; `?` stands for one that lies behind their end.
+    /// Returns the values in these bytes as text, one line each. `?` stands for a value beyond the
+    /// end of the bytes.
     pub fn dump<'a>(&'a self, bytes: &'a [u8]) -> Dump<'a> {
         Dump { layout: self, bytes }
     }
@@ -42,7 +43,7 @@ struct Line {
 
 fn lines_of(layout: &Layout, bytes: &[u8], base: u64, prefix: &str, lines: &mut Vec<Line>) {
     for field in layout.fields() {
-        // CANN's reserved bytes are not shown.
+        // CANN's reserved bytes are left out.
         if layout.role != Role::User && field.name == "reserved" {
             continue;
         }
@@ -73,7 +74,7 @@ fn lines_of(layout: &Layout, bytes: &[u8], base: u64, prefix: &str, lines: &mut 
     }
 }
 
-/// The index of element `n` in an array of arrays: `[1][2]`.
+/// Returns the index of element `n` in an array of arrays, such as `[1][2]`.
 fn index(field: &Field, n: u64) -> String {
     let (mut rest, mut text) = (n, String::new());
     for &length in field.lengths().iter().rev() {
@@ -84,7 +85,8 @@ fn index(field: &Field, n: u64) -> String {
     text
 }
 
-/// The two fields of `Mc2CcTiling` that end in a NUL.
+/// Returns the text of `groupName` or `algConfig`, the two fields of `Mc2CcTiling` that end in a
+/// NUL. Returns `None` for other fields.
 fn text(layout: &Layout, field: &Field, bytes: &[u8], offset: u64) -> Option<String> {
     if layout.role != Role::CcTiling || !matches!(&*field.name, "groupName" | "algConfig") {
         return None;
@@ -105,7 +107,7 @@ fn numbers(field: &Field, number: Number, bytes: &[u8], offset: u64) -> String {
     }
 }
 
-/// Arrays in arrays: `[[1, 2], [3, 4]]`.
+/// Returns an array of arrays as text: `[[1, 2], [3, 4]]`.
 fn brackets(values: &[String], lengths: &[u32]) -> String {
     let Some((&length, inner)) = lengths.split_first() else { return values.concat() };
     let each = values.len().checked_div(length as usize).unwrap_or(0).max(1);

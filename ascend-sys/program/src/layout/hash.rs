@@ -1,10 +1,11 @@
-//! A number that tells layouts apart: FNV-1a, 64 bits, over everything in the table.
+//! The hash of a layout: FNV-1a with 64 bits over everything in the table.
 
 use super::{Field, Item, Layout, Number, Role, borrowed, text};
 
 impl Layout {
-    /// The hash of a layout. Equal layouts have the same one, in every build and on every machine.
-    /// It changes when a name, an offset, a size or a type differs. Doc comments do not count.
+    /// Returns the hash of the layout. Equal layouts have the same hash, in every build and on
+    /// every machine. The hash changes if a name, an offset, a size or a type differs. Doc comments
+    /// do not count.
     pub const fn hash(&self) -> u64 {
         struct_(0xcbf2_9ce4_8422_2325, self)
     }
@@ -46,7 +47,7 @@ const fn field(hash: u64, field: &Field) -> u64 {
     }
 }
 
-/// The code of a type; 0 is for structs.
+/// Returns the code of a type. Code 0 is for structs.
 const fn code(number: Number) -> u32 {
     match number {
         Number::I8 => 1,
@@ -65,7 +66,8 @@ const fn code(number: Number) -> u32 {
     }
 }
 
-/// Hashes a text. The length goes first, so that two texts cannot pass for another two.
+/// Hashes a text. The length comes first, so that two texts and two other texts with the same
+/// letters in all have different hashes.
 const fn string(hash: u64, text: &str) -> u64 {
     bytes(number(hash, text.len() as u32), text.as_bytes())
 }

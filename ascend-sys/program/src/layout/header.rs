@@ -1,8 +1,8 @@
-//! A layout as C++, for the kernel and for the host side of an operator.
+//! Prints a layout as C++, for the kernel and for the host side of an operator.
 //!
-//! Each header asserts the size of every struct and the offset of every field. So a compiler that
-//! lays out a struct otherwise, or a CANN whose own structs have other sizes, stops instead of
-//! reading the wrong bytes.
+//! Each header asserts the size of every struct and the offset of every field. So if a compiler
+//! lays out a struct differently, or if CANN's own structs have other sizes, the build stops.
+//! Otherwise the kernel would read the wrong bytes.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::comment;
 /// The reason why a struct cannot be written in the older form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderError {
-    /// The struct and the field, or another subject.
+    /// The struct and the field that the error is about, or another subject.
     pub subject: String,
     /// The problem and the remedy.
     pub problem: &'static str,
@@ -34,8 +34,8 @@ impl std::fmt::Debug for HeaderError {
 impl std::error::Error for HeaderError {}
 
 impl Layout {
-    /// The struct as a plain C++ struct, after the structs it contains. The documents ask for this
-    /// form in new operators. Host and kernel include the same file.
+    /// Returns the struct as a plain C++ struct, after the structs that it contains. CANN's
+    /// documents require this form in new operators. Host and kernel include the same file.
     ///
     /// CANN's own structs come from `kernel_tiling/kernel_tiling.h`. C++ on the host has no 16-bit
     /// floats, so they are declared as `uint16_t`, and a kernel reads them as `half` or
@@ -92,7 +92,7 @@ impl Layout {
         let parts = parts(self);
         for (i, part) in parts.iter().enumerate() {
             if parts[..i].iter().any(|other| other.name == part.name) {
-                let problem = "there are two structs of this name, and the macros know one namespace: rename one";
+                let problem = "there are two structs of this name, and the macros have only one namespace: rename one";
                 return Err(HeaderError { subject: part.name.to_string(), problem });
             }
         }
@@ -115,7 +115,7 @@ impl Layout {
                 line(&mut text, &format!("    {};", definition(part, field)?));
             }
             line(&mut text, "END_TILING_DATA_DEF;");
-            // A struct inside another is registered under its own name.
+            // A struct within another struct is registered under its own name.
             let outermost = i + 1 == own.len();
             let registered =
                 if outermost { op_type.to_owned() } else { format!("{}Op", part.name) };
@@ -135,7 +135,7 @@ impl Layout {
     }
 }
 
-/// Lists a struct and all structs that it contains, each once; a struct stands behind those that it
+/// Returns a struct and all structs that it contains, each once. A struct comes after those that it
 /// contains.
 fn parts(layout: &Layout) -> Vec<&Layout> {
     fn add<'a>(layout: &'a Layout, parts: &mut Vec<&'a Layout>) {
@@ -183,13 +183,13 @@ fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field
     }
 }
 
-/// Prints an assertion, broken into lines of at most 120 characters.
+/// Prints an assertion in lines of at most 120 characters.
 fn assertion(text: &mut String, condition: &str, what: &str) {
     let space = if condition.len() + what.len() > 100 { "\n    " } else { " " };
     line(text, &format!("static_assert({condition},{space}\"{what}\");"));
 }
 
-/// Prints a field as it is declared in a struct of this namespace.
+/// Prints the declaration of a field in a struct of this namespace.
 fn declare(field: &Field, namespace: &str) -> String {
     match &field.item {
         Item::Struct(inner) if inner.role == Role::User && inner.namespace != namespace => {
@@ -215,13 +215,13 @@ fn declared(ty: &str, field: &Field) -> String {
     text
 }
 
-/// Prints a struct of CANN's as bytes, or as numbers where they need alignment.
+/// Prints a struct of CANN's as bytes, or as numbers if it needs their alignment.
 fn opaque(field: &Field, inner: &Layout) -> String {
     let ty = if inner.align == 4 { "int32_t" } else { "uint8_t" };
     declared(ty, field).replace(';', &format!("[{}];", inner.size / inner.align))
 }
 
-/// The name of a type that compilers of the host know too.
+/// Returns the name of a type that compilers of the host also support.
 fn host(number: Number) -> &'static str {
     match number {
         Number::F16 | Number::Bf16 => "uint16_t",
@@ -246,7 +246,7 @@ fn definition(layout: &Layout, field: &Field) -> Result<String, HeaderError> {
         Item::Number(number) if field.lengths().is_empty() => {
             Ok(format!("TILING_DATA_FIELD_DEF({}, {name})", host(*number)))
         }
-        // Arrays of arrays are laid out like a long one.
+        // An array of arrays has the same layout as one long array.
         Item::Number(number) => {
             Ok(format!("TILING_DATA_FIELD_DEF_ARR({}, {}, {name})", host(*number), field.count()))
         }
@@ -260,8 +260,8 @@ fn definition(layout: &Layout, field: &Field) -> Result<String, HeaderError> {
     }
 }
 
-/// Prints a comment that names the Rust struct, so that nobody changes the wrong side and both
-/// sides can be compared.
+/// Returns a comment that names the Rust struct as the one to change, and has the hash with which
+/// the two sides can be compared.
 fn made_from(layout: &Layout) -> String {
     format!(
         "// Made from the tiling struct in Rust, which is the one to change. Layout hash {:#018x}.",
@@ -269,7 +269,7 @@ fn made_from(layout: &Layout) -> String {
     )
 }
 
-/// The name of the include guard: `A_B_ADD_TILING_H` for `a::b::AddTiling`.
+/// Returns the name of the include guard: `A_B_ADD_TILING_H` for `a::b::AddTiling`.
 fn guard(layout: &Layout, suffix: &str) -> String {
     let (mut guard, mut small) = (String::new(), false);
     for c in layout.path().replace("::", "_").chars() {

@@ -1,20 +1,20 @@
 //! The rules of a tiling struct, as functions that run while the program is compiled.
 //!
-//! The derive macro cannot know the size of a type. It makes the table, gives each field to
-//! [`field_problem`] and the whole to [`struct_problem`]. The text that they return becomes a
-//! compile error at that field. So the rules are in one place, and its figures are the compiler's
-//! own.
+//! The derive macro cannot know the size of a type. So it makes the table, and passes each field to
+//! [`field_problem`] and the whole struct to [`size_problem`] and [`tail_problem`]. The text that
+//! they return becomes a compile error at that field or struct. So the rules are in one place, and
+//! the numbers in their texts are those of the compiler.
 
 use super::{Communication, Item, Layout};
 
-/// The most `Mc2CcTiling` that one `Mc2InitTiling` counts.
+/// The most `Mc2CcTiling` that belong to one `Mc2InitTiling`.
 pub const MAX_CC_TILINGS: usize = 8;
 
-/// The most bytes of a tiling struct: half the 32 KiB stack of a core, to which a kernel copies the
-/// struct before it works.
+/// The most bytes of a tiling struct. It is half of the 32 KiB stack of a core, because a kernel
+/// first copies the struct to that stack.
 pub const MAX_SIZE: usize = 16 * 1024;
 
-/// A text that is put together in a constant.
+/// A text that is composed in a constant.
 #[derive(Clone, Copy)]
 pub struct Message {
     bytes: [u8; 400],
@@ -26,7 +26,7 @@ impl Message {
         Self { bytes: [0; 400], length: 0 }
     }
 
-    /// Appends a text. The part that does not fit is left out; names in practice are not that long.
+    /// Appends a text. A text that does not fit is left out; real names are not that long.
     const fn text(mut self, text: &str) -> Self {
         let text = text.as_bytes();
         if self.length + text.len() <= self.bytes.len() {
@@ -57,13 +57,13 @@ impl Message {
         }
     }
 
-    /// Adds `1 byte` or `n bytes`.
+    /// Appends `1 byte` or `n bytes`.
     const fn count(self, number: u64, one: &str) -> Self {
         let text = self.number(number).text(" ").text(one);
         if number == 1 { text } else { text.text("s") }
     }
 
-    /// The text.
+    /// Returns the text.
     pub const fn as_str(&self) -> &str {
         match str::from_utf8(self.bytes.split_at(self.length).0) {
             Ok(text) => text,
@@ -72,8 +72,8 @@ impl Message {
     }
 }
 
-/// The problem of a field of a layout, if there is one. `name` is the field's in Rust, `pad` a name
-/// that is free for padding.
+/// Returns the problem of a field of a layout, if there is one. `name` is the name of the field in
+/// Rust, and `pad` is a name that is free for padding.
 pub const fn field_problem(
     layout: &Layout,
     index: usize,
@@ -105,7 +105,7 @@ const fn communication_problem(layout: &Layout, index: usize, name: &str) -> Opt
             say.text("` is a second `Mc2InitTiling`: a tiling struct has one, as its first field")
         } else {
             let say = say.text("` is an `Mc2InitTiling` at offset ").number(with.last_init());
-            say.text(": make it the first field, for the communication server looks for it at the start of the tiling data")
+            say.text(": make it the first field, because the communication server reads it at the start of the tiling data")
         };
         return Some(say);
     }
@@ -118,13 +118,13 @@ const fn communication_problem(layout: &Layout, index: usize, name: &str) -> Opt
         if before.count() <= MAX_CC_TILINGS && with.count() > MAX_CC_TILINGS {
             let say = say.text("` is one `Mc2CcTiling` too many: an `Mc2InitTiling` counts ");
             let say = say.number(MAX_CC_TILINGS as u64);
-            return Some(say.text("; use two kernels, or one member for operations alike"));
+            return Some(say.text("; use two kernels, or one member for equal operations"));
         }
     }
     None
 }
 
-/// The problem of the size of a struct, if there is one.
+/// Returns the problem of the size of a struct, if there is one.
 pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
     let say = Message::new();
     if layout.fields().is_empty() {
@@ -143,7 +143,8 @@ pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
     None
 }
 
-/// The problem of the end of a struct, if there is one. `pad` is a name that is free for padding.
+/// Returns the problem of the end of a struct, if there is one. `pad` is a name that is free for
+/// padding.
 pub const fn tail_problem(layout: &Layout, size: usize, pad: &str) -> Option<Message> {
     let say = Message::new();
     if layout.fields().is_empty() || size > MAX_SIZE {
@@ -165,7 +166,7 @@ pub const fn tail_problem(layout: &Layout, size: usize, pad: &str) -> Option<Mes
     Some(say.text("]` as the last field"))
 }
 
-/// Says that a struct has another size than its attribute promises.
+/// Returns the problem if a struct does not have the size that its attribute promises.
 pub const fn promise_problem(size: usize, promised: usize) -> Option<Message> {
     if size == promised {
         return None;
@@ -174,7 +175,7 @@ pub const fn promise_problem(size: usize, promised: usize) -> Option<Message> {
     Some(
         say.text(", and ")
             .number(promised as u64)
-            .text(" were promised: correct the one or the other"),
+            .text(" were promised: correct one of the two numbers"),
     )
 }
 

@@ -1,4 +1,4 @@
-//! A layout as a table to read: offset, size, type and name of each field.
+//! Prints a layout as a readable table: offset, size, type and name of each field.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -18,7 +18,7 @@ impl Display for Layout {
 }
 
 impl Field {
-    /// The C++ type as a kernel sees it, with the lengths of an array: `float[3][4]`.
+    /// Returns the C++ type in the kernel, with the lengths of an array, such as `float[3][4]`.
     pub fn ascend_c(&self) -> String {
         let mut text = self.item.ascend_c().to_owned();
         for length in self.lengths() {

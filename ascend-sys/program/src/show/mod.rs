@@ -1,5 +1,5 @@
-//! A program as a person reads it: its declarations, then one step a line with the line of its
-//! source to the right.
+//! Prints a program in readable form: its declarations, then one step in each line, with the line
+//! of its source to the right.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
@@ -11,11 +11,11 @@ use crate::step::*;
 
 mod values;
 
-/// The column in which the lines of the source begin.
+/// The column in which the source lines begin.
 const COLUMN: usize = 88;
 
 impl Display for Program {
-    /// Writes the readable form. It is for people and for tests; nothing reads it back.
+    /// Writes the readable form. It is for readers and for tests; no function parses it.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let words = Words::new(self);
         let mix = self.mix.ascend_c().trim_start_matches("KERNEL_TYPE_").to_ascii_lowercase();
@@ -76,13 +76,14 @@ impl Display for Program {
     }
 }
 
-/// Words for the parts of one program. In a program that has not been validated, missing parts get
-/// question marks.
+/// Texts for the parts of one program. In a program that has not been validated, a missing part is
+/// shown as a question mark.
 pub(crate) struct Words<'a> {
     program: &'a Program,
-    /// Whether a step gives the value its name, so that the name alone is enough.
+    /// Whether a step gives each value its name, so that the name alone is enough.
     named: Vec<bool>,
-    /// Names of the kernel's own, which fields of the tiling struct must not be confused with.
+    /// The kernel's own names. A field of the tiling struct with such a name is printed with
+    /// `tiling.` in front.
     own: HashSet<&'a str>,
 }
 
@@ -97,7 +98,7 @@ impl<'a> Words<'a> {
             }
         }
         let values = program.values.iter().zip(&named).filter(|(_, named)| **named);
-        // A value with the name of the tiling field that it holds is not another thing.
+        // A value that has the name of the tiling field that it holds is the same thing.
         let values = values.filter_map(|(value, _)| match (&value.of, &value.name) {
             (Of::Tiling { path, element: None, .. }, Some(name)) if path == name => None,
             (_, name) => name.as_deref(),
@@ -118,7 +119,7 @@ impl<'a> Words<'a> {
             for more in lines {
                 writeln!(f, "{:width$}{more}", "", width = 2 * depth)?;
             }
-            // In an invalid program, a block might belong to itself.
+            // In an invalid program, a block might contain itself.
             let inner = |f: &mut Formatter<'_>, inner: BlockId| match inner > block {
                 true => self.block(f, inner, depth + 1),
                 false => Ok(()),
@@ -138,7 +139,7 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// The line of a source, without the file if there is only one; none if it is not known.
+    /// Returns the line of a source, with the file if there are several. Empty if it is not known.
     fn source(&self, source: Source) -> String {
         match &self.program.files[..] {
             _ if source.line == 0 => String::new(),
@@ -393,7 +394,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Writes a place: `x[offset]`, or `x` at its start.
+    /// Returns a place: `x[offset..]`, or `x` at its start.
     pub(crate) fn place(&self, place: &Place) -> String {
         let base = self.base(place.base);
         match self.value(place.offset).as_str() {
@@ -474,7 +475,7 @@ fn sync_words(sync: &Sync) -> String {
     }
 }
 
-/// The short name of a kind of core.
+/// Returns the short name of a kind of core.
 pub(crate) fn kind(core: Core) -> &'static str {
     match core {
         Core::Aic => "aic",

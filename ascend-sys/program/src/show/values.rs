@@ -1,16 +1,16 @@
-//! Values as expressions, with the parentheses that they need and no other.
+//! Prints values as expressions, with only the parentheses that they need.
 
 use super::Words;
 use crate::declared::*;
 use crate::flow;
 
 impl Words<'_> {
-    /// Writes a value where any expression may stand.
+    /// Returns a value in the form for places where any expression is allowed.
     pub(crate) fn value(&self, value: ValueId) -> String {
         self.bound(value, 0)
     }
 
-    /// Writes a value that something else follows or that follows something else.
+    /// Returns a value in the form for places next to other text.
     pub(super) fn operand(&self, value: ValueId) -> String {
         self.bound(value, UNARY)
     }
@@ -23,7 +23,8 @@ impl Words<'_> {
         }
     }
 
-    /// Writes the expression of a value, in parentheses if it binds less than its surroundings.
+    /// Returns the expression of a value, in parentheses if it binds less tightly than its
+    /// surroundings.
     pub(super) fn made(&self, value: ValueId, binding: u8) -> String {
         let Some(Value { of, number, .. }) = self.program.values.get(value.0 as usize) else {
             return "?".to_owned();
@@ -49,8 +50,8 @@ impl Words<'_> {
             }
             Of::Binary(operator, a, b) => {
                 let (sign, own) = sign(*operator);
-                // To the right of `-` and `/` the same operator needs parentheses; comparisons need
-                // them on both sides.
+                // To the right of `-` and `/`, the same operator needs parentheses. Comparisons
+                // need them on both sides.
                 let left = if operator.compares() { own + 1 } else { own };
                 (own, format!("{} {sign} {}", self.bound(*a, left), self.bound(*b, own + 1)))
             }
@@ -63,7 +64,7 @@ impl Words<'_> {
         if own < binding { format!("({text})") } else { text }
     }
 
-    /// Writes a field of the tiling struct.
+    /// Returns a field of the tiling struct.
     fn field(&self, path: &str) -> String {
         if self.own.contains(path) { format!("tiling.{path}") } else { path.to_owned() }
     }

@@ -16,20 +16,20 @@ pub enum Hccl {
     Configure(ClientId, u32, String),
     /// A prepare call.
     Prepare {
-        /// The task that it returns.
+        /// The task that the call returns.
         task: TaskId,
         /// The operation of the task.
         operation: Operation,
         /// The number of turns, 1 to 255.
         repeat: ValueId,
-        /// Whether it commits all turns at once.
+        /// Whether the call commits all turns at once.
         commit: bool,
     },
     /// `Commit`: one more turn may run.
     Commit(TaskId),
     /// `Wait`: waits for one more turn.
     Wait(TaskId),
-    /// `InterHcclGroupSync`: tasks that this client prepares later wait for a task of another
+    /// `InterHcclGroupSync`: the tasks that this client prepares later wait for a task of another
     /// group.
     After(ClientId, TaskId),
     /// `QueueBarrier`.
@@ -38,7 +38,7 @@ pub enum Hccl {
     Finalize(ClientId, bool),
 }
 
-/// An operation that a client prepares; counts and strides in elements.
+/// An operation that a client prepares. Counts and strides are in elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operation {
     /// `AllReduce`.
@@ -51,41 +51,41 @@ pub enum Operation {
     AlltoAll(Exchange, ValueId),
     /// `AlltoAllV`.
     AlltoAllV {
-        /// The beginning of the blocks for the others.
+        /// The beginning of the blocks for the other ranks.
         send: Place,
-        /// The beginning of the blocks of the others.
+        /// The beginning of the blocks from the other ranks.
         recv: Place,
         /// The type of the elements, as an `HcclDataType`.
         dtype: u32,
         /// The number of elements for each rank.
         send_counts: PerRank,
-        /// The beginnings of the blocks to send.
+        /// The beginning of each block to send, in elements.
         send_displs: PerRank,
         /// The number of elements from each rank.
         recv_counts: PerRank,
-        /// The beginnings of the blocks to receive.
+        /// The beginning of each block to receive, in elements.
         recv_displs: PerRank,
     },
-    /// `BatchWrite`: the items lie in global memory.
+    /// `BatchWrite`: the items are in global memory.
     BatchWrite {
         /// The first item.
         items: Place,
-        /// The number of elements.
+        /// The number of items.
         count: ValueId,
-        /// The queue of the core.
+        /// The index of the queue of the core.
         queue: ValueId,
     },
     /// `AlltoAllvWrite`: blocks of bytes, each into the input window of another rank.
     AlltoAllvWrite {
         /// The memory of the blocks.
         send: Place,
-        /// The beginning of each block, in bytes from there: a `u64` for each rank, in global
+        /// The beginning of each block, in bytes from `send`: a `u64` for each rank, in global
         /// memory.
         offsets: Place,
         /// The size of each block in bytes, in the same form as `offsets`. The size of this rank's
         /// own block is ignored.
         sizes: Place,
-        /// The offset in the windows of all ranks where the blocks go, in bytes.
+        /// The offset at which the blocks go into the window of each rank, in bytes.
         window: ValueId,
         /// The size of this rank's own block, in bytes.
         local: ValueId,
@@ -93,7 +93,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The number of its type (`HcclCMDType`).
+    /// Returns the number of the operation's type (`HcclCMDType`).
     pub fn command(&self) -> u32 {
         match self {
             Operation::AllReduce(..) => 2,
@@ -110,7 +110,8 @@ impl Operation {
 /// One number for each rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PerRank {
-    /// An array of `u64` in the tiling struct: its offset, its path in C++, its length.
+    /// An array of `u64` in the tiling struct: its offset in bytes, its path in C++, and its
+    /// length.
     Tiling(u32, String, u32),
     /// A value for each rank.
     Values(Vec<ValueId>),

@@ -1,4 +1,4 @@
-//! The uses of memory by steps and their units.
+//! The uses of memory by the units in each step.
 
 use super::*;
 
@@ -10,7 +10,7 @@ pub(crate) struct StepUse {
     pub writes: bool,
 }
 
-/// Memory as a step names it.
+/// The memory that a step names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UsedMemory {
     Global(Place),
@@ -18,8 +18,8 @@ pub(crate) enum UsedMemory {
 }
 
 impl Step {
-    /// The uses of memory by its units; reads stand before writes of the same unit. Turns of a task
-    /// are not among them.
+    /// Returns the uses of memory by the units in this step. The reads of a unit come before its
+    /// writes. The turns of a task are not included.
     pub(crate) fn uses(&self) -> Vec<StepUse> {
         let global =
             |unit, place, writes| StepUse { unit, memory: UsedMemory::Global(place), writes };
@@ -55,7 +55,7 @@ impl Step {
 }
 
 impl Operation {
-    /// The memory that it reads on this rank, from its first turn on.
+    /// Returns the memory that the operation reads on this rank, from its first turn on.
     pub(crate) fn sends(&self) -> Vec<Place> {
         match self {
             Operation::AllReduce(of, _)
@@ -68,7 +68,7 @@ impl Operation {
         }
     }
 
-    /// The place of its result; none if other ranks get it.
+    /// Returns the place of the result, or `None` if other ranks get it.
     pub(crate) fn receives(&self) -> Option<Place> {
         match self {
             Operation::AllReduce(of, _)

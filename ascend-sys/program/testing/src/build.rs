@@ -1,4 +1,4 @@
-//! Programs for tests, made by hand: the recorder lives in another crate.
+//! Builds programs for tests by hand, because the recorder is in another crate.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use ascend_program::layout::{Field, Item, Layout, Number, Role};
 use ascend_program::step::*;
 use ascend_program::*;
 
-/// Makes one program. Each step gets the next line of `kernel.rs`.
+/// A builder of one program. Each step gets the next line of `kernel.rs`.
 pub struct Builder {
     pub program: Program,
-    /// The blocks that are open, the innermost last.
+    /// The open blocks, the innermost last.
     open: Vec<BlockId>,
     line: u32,
-    /// The innermost call that is open; 0: none.
+    /// The innermost open call. It is 0 if there is none.
     call: u32,
 }
 
@@ -85,7 +85,7 @@ impl Builder {
         ScratchId(self.program.scratches.len() as u32 - 1)
     }
 
-    /// A tensor of a buffer of its own.
+    /// Returns a tensor with a buffer of its own.
     pub fn held(&mut self, name: &str, number: Number, length: ValueId) -> Local {
         self.held_in(name, number, length).1
     }
@@ -98,8 +98,8 @@ impl Builder {
         (buffer, Local { tensor, offset: None })
     }
 
-    /// A tensor of a buffer of its own, which is full and which every unit may use. On a vector
-    /// core.
+    /// Returns a tensor with a buffer of its own that is full, so that every unit may use it. Must
+    /// be called for a vector core.
     pub fn filled(&mut self, name: &str, number: Number, elements: u64) -> Local {
         let length = self.n(elements);
         let (buffer, local) = self.held_in(name, number, length);
@@ -107,19 +107,19 @@ impl Builder {
         local
     }
 
-    /// A copy of `length` elements into local memory.
+    /// Adds a copy of `length` elements into local memory.
     pub fn copy_in(&mut self, to: Local, from: Place, length: ValueId) {
         let pieces = Pieces { length, count: None, gap: None };
         self.step(Step::Copy(Copy::In { to, from, pieces }));
     }
 
-    /// A copy of `length` elements out of local memory.
+    /// Adds a copy of `length` elements out of local memory.
     pub fn copy_out(&mut self, to: Place, from: Local, length: ValueId) {
         let pieces = Pieces { length, count: None, gap: None };
         self.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
     }
 
-    /// Writes `bytes` bytes of the workspace, and lets all vector cores know it.
+    /// Writes `bytes` bytes of the workspace, and then synchronises all vector cores.
     pub fn write_workspace(&mut self, bytes: u64) {
         self.on_block(0, |b| {
             let from = b.filled("seed", Number::U8, bytes);
@@ -130,9 +130,9 @@ impl Builder {
         self.sync_vectors();
     }
 
-    /// Fills a buffer of `bytes` bytes, whatever its type, and has all units wait for that.
+    /// Fills a buffer of `bytes` bytes, whatever its type, and makes all units wait for that.
     pub fn fill(&mut self, buffer: ScratchId, bytes: u64) {
-        // Every product fills with these.
+        // Every product can fill elements of this type.
         let tensor = self.local("fill", Number::U16);
         let value = self.value(Of::Constant(0), Number::U16);
         let count = self.n(bytes.next_multiple_of(32) / 2);
@@ -217,7 +217,7 @@ impl Builder {
         value
     }
 
-    /// `block_idx`, as a `u64`.
+    /// Returns `block_idx` as a `u64`.
     pub fn block_index(&mut self) -> ValueId {
         let index = self.value(Of::BlockIndex, Number::I64);
         self.value(Of::Cast(index), Number::U64)
@@ -262,14 +262,14 @@ impl Builder {
         self.inside(|then| Step::If { condition, then, otherwise: None }, body);
     }
 
-    /// Adds steps for only the core with this number of its kind.
+    /// Adds steps for only the core with this index among its kind.
     pub fn on_block(&mut self, index: u64, body: impl FnOnce(&mut Self)) {
         let (now, index) = (self.block_index(), self.n(index));
         let condition = self.binary(Binary::Equal, now, index);
         self.when(condition, body);
     }
 
-    /// `for name in 0..to`.
+    /// Adds `for name in 0..to`.
     pub fn range(&mut self, name: &str, to: ValueId, body: impl FnOnce(&mut Self, ValueId)) {
         let variable = self.variable(name, Number::U64);
         let (from, step) = (self.n(0), self.n(1));
@@ -318,8 +318,8 @@ impl Builder {
         self.hccl(Hccl::Finalize(client, true));
     }
 
-    /// The client that begins the tiling struct, initialised, configured for these operations (as
-    /// an `HcclCMDType`).
+    /// Returns a client whose struct begins the tiling struct. It is initialised, and configured
+    /// for these operations (each an `HcclCMDType`).
     pub fn ready(&mut self, operations: &[u32]) -> ClientId {
         let client = self.client("hccl", 0, None);
         self.hccl(Hccl::Init(client, 0));
@@ -335,7 +335,7 @@ impl Builder {
         self.hccl(Hccl::Prepare { task, operation, repeat, commit });
     }
 
-    /// Its program, which is a valid one.
+    /// Returns the program. Panics if it is not valid.
     pub fn done(self) -> Program {
         if let Err(why) = self.program.validate() {
             panic!("{why}");
@@ -344,7 +344,7 @@ impl Builder {
     }
 }
 
-/// A tiling struct with `configured` times `Mc2CcTiling`, then 4096 bytes.
+/// Returns a tiling struct with `configured` `Mc2CcTiling` and then 4096 bytes.
 pub fn tiling_layout(configured: u32) -> Layout {
     let part = |name: &'static str, role, size| {
         let (name, namespace) = (Cow::Borrowed(name), Cow::Borrowed(""));
@@ -378,7 +378,7 @@ pub fn tiling_layout(configured: u32) -> Layout {
     }
 }
 
-/// The bytes of it, filled as `Mc2CcTilingConfig` does, for these operations.
+/// Returns the bytes of that struct, filled for these operations as `Mc2CcTilingConfig` does it.
 pub fn tiling(operations: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0; tiling_layout(operations.len() as u32).size as usize];
     let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
@@ -399,7 +399,7 @@ pub fn tiling(operations: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// The numbers of a `TCubeTiling` for `c = a * b` of one type on the A3.
+/// Returns the numbers of a `TCubeTiling` for `c = a * b` of one type on the A3.
 pub fn cube(number: Number, bias: Option<Number>, [m, n, k]: [usize; 3], cores: u32) -> Tiles {
     let [a, b, c] = [number; 3];
     let tiling = (0, String::new());
@@ -408,7 +408,7 @@ pub fn cube(number: Number, bias: Option<Number>, [m, n, k]: [usize; 3], cores: 
     Shape { m, n, k, matmul: &matmul, chip: &chip, cores }.tiles().expect("a tiling")
 }
 
-/// Its bytes.
+/// Returns the bytes of these numbers.
 pub fn cube_bytes(tiles: &Tiles) -> Vec<u8> {
     tiles.0.iter().flat_map(|number| number.to_le_bytes()).collect()
 }

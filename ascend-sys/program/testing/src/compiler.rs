@@ -1,4 +1,5 @@
-//! Printed sources for a C++ compiler: for syntax, and as a program of the host.
+//! Compiles printed sources with a C++ compiler: to check their syntax, and as programs of the
+//! host.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,32 +7,33 @@ use std::process::Command;
 
 use ascend_program::{Core, Program, ascend_c};
 
-/// The compiler, if there is one; it is the one that `CXX` names, or `c++`.
+/// Returns the compiler if there is one: the one that `CXX` names, or `c++`.
 pub fn compiler() -> Option<Command> {
     let command = || Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
     match command().arg("--version").output() {
         Ok(output) if output.status.success() => Some(command()),
         _ => {
             let note = b"note: there is no `c++`, so the kernels were not seen by a C++ compiler\n";
-            // Past the capture of the test harness: nobody shall think that this was tried.
+            // The note bypasses the capture of the test harness, so that a reader sees that this
+            // was not tested.
             let _ = std::io::stderr().write_all(note);
             None
         }
     }
 }
 
-/// Whether all is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes: a
-/// compiler takes seconds.
+/// Returns whether to run all tests (`HCCL_TEST_FULL=1`) instead of the sample that every `cargo
+/// test` runs. A compiler takes seconds.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// Our headers with the names of CANN's.
+/// Returns the directory of our headers, which have the names of CANN's headers.
 pub fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
 }
 
-/// A directory that goes with the value.
+/// A directory that is removed when the value is dropped.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -65,13 +67,14 @@ pub fn sources(program: &Program, to: &Directory) -> PathBuf {
 
 pub fn options(command: &mut Command, core: u32, more: &Path) {
     command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror"]);
-    // A kernel has parameters that it does not use, and values that only one kind of core does.
+    // A kernel may have parameters that it does not use, and values that only one kind of core
+    // uses.
     command.args(["-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-unused-but-set-variable"]);
     command.arg(format!("-DSTUB_CORE={core}")).arg("-I").arg(include()).arg("-I").arg(more);
 }
 
-/// The messages of a compiler about a source, for each kind of core: empty if it is good. `None`
-/// without a compiler.
+/// Returns the messages of a compiler about a source, for each kind of core. The text is empty if
+/// there are none. Returns `None` without a compiler.
 pub fn complaints(more: &[&str], source: &Path) -> Option<String> {
     let mut text = String::new();
     for core in [1, 2] {
@@ -84,7 +87,7 @@ pub fn complaints(more: &[&str], source: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Compiles a kernel as a program of the host; see `main.cpp` beside this.
+/// Compiles a kernel as a program of the host. See `main.cpp` in this directory.
 pub fn program_of_host(
     compiler: impl Fn() -> Command,
     more: &[&str],
@@ -95,7 +98,7 @@ pub fn program_of_host(
     let (name, run) = (&program.name, at.0.join("run"));
     let mut objects = Vec::new();
     let kinds = [(Core::Aic, 1, "aic"), (Core::Aiv, 2, "aiv")];
-    // The kernel is not compiled for kinds of cores that it does not run on.
+    // The kernel is not compiled for kinds of cores on which it does not run.
     let used: Vec<_> = kinds.iter().filter(|(kind, ..)| program.mix.ratio(*kind) > 0).collect();
     for (_, core, kind) in &used {
         let object = at.0.join(format!("{kind}.o"));
@@ -109,7 +112,7 @@ pub fn program_of_host(
     let mut command = compiler();
     command.args(["-std=c++17", "-pthread", "-I"]).arg(include());
     for kind in &kinds {
-        // `main.cpp` needs a name even for the form that it never calls.
+        // `main.cpp` needs a name even for a form that it never calls.
         let form = if used.contains(&kind) { kind.2 } else { used[0].2 };
         command.arg(format!("-DKERNEL_{}={name}_{form}", kind.2.to_uppercase()));
     }
@@ -119,7 +122,7 @@ pub fn program_of_host(
     run
 }
 
-/// Runs a compiler, which has to be content.
+/// Runs a compiler, and panics if it fails.
 pub fn succeed(mut command: Command) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

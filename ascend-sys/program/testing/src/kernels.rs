@@ -1,4 +1,5 @@
-//! The kernels that are printed: those that communicate, and one that only computes; the fused ones are beside this.
+//! The kernels that are printed: those that communicate, and one that only computes. The fused
+//! kernels are in `fused`.
 
 use ascend_program::layout::{Field, Item, Layout, Number, Role};
 use ascend_program::step::*;
@@ -12,7 +13,7 @@ pub use fused::*;
 
 const FP16: u32 = 3;
 
-/// A struct of CANN's.
+/// Returns one of CANN's structs.
 fn built_in(name: &'static str, role: Role, size: u32) -> Item {
     let align = if role == Role::CubeTiling { 4 } else { 1 };
     let fields = match role {
@@ -31,7 +32,7 @@ fn built_in(name: &'static str, role: Role, size: u32) -> Item {
     Item::Struct(std::borrow::Cow::Owned(layout))
 }
 
-/// Those of `TCubeTiling` that a kernel reads.
+/// Returns the fields of `TCubeTiling` that a kernel reads.
 fn cube_fields() -> Vec<Field> {
     let number = |(name, offset)| field(name, offset, Item::Number(Number::I32), &[]);
     [("M", 4), ("N", 8), ("Ka", 12), ("baseM", 32), ("baseN", 36)].map(number).into()
@@ -41,7 +42,7 @@ fn field(name: &'static str, offset: u32, item: Item, lengths: &[u32]) -> Field 
     Field { name: name.into(), doc: "".into(), offset, item, lengths: lengths.to_vec().into() }
 }
 
-/// A tiling struct, made field by field.
+/// A tiling struct, built field by field.
 pub struct Tiling {
     layout: Layout,
 }
@@ -60,7 +61,7 @@ impl Tiling {
         Tiling { layout }
     }
 
-    /// With the two structs of CANN that communication needs.
+    /// Returns a tiling struct with the two structs of CANN that communication needs.
     fn communicating(name: &'static str, cc: &'static str) -> Self {
         Tiling::new(name)
             .with("mc2InitTiling", built_in("Mc2InitTiling", Role::InitTiling, 64), &[])
@@ -101,7 +102,7 @@ fn named(b: &mut Builder, name: &str, number: u64) -> ValueId {
     b.name(name, value)
 }
 
-/// A client that is ready for one operation.
+/// Returns a client that is ready for one operation.
 fn ready(b: &mut Builder, tiling: &Tiling, cc: &str) -> ClientId {
     let client = b.client("hccl", 0, None);
     b.hccl(Hccl::Init(client, 0));
@@ -119,7 +120,7 @@ fn builder(name: &str, mix: Mix, tiling: &Tiling) -> Builder {
     b
 }
 
-/// 128 elements for every rank.
+/// An all-to-all of 128 elements for every rank.
 pub fn all_to_all() -> Program {
     let tiling = Tiling::communicating("AllToAllCustomTilingData", "alltoallCcTiling");
     let mut b = builder("alltoall_custom", Mix::MixAiv10, &tiling);
@@ -139,7 +140,7 @@ pub fn all_to_all() -> Program {
     b.done()
 }
 
-/// Some tiles and a tail of all blocks.
+/// Some tiles and a tail, the same for all blocks.
 struct Rounds {
     tile_num: ValueId,
     tile_len: ValueId,
@@ -157,7 +158,7 @@ fn rounds(b: &mut Builder, tail: u64) -> Rounds {
     Rounds { tile_num, tile_len, tail_num, tail_len }
 }
 
-/// Both operations in rounds.
+/// Returns an all-to-all or a reduce-scatter in rounds.
 fn in_rounds(
     name: &str,
     tiling: Tiling,
@@ -198,13 +199,13 @@ fn in_rounds(
     b.done()
 }
 
-/// 128 + 128 + 100 elements for every rank.
+/// An all-to-all of 128 + 128 + 100 elements for every rank.
 pub fn all_to_all_in_rounds() -> Program {
     let tiling = Tiling::communicating("AllToAllCustomTilingData", "alltoallCcTiling");
     in_rounds("alltoall_custom", tiling, "alltoallCcTiling", 100, Operation::AlltoAll)
 }
 
-/// 300 sums for every rank.
+/// A reduce-scatter with 300 sums for every rank.
 pub fn reduce_scatter() -> Program {
     let tiling = Tiling::communicating("ReduceScatterCustomTilingData", "reduceScatterCcTiling");
     let mut b = builder("reduce_scatter_custom", Mix::MixAiv10, &tiling);
@@ -232,7 +233,7 @@ pub fn reduce_scatter_in_rounds() -> Program {
     })
 }
 
-/// Each rank has other counts, so they come with its tiling.
+/// An all-to-all in which each rank has other counts, so that the counts are in its tiling.
 pub fn all_to_all_v() -> Program {
     let list = Item::Number(Number::U64);
     let tiling = Tiling::communicating("AllToAllVCustomTilingData", "alltoallvCcTiling")
@@ -264,7 +265,8 @@ pub fn all_to_all_v() -> Program {
     b.done()
 }
 
-/// Blocks of bytes into the windows of the others, which only the engine of the 950 writes.
+/// Writes blocks of bytes into the windows of the other ranks. Only the engine of the 950 can write
+/// them.
 pub fn all_to_all_v_write() -> Program {
     let tiling = Tiling::communicating("AllToAllVWriteTilingData", "alltoallvWriteCcTiling")
         .with("windowOffset", Item::Number(Number::U64), &[])
@@ -291,7 +293,8 @@ pub fn all_to_all_v_write() -> Program {
     b.done()
 }
 
-/// `z = x + y`, in tiles that go around the blocks, each with two buffers.
+/// Computes `z = x + y`, in tiles that are dealt to the blocks in turn. Each tensor has two
+/// buffers.
 pub fn vadd() -> Program {
     let tiling = Tiling::new("VaddTiling").number("total").number("tile");
     let mut b = builder("vadd", Mix::AivOnly, &tiling);

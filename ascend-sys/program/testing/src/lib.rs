@@ -1,5 +1,5 @@
-//! Helpers for tests of kernels, in this package and in others: a builder, programs, and a C++
-//! compiler for printed sources.
+//! Helpers for tests of kernels, in this package and in other packages: a builder, programs, and a
+//! C++ compiler for printed sources.
 #![allow(missing_docs, reason = "test helpers")]
 
 pub mod build;

@@ -1,4 +1,4 @@
-//! Random programs that are valid: every kind of step, with parts of the right types.
+//! Generates random valid programs that have every kind of step, with operands of the right types.
 
 use ascend_program::layout::Number::{self, *};
 use ascend_program::step::*;
@@ -8,7 +8,7 @@ use crate::build::{Builder, tiling_layout};
 
 const NUMBERS: [Number; 13] = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64, Bool];
 
-/// A random program. Its loops are short, and what it does makes no sense.
+/// Returns a random program. Its loops are short, and its results have no meaning.
 pub fn program(random: &mut fastrand::Rng) -> Program {
     let mixes =
         [Mix::AivOnly, Mix::AicOnly, Mix::MixAiv10, Mix::MixAic10, Mix::MixAic11, Mix::MixAic12];
@@ -24,7 +24,7 @@ pub fn program(random: &mut fastrand::Rng) -> Program {
     program
 }
 
-/// Steps that follow each other lie in calls, here and there.
+/// Puts some of the consecutive steps into calls, at random.
 fn add_calls(program: &mut Program, random: &mut fastrand::Rng, block: usize, around: u32) {
     let mut call = around;
     for at in 0..program.blocks[block].len() {

@@ -10,12 +10,12 @@ use half::f16;
 use crate::build;
 use crate::compiler::{Directory, compiler, program_of_host};
 
-/// How a kernel is started: the same on all ranks but for bytes.
+/// The arguments of a launch. All ranks have the same ones, except the bytes.
 #[derive(Default)]
 pub struct Launch {
     pub ranks: usize,
     pub blocks: u32,
-    /// The tiling of each rank; one for all if there is only one.
+    /// The tiling of each rank. If there is only one, it is for all ranks.
     pub tilings: Vec<Vec<u8>>,
     /// The bytes of each input in order, for each rank.
     pub inputs: Vec<Vec<Vec<u8>>>,
@@ -31,12 +31,12 @@ pub struct Outcome {
     pub outputs: Vec<Vec<Vec<u8>>>,
 }
 
-/// Compiles a kernel and runs it; none without a compiler.
+/// Compiles a kernel and runs it. Returns `None` without a compiler.
 pub fn run(program: &Program, launch: &Launch) -> Option<Outcome> {
     run_with(program, launch, &[])
 }
 
-/// The same, with more options for the compiler.
+/// Does the same as [`run`] with more options for the compiler.
 pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Outcome> {
     compiler()?;
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -85,7 +85,8 @@ pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Out
     Some(Outcome { calls, outputs })
 }
 
-/// The bytes of a tiling struct: CANN's structs as its host side fills them, and these numbers.
+/// Returns the bytes of a tiling struct: CANN's structs filled as its host side does it, and these
+/// numbers.
 pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Vec<u8> {
     let mut bytes = vec![0; layout.size as usize];
     let side = |of: &str| {
@@ -105,7 +106,7 @@ pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Ve
             }
             Item::Struct(_) => {
                 let mut cube = build::cube(Number::F16, None, ["m", "n", "k"].map(side), 1);
-                // Small blocks, so that there are some.
+                // The blocks are small, so that there are several.
                 cube.0[Field::BaseM as usize] = 16;
                 cube.0[Field::BaseN as usize] = 16;
                 for (at, number) in (0_u32..).zip(cube.0) {

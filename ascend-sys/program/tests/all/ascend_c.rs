@@ -1,4 +1,4 @@
-//! Printed kernels: as they are expected to look, for compilers, and running on the host.
+//! Printed kernels: their text is compared, they are compiled, and they run on the host.
 
 mod anything;
 mod barriers;
@@ -16,7 +16,7 @@ mod views;
 use ascend_program::Program;
 use ascend_program_testing::kernels;
 
-/// All kernels, each with the name of its file.
+/// Returns all kernels, each with the name of its file.
 fn all() -> Vec<(&'static str, Program)> {
     vec![
         ("all_to_all", kernels::all_to_all()),

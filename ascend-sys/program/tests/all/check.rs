@@ -1,4 +1,5 @@
-//! The checker: for each rule, a kernel that breaks it and its repaired twin.
+//! Tests of the checker: for each rule, a kernel that breaks it and the repaired twin of that
+//! kernel.
 
 mod harness;
 
@@ -20,7 +21,7 @@ mod windows;
 
 use std::collections::BTreeSet;
 
-/// The rules that the documentation of the module lists, and those that a test breaks.
+/// The rules in the documentation of the module are those that a test breaks.
 #[test]
 fn every_rule_is_documented_and_broken() {
     let source = include_str!("../../src/check/mod.rs");

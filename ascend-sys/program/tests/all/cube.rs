@@ -1,4 +1,4 @@
-//! Numbers of a `TCubeTiling` for many shapes.
+//! Tests of the numbers of a `TCubeTiling` for many shapes.
 
 use ascend_program::Matmul;
 use ascend_program::check::Product;
@@ -7,13 +7,14 @@ use ascend_program::layout::Number::{self, *};
 
 const PRODUCTS: [Product; 3] = [Product::A2, Product::A3, Product::Ascend950];
 
-/// Types, and whether each matrix is given as its transpose.
+/// Returns a product of these types. `transposed` says for each matrix whether it is given as its
+/// transpose.
 fn matmul(types: [Number; 3], bias: Option<Number>, transposed: [bool; 2]) -> Matmul {
     let ([a, b, c], [transposed_a, transposed_b]) = (types, transposed);
     Matmul { a, b, c, bias, transposed_a, transposed_b, tiling: (0, String::new()) }
 }
 
-/// All kinds of products.
+/// Returns all kinds of products.
 fn kinds() -> Vec<Matmul> {
     let numbers = [I8, F16, Bf16, F32, I32];
     let biases = [None, Some(F16), Some(F32), Some(I32)];
@@ -33,7 +34,7 @@ fn tiles(product: Product, [m, n, k]: [usize; 3], matmul: &Matmul, cores: u32) -
     Shape { m, n, k, matmul, chip: &chip, cores }.tiles().unwrap()
 }
 
-/// Tiny, odd and huge sides, and others, in no order.
+/// Returns tiny, odd, huge and other sides in random combinations.
 fn shapes() -> impl Iterator<Item = [usize; 3]> {
     const ODD: [usize; 13] =
         [1, 2, 15, 16, 17, 33, 127, 255, 1000, 4095, 65_537, 1 << 24, i32::MAX as usize];
@@ -74,7 +75,7 @@ fn what_is_filled_breaks_no_rule() {
     }
 }
 
-/// All kinds of products on all shapes would take long; so each kind is tested on some shapes.
+/// All kinds of products on all shapes would take too long, so each kind is tested on some shapes.
 #[test]
 fn every_kind_of_product_is_filled() {
     for matmul in kinds() {
@@ -89,7 +90,8 @@ fn every_kind_of_product_is_filled() {
     }
 }
 
-/// 128 by 256 by 64, two buffers in L0, depth of L1 twice its step: the recommendation of CANN.
+/// Blocks of 128 by 256 by 64, two buffers in L0, and a depth in L1 of twice the step: CANN
+/// recommends this.
 #[test]
 fn large_products_of_half_floats_have_the_recommended_blocks() {
     let half = matmul([F16, F16, F16], None, [false, false]);
@@ -113,7 +115,7 @@ fn large_products_of_half_floats_have_the_recommended_blocks() {
     }
 }
 
-/// The share of L0A and L0B together that is used, and that of L0C.
+/// The used share of L0A and L0B together, and that of L0C.
 #[test]
 fn blocks_of_large_products_fill_l0() {
     for product in PRODUCTS {
@@ -132,7 +134,7 @@ fn blocks_of_large_products_fill_l0() {
     }
 }
 
-/// No core has much more than its share, and no share is empty.
+/// No core has much more than its share of the work, and no share is empty.
 #[test]
 fn large_products_are_shared_evenly() {
     let half = matmul([F16, F16, F16], None, [false, false]);

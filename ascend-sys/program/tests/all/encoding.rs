@@ -1,5 +1,5 @@
-//! Programs as bytes: decoding returns the encoded program, and damaged bytes give an error or
-//! another program, never a panic.
+//! Programs as bytes: decoding returns the encoded program. Damaged bytes give an error or another
+//! program, but never a panic.
 
 use ascend_program::check::{Product, Setting, check};
 use ascend_program::flow::Launch;
@@ -7,7 +7,7 @@ use ascend_program::*;
 use ascend_program_testing::random;
 use fastrand::Rng;
 
-/// Everything that reads a program.
+/// Calls every function that reads a program.
 fn read(program: &Program, random: &mut Rng) {
     program.validate().expect("what was decoded is valid");
     assert!(!program.to_string().is_empty());
@@ -43,7 +43,7 @@ fn the_largest_numbers_are_checked_without_overflow() {
         [u64::MAX, u64::MAX - 1, u64::MAX / 2, u32::MAX as u64, 1 << 32, i64::MAX as u64, 1 << 63];
     for _ in 0..500 {
         let mut program = random::program(&mut random);
-        // A loop that takes too long is given up.
+        // A loop that would take too long is removed from the test.
         let loops: Vec<ValueId> = (program.blocks.iter().flatten())
             .filter_map(|node| match node.step {
                 step::Step::Loop { from, to, step, .. } => Some([from, to, step]),

@@ -1,4 +1,5 @@
-//! The walk of a core through a program: the arithmetic of C++, loops, branches, and faults.
+//! Tests of the walk of a core through a program: the arithmetic of C++, loops, branches, and
+//! faults.
 
 use ascend_program::flow::{self, Fault, Launch, Unknown, Walk};
 use ascend_program::layout::Number::{self, *};
@@ -10,7 +11,7 @@ fn launch(tiling: Vec<u8>) -> Launch {
     Launch { blocks: 3, tiling, groups: vec![(1, 4)] }
 }
 
-/// The number of a value, on cube core 1 or vector core 3, before the first step.
+/// Returns the number of a value on cube core 1 or vector core 3, before the first step.
 fn value_on(core: Core, build: impl FnOnce(&mut Builder) -> ValueId) -> Result<u64, Unknown> {
     let mut b = Builder::new(Mix::MixAic12);
     b.program.tiling = Some(build::tiling_layout(0));
@@ -25,7 +26,7 @@ fn value(build: impl FnOnce(&mut Builder) -> ValueId) -> Result<u64, Unknown> {
     value_on(Core::Aiv, build)
 }
 
-/// `a operator b`, both of this type and given as its bits.
+/// Returns `a operator b`. Both have this type and are given as bits.
 fn binary(number: Number, operator: Binary, a: u64, b: u64) -> Result<u64, Unknown> {
     value(|builder| {
         let [a, b] = [a, b].map(|bits| builder.value(Of::Constant(bits), number));
@@ -64,20 +65,20 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
     let minus = |n: i64| n.wrapping_neg() as u64;
     assert_eq!(binary(I8, Binary::Add, 126, 1), Ok(127));
     let over = binary(I8, Binary::Add, 127, 1);
-    assert_eq!(text(over), "127 + 1 is 128, beyond what i8 holds");
+    assert_eq!(text(over), "127 + 1 is 128, beyond the range of i8");
     assert_eq!(binary(I32, Binary::Mul, 46_340, 46_340), Ok(2_147_395_600));
     let over = binary(I32, Binary::Mul, 46_341, 46_341);
-    assert_eq!(text(over), "46341 * 46341 is 2147488281, beyond what i32 holds");
+    assert_eq!(text(over), "46341 * 46341 is 2147488281, beyond the range of i32");
     assert_eq!(binary(I64, Binary::Sub, minus(i64::MAX), 1), Ok(i64::MIN as u64));
     let over = binary(I64, Binary::Sub, minus(i64::MAX), 2);
     assert_eq!(
         text(over),
-        "-9223372036854775807 - 2 is -9223372036854775809, beyond what i64 holds"
+        "-9223372036854775807 - 2 is -9223372036854775809, beyond the range of i64"
     );
     for operator in [Binary::Div, Binary::Rem] {
         assert!(binary(I32, operator, minus(i64::from(i32::MAX)), minus(1)).is_ok());
         let over = binary(I32, operator, i64::from(i32::MIN) as u64, minus(1));
-        assert_eq!(text(over), "-2147483648 / -1 is 2147483648, beyond what i32 holds");
+        assert_eq!(text(over), "-2147483648 / -1 is 2147483648, beyond the range of i32");
     }
     let negative = |n: i64| {
         value(|b| {
@@ -86,7 +87,7 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
         })
     };
     assert_eq!(negative(-32_767), Ok(32_767));
-    assert_eq!(text(negative(-32_768)), "0 - -32768 is 32768, beyond what i16 holds");
+    assert_eq!(text(negative(-32_768)), "0 - -32768 is 32768, beyond the range of i16");
 }
 
 #[test]
@@ -130,11 +131,12 @@ fn casts_wrap_between_integers_and_saturate_from_floats() {
 
 #[test]
 fn casts_to_floats_round_as_often_as_in_cpp() {
-    // Between two neighbours of `float`, and above the middle by less than an `f64` can hold.
+    // The number lies between two neighbours of `float`. It is above the middle by less than an
+    // `f64` can hold.
     let above = (1_u64 << 60) + (1 << 36) + 1;
     assert_eq!(cast(U64, F32, above), Ok(f64::from(above as f32).to_bits()));
     assert_ne!(above as f32, above as f64 as f32);
-    // A half is made of a `float`, so this is rounded twice.
+    // A half is converted by way of `float`, so this number is rounded twice.
     let twice = 1.0 + 2_f64.powi(-11) + 2_f64.powi(-30);
     assert_eq!(cast(F64, F16, twice.to_bits()), Ok(1_f64.to_bits()));
     assert_eq!(cast(F64, F64, twice.to_bits()), Ok(twice.to_bits()));
@@ -205,7 +207,7 @@ fn a_core_knows_its_place() {
         let client = b.client("hccl", 1, None);
         b.value(Of::Ranks(client), U32)
     });
-    assert_eq!(text(missing), "there is no context for group 1, so no rank either");
+    assert_eq!(text(missing), "there is no context for group 1, so there is no rank");
 }
 
 #[test]
@@ -260,11 +262,12 @@ fn a_negative_number_counts_nothing() {
     let program = b.done();
     let launch = launch(Vec::new());
     let walk = Walk::new(&program, &launch, Core::Aiv, 0);
-    assert_eq!(text(walk.count(negative)), "-5 is no number of elements");
-    assert_eq!(text(walk.count(float)), "2.5 is no number of elements");
+    assert_eq!(text(walk.count(negative)), "-5 is not a number of elements");
+    assert_eq!(text(walk.count(float)), "2.5 is not a number of elements");
 }
 
-/// The flags that a core of each kind awaits, in order: these steps show where the walk is.
+/// Returns the flags that a core of this kind awaits, in order. These steps show the path of the
+/// walk.
 fn trail(mix: Mix, core: Core, build: impl FnOnce(&mut Builder)) -> (Vec<u16>, Option<Unknown>) {
     let mut b = Builder::new(mix);
     build(&mut b);
@@ -336,7 +339,7 @@ fn a_loop_beyond_the_end_of_its_type_is_a_fault() {
     let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
     assert_eq!(
         (passed, fault.text.as_str()),
-        (vec![1, 1], "a loop goes from 254 by 4, beyond what its type holds")
+        (vec![1, 1], "a loop goes from 254 by 4, beyond its type's range")
     );
 }
 
@@ -358,8 +361,8 @@ fn a_loop_that_does_nothing_for_ever_is_a_fault() {
     assert!(matches!(why, Some(Unknown::Fault(_))), "{why:?}");
 }
 
-/// The final variables of a loop: the numbers, or the fault. `slow`: with a step that forces a walk
-/// through every turn.
+/// Returns the final variables of a loop: their numbers or the fault. With `slow`, an additional
+/// step forces a walk through every iteration.
 fn sums(random: u64, slow: bool) -> (Vec<Result<u64, Unknown>>, String, u64) {
     let mut random = fastrand::Rng::with_seed(random);
     let types = [U8, I8, U16, I16, U32, I32, U64, I64];
@@ -441,7 +444,7 @@ fn a_loop_of_any_length_that_only_adds_takes_one_step() {
     assert_eq!(found, (vec![1], None));
 }
 
-/// The caller of the walk decides how long it goes on.
+/// The caller of the walk decides how long it continues.
 #[test]
 fn a_long_computation_is_interrupted_and_goes_on() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -468,7 +471,7 @@ fn what_comes_from_data_is_not_known_and_not_a_fault() {
         b.step(Step::Read(v, Read::Global(place)));
         let (now, one) = (b.get(v), b.n(1));
         let next = b.binary(Binary::Add, now, one);
-        // Values computed from it are unknown too. That matters only when one is needed.
+        // Values computed from it are unknown too. That matters only if the walk needs one of them.
         b.step(Step::Set(v, next));
         mark(b, 1);
         let last = b.get(v);

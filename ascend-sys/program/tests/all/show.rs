@@ -1,11 +1,11 @@
-//! The readable form of a program.
+//! Tests of the readable form of a program.
 
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
 use ascend_program_testing::build::{self, Builder};
 
-/// The multi-round ReduceScatter: tiles of one length, then a shorter one.
+/// Returns the multi-round ReduceScatter: tiles of one length, then a shorter one.
 fn reduce_scatter() -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.name = "reduce_scatter_custom".into();
@@ -67,7 +67,7 @@ kernel reduce_scatter_custom (mix_aiv_1_0) in src/kernel.rs
     assert_eq!(reduce_scatter().to_string(), wanted);
 }
 
-/// Every step and declaration that the other test lacks.
+/// Returns a program with every step and declaration that the other test lacks.
 fn everything_else() -> Program {
     let mut b = Builder::new(Mix::MixAic12);
     b.program.workspace = false;
@@ -194,7 +194,7 @@ fn everything_else() -> Program {
 #[test]
 fn every_step_has_words() {
     let text = everything_else().to_string();
-    // Another test checks the lines of the source.
+    // Another test checks the source lines.
     let cut = |line: &str| {
         line.rsplit_once(" kernel.rs:").map_or(line, |cut| cut.0).trim_end().to_owned()
     };

@@ -1,11 +1,11 @@
-//! The requirements on a program, so that its readers need not check again.
+//! Tests of the requirements on a program, so that its readers need not check them again.
 
 use ascend_program::layout::Number::{self, *};
 use ascend_program::step::*;
 use ascend_program::*;
 use ascend_program_testing::build::{self, Builder};
 
-/// The reason why a program is refused, one step after it was valid.
+/// Returns the reason why a program is rejected, one step after it was valid.
 fn refused(build: impl FnOnce(&mut Builder)) -> String {
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.tiling = Some(build::tiling_layout(1));
@@ -20,7 +20,7 @@ fn refused(build: impl FnOnce(&mut Builder)) -> String {
     match b.program.validate() {
         Ok(()) => panic!("taken: {}", b.program),
         Err(why) => {
-            // A refused program is refused as bytes too.
+            // A rejected program is also rejected in encoded form.
             let bytes = b.program.to_bytes();
             assert_eq!(Program::from_bytes(&bytes), Err(DecodeError::Damaged(why.clone())));
             why
@@ -39,7 +39,7 @@ const HALF: Local = Local { tensor: LocalId(1), offset: None };
 fn names_are_identifiers() {
     for name in ["", "1st", "a b", "ü", "a;", "\"\n"] {
         let why = refused(|b| b.program.name = name.into());
-        assert_eq!(why, format!("\"{}\" is no name", name.escape_debug()));
+        assert_eq!(why, format!("\"{}\" is not an identifier", name.escape_debug()));
     }
     refused(|b| b.program.clients[0].name = "hccl.x".into());
     refused(|b| {
@@ -53,7 +53,7 @@ fn values_are_made_of_earlier_ones_of_the_same_type() {
     let itself = refused(|b| {
         b.value(Of::Cast(ValueId(0)), U64);
     });
-    assert_eq!(itself, "value 0 is made of value 0, which is no earlier one");
+    assert_eq!(itself, "value 0 is made of value 0, which does not precede it");
     let mixed = refused(|b| {
         let (a, c) = (constant(b, U64), constant(b, U32));
         b.value(Of::Binary(Binary::Add, a, c), U64);
@@ -68,7 +68,7 @@ fn values_are_made_of_earlier_ones_of_the_same_type() {
         let a = constant(b, U64);
         b.value(Of::Binary(Binary::And, a, a), U64);
     });
-    assert_eq!(logic, "value 1 has an operator that its type has not");
+    assert_eq!(logic, "value 1 has an operator that its type lacks");
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_value_is_neither_too_deep_nor_too_wide() {
         }
     });
     assert_eq!(deep, "value 257 is nested 257 deep; put a part into a variable");
-    // A sum of itself with itself, again and again: few values, but a naive computation of the last
-    // one would never end.
+    // A sum of itself with itself, repeated many times: there are few values, but a naive
+    // computation of the last one would never end.
     let wide = refused(|b| {
         let mut value = b.n(1);
         for _ in 0..60 {
@@ -102,7 +102,7 @@ fn a_program_reads_within_its_tiling_struct() {
         b.field("f", 0);
         b.program.tiling = None;
     });
-    assert_eq!(why, "value 0 reads a tiling struct that is not there");
+    assert_eq!(why, "value 0 reads a tiling struct that does not exist");
     refused(|b| {
         let end = build::tiling_layout(1).size;
         b.matmul("mm", F16, None, end - 199);
@@ -130,7 +130,7 @@ fn everything_that_is_counted_is_there() {
         b.step(Step::Copy(Copy::Clean(place)));
     }));
     let why = refused(|b| b.program.clients[0].what.group = 1);
-    assert_eq!(why, "hccl is of group 1, of 1");
+    assert_eq!(why, "hccl: group 1, but there are 1");
     let why = refused(|b| b.program.blocks.clear());
     assert_eq!(why, "there is no block");
 }
@@ -168,7 +168,7 @@ fn steps_have_parts_of_the_right_type() {
             let operator = VectorUnary::Exp;
             Step::Vector(Vector::Unary { operator, to: LOCAL, a: LOCAL, count: constant(b, F32) })
         },
-        "value 0 is F32 and no whole number",
+        "value 0 is F32, not a whole number",
     );
 }
 

@@ -1,5 +1,5 @@
-//! Waits that the recorder inserts. The checker accepts random kernels of scratch buffers that have
-//! no waits of their own, and a second pass inserts nothing.
+//! Tests of the waits that the recorder inserts. The checker accepts random kernels of scratch
+//! buffers without waits of their own, and a second pass inserts nothing.
 
 use ascend_program::check::{Product, Setting, Severity, check};
 use ascend_program::flow::Launch;
@@ -9,10 +9,10 @@ use ascend_program::*;
 use ascend_program_testing::build::Builder;
 use fastrand::Rng;
 
-/// Elements of a buffer, and of an argument.
+/// The number of elements of a buffer, and of an argument.
 const TILE: u64 = 64;
 
-/// Random copies and vectors on some buffers, in loops and branches.
+/// A generator of random copies and vector operations on some buffers, in loops and branches.
 struct Random {
     random: Rng,
     locals: Vec<Local>,
@@ -31,7 +31,7 @@ impl Random {
             .map(|at| b.held(&format!("a{at}"), Number::F32, tile))
             .collect();
         let mut made = Random { random, locals, inputs, outputs };
-        // Everything is written once, so that no read is of unwritten memory.
+        // Every buffer is written once, so that no step reads unwritten memory.
         for to in made.locals.clone() {
             let from = b.at(made.inputs[0], 0);
             b.copy_in(to, from, tile);
@@ -57,7 +57,8 @@ impl Random {
                     b.copy_in(to, from, tile);
                 }
                 2 | 3 => {
-                    // Copies of one unit to one place are not waited for.
+                    // No wait is inserted between copies of one unit to one place, so the test adds
+                    // a barrier.
                     let place = b.at(self.one(&outputs), 0);
                     b.sync(Sync::Pipe(Pipe::Out));
                     b.copy_out(place, a, tile);
@@ -146,7 +147,7 @@ fn inserted_waits_say_why_they_are_there() {
     assert_eq!(inserted, [(why, Sync::Units(Pipe::In, Pipe::Out))]);
 }
 
-/// A kernel with a queue, a buffer of its own, `x` and `y`.
+/// Returns a kernel with a queue, a buffer of its own, `x` and `y`.
 fn queued(
     position: Position,
     steps: impl FnOnce(&mut Builder, QueueId, Local, [Place; 2], ValueId),
@@ -167,7 +168,7 @@ fn queued(
     assert_eq!(errors(&program), Vec::<String>::new(), "{program}");
 }
 
-/// A queue orders the uses known when the tensor went into it, and no later ones.
+/// A queue orders the uses that were known when the tensor went into it, but no later uses.
 #[test]
 fn a_queue_hands_on_only_what_was_known_before() {
     let of = |tensor| Local { tensor, offset: None };
@@ -202,7 +203,7 @@ fn a_queue_hands_on_only_what_was_known_before() {
     });
 }
 
-/// Where both cube and vector cores reach a step, a wait for the cube unit is for cube cores alone.
+/// If both cube and vector cores reach a step, a wait for the cube unit is only for the cube cores.
 #[test]
 fn a_wait_of_one_kind_of_cores_is_for_that_kind() {
     let mut b = Builder::new(Mix::MixAic11);

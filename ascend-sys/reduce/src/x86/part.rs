@@ -1,11 +1,12 @@
-//! The ends of a buffer: loads and stores of less than a line.
+//! Loads and stores of less than a line, for the ends of a buffer.
 
 use crate::isa::CacheLine;
 use core::arch::asm;
 use core::arch::x86_64::__m512i;
 use core::mem::transmute;
 
-/// Less than 64 bytes by one instruction, which does not access the bytes that its mask leaves out.
+/// Loads and stores of less than 64 bytes by one instruction. It does not access the bytes that its
+/// mask leaves out.
 pub(super) mod masked {
     use super::*;
 
@@ -13,7 +14,7 @@ pub(super) mod masked {
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(in crate::x86) unsafe fn load(from: *const u8, bytes: usize) -> CacheLine {
         let line: __m512i;
-        // SAFETY: the caller promises that the bytes are readable.
+        // SAFETY: the caller guarantees that the bytes are readable.
         unsafe {
             asm!("vmovdqu8 {line} {{{mask}}} {{z}}, [{from}]", line = lateout(zmm_reg) line,
                 mask = in(kreg) (1u64 << bytes) - 1, from = in(reg) from,
@@ -25,7 +26,7 @@ pub(super) mod masked {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(in crate::x86) unsafe fn store(to: *mut u8, line: CacheLine, bytes: usize) {
-        // SAFETY: the caller promises that the bytes are writable.
+        // SAFETY: the caller guarantees that the bytes are writable.
         unsafe {
             asm!("vmovdqu8 [{to}] {{{mask}}}, {line}", line = in(zmm_reg) transmute::<CacheLine, __m512i>(line),
                 mask = in(kreg) (1u64 << bytes) - 1, to = in(reg) to, options(nostack, preserves_flags));
@@ -33,7 +34,7 @@ pub(super) mod masked {
     }
 }
 
-/// Less than 64 bytes, by words and then by bytes.
+/// Loads and stores of less than 64 bytes, by words of 8 bytes and then by single bytes.
 pub(super) mod words {
     use super::*;
 
@@ -41,7 +42,7 @@ pub(super) mod words {
     pub(in crate::x86) unsafe fn load(from: *const u8, bytes: usize) -> CacheLine {
         let mut words = [0u64; 8];
         let whole = bytes / 8;
-        // SAFETY: the caller promises that the bytes are readable; the pieces add up to them.
+        // SAFETY: the caller guarantees that the bytes are readable. The pieces add up to them.
         unsafe {
             for (i, word) in words.iter_mut().enumerate().take(whole) {
                 asm!("mov {word}, qword ptr [{from}]", word = lateout(reg) *word,
@@ -57,7 +58,7 @@ pub(super) mod words {
     #[inline(always)]
     pub(in crate::x86) unsafe fn store(to: *mut u8, line: CacheLine, bytes: usize) {
         let whole = bytes / 8;
-        // SAFETY: the caller promises that the bytes are writable; the pieces add up to them.
+        // SAFETY: the caller guarantees that the bytes are writable. The pieces add up to them.
         unsafe {
             let words: [u64; 8] = transmute(line);
             for (i, word) in words.into_iter().enumerate().take(whole) {

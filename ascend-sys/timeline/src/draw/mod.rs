@@ -1,5 +1,5 @@
-//! The common parts of the pictures of operators, races and timelines: SVG for people, and traces
-//! for Perfetto.
+//! The common parts of the pictures of operators, races and timelines: SVG pictures for readers,
+//! and traces for Perfetto.
 
 pub mod svg;
 pub mod trace;

@@ -3,11 +3,12 @@
 use std::fmt::Display;
 use std::fmt::Write as _;
 
-/// A picture on white, in pixels from its upper left corner.
+/// A picture on a white ground. Coordinates are pixels from its upper left corner.
 pub struct Svg(String);
 
 impl Svg {
-    /// An empty picture. Its letters have the height `letters` unless told otherwise.
+    /// Returns an empty picture. Text has a height of `letters` pixels unless its style gives
+    /// another one.
     pub fn new(width: usize, height: usize, letters: usize) -> Svg {
         Svg(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
@@ -16,32 +17,33 @@ impl Svg {
         ))
     }
 
-    /// One line of text; `y` is its base line, `style` more attributes.
+    /// Adds one line of text. `x` is its left end and `y` its base line, unless `style`, which
+    /// holds further attributes, says otherwise.
     pub fn text(&mut self, x: impl Display, y: impl Display, style: &str, text: &str) {
         self.push(format_args!("<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text)));
     }
 
-    /// An element.
+    /// Adds an element.
     pub fn push(&mut self, element: impl Display) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{element}");
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn finish(mut self) -> String {
         self.0.push_str("</svg>\n");
         self.0
     }
 }
 
-/// A text in the form for an element or an attribute. Characters that XML cannot hold become
-/// question marks.
+/// Returns a text in the form for an element or an attribute. A control character other than a line
+/// break becomes a question mark, since XML cannot hold it.
 pub fn escape(text: &str) -> String {
     let text = text.replace(|c: char| c.is_control() && c != '\n', "?");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The first letters of a text, at most `most`.
+/// Returns the first letters of a text, at most `most`. A shortened text ends with an ellipsis.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();

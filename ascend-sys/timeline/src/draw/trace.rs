@@ -1,7 +1,8 @@
 //! Traces for <https://ui.perfetto.dev>: Chrome's trace event format.
 //!
-//! A process is a group of rows and a thread is a row. Times are whole nanoseconds and are written
-//! in microseconds, so that rounding cannot make a slice end after the one that contains it.
+//! A process of the trace is a group of rows, and a thread is a row. Times are whole nanoseconds,
+//! written in microseconds with three decimals. So rounding cannot make a slice end after the slice
+//! that contains it.
 
 use std::fmt::Write as _;
 
@@ -9,16 +10,16 @@ use std::fmt::Write as _;
 pub struct Trace(String);
 
 impl Trace {
-    /// An empty trace, to be shown in `unit` (`"ms"` or `"ns"`).
+    /// Returns an empty trace that the viewer shows in `unit` (`"ms"` or `"ns"`).
     pub fn new(unit: &str) -> Trace {
         Trace(format!("{{\"displayTimeUnit\":{},\"traceEvents\":[", quote(unit)))
     }
 
-    /// An event of this kind (the format's `ph`). `more` holds further members of its object, each
-    /// with a comma in front of it.
+    /// Adds an event of this kind (`ph` in the format). `more` holds further members of its object,
+    /// each with a comma in front of it.
     pub fn event(&mut self, kind: char, name: &str, process: u64, thread: u64, more: &str) {
         self.0.push_str(if self.0.ends_with('[') { "\n" } else { ",\n" });
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             self.0,
             "{{\"ph\":\"{kind}\",\"name\":{},\"pid\":{process},\"tid\":{thread}{more}}}",
@@ -26,13 +27,13 @@ impl Trace {
         );
     }
 
-    /// The name of a process and its place among the others. `thread` is one of its threads.
-    /// Process 0 is the system's idle process, which Perfetto hides.
+    /// Sets the name of a process and its position among the processes. `thread` is one of its
+    /// threads. Do not use process 0: it is the system's idle process, which Perfetto hides.
     pub fn process(&mut self, process: u64, thread: u64, name: &str, order: u64) {
         self.row("process", process, thread, name, order);
     }
 
-    /// The name of a thread and its place in its process.
+    /// Sets the name of a thread and its position in its process.
     pub fn thread(&mut self, process: u64, thread: u64, name: &str, order: u64) {
         self.row("thread", process, thread, name, order);
     }
@@ -44,8 +45,8 @@ impl Trace {
         self.event('M', &format!("{row}_sort_index"), process, thread, &sorted);
     }
 
-    /// A notify's arrow. Each end is a process, a thread and a time, and belongs to the slice
-    /// there.
+    /// Adds the arrow of a notify. Each end is a process, a thread and a time in nanoseconds, and
+    /// belongs to the slice at that time.
     pub fn notify(
         &mut self,
         number: u64,
@@ -61,8 +62,8 @@ impl Trace {
         }
     }
 
-    /// The text of the file. `other` holds further information on the trace: names, and values as
-    /// JSON.
+    /// Returns the text of the file. `other` holds further information on the trace: names, with
+    /// their values as JSON.
     pub fn finish(mut self, other: &[(&str, String)]) -> String {
         let other: Vec<_> =
             other.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
@@ -71,12 +72,12 @@ impl Trace {
     }
 }
 
-/// Nanoseconds in microseconds, to the nanosecond.
+/// Returns a time of whole nanoseconds in microseconds, with three decimals.
 pub fn microseconds(nanoseconds: u64) -> String {
     format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }
 
-/// A text as a JSON string.
+/// Returns a text as a JSON string.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

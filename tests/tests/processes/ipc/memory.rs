@@ -186,11 +186,7 @@ fn only_permitted_processes_import() {
     let text = c(&key);
     fails!(100000, ["num is 0"], aclrtIpcMemSetImportPid(text.as_ptr(), &mut process, 0));
     fails!(100000, ["NULL"], aclrtIpcMemSetImportPid(text.as_ptr(), null_mut(), 1));
-    fails!(
-        107000,
-        ["not the number of a process"],
-        aclrtIpcMemSetImportPid(text.as_ptr(), &mut -1, 1)
-    );
+    fails!(107000, ["not the number"], aclrtIpcMemSetImportPid(text.as_ptr(), &mut -1, 1));
     ok!(aclrtIpcMemSetImportPid(text.as_ptr(), &mut 1, 1));
     assert_eq!(other.ask("other"), "refused");
     ok!(aclrtIpcMemSetImportPid(text.as_ptr(), &mut process, 1));

@@ -1,19 +1,20 @@
-//! Signals: what a component knew when it set one, the component that takes it knows too. One that
-//! is set twice, or set again before it was taken, is a finding.
+//! Signals. The component that takes a signal learns everything that the setting component knew
+//! when it set the signal. It is a finding if a signal is set while it is set, or if it may be set
+//! again before its last wait is over.
 
 use super::*;
 
 #[derive(Default)]
 pub(super) struct CheckedSignal {
     clock: Arc<Clock>,
-    /// The operation that has set it, while it is not taken.
+    /// The operation that has set the signal, as long as it is not taken.
     set: Option<Arc<CheckedOperation>>,
     taken: Option<(ClockPoint, Arc<CheckedOperation>)>,
 }
 
 impl Checker {
-    /// A signal is set: the component that takes it knows that the steps of the setting component
-    /// before `at` are complete.
+    /// Notes that a signal is set. The component that takes it then knows that the steps of the
+    /// setting component up to `at` are complete.
     pub(crate) fn set(
         &self,
         signal: u64,
@@ -24,12 +25,12 @@ impl Checker {
         self.telling(|state| state.set(signal, name, at, operation));
     }
 
-    /// A signal is taken, and no longer set.
+    /// Notes that a signal is taken, and so is no longer set.
     pub(crate) fn take(&self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         lock(&self.state).take(signal, at, operation);
     }
 
-    /// The host sets a signal.
+    /// Notes that the host sets a signal.
     pub(crate) fn host_sets(&self, signal: u64, name: &str, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             let at = state.host_step();
@@ -37,14 +38,14 @@ impl Checker {
         });
     }
 
-    /// The host takes a signal.
+    /// Notes that the host takes a signal.
     pub(crate) fn host_takes(&self, signal: u64, operation: &Arc<CheckedOperation>) {
         let mut state = lock(&self.state);
         let at = state.host_step();
         state.take(signal, at, operation);
     }
 
-    /// A signal begins anew.
+    /// Resets a signal.
     pub(crate) fn clear(&self, signal: u64) {
         lock(&self.state).signals.remove(&signal);
     }

@@ -1,17 +1,17 @@
-//! The clocks and operations of other processes.
+//! The clocks and operations that other processes report.
 //!
-//! Each checker has a name of its own. A component of another checker gets a number here when it is
-//! first heard of. From then on it is a component like any other, whose steps are known from the
-//! news of its checker.
+//! Each checker has a unique name. A component of another checker gets a number here when it is
+//! first mentioned in a message. From then on it is a component like any other; the messages of its
+//! checker report its steps.
 
 use super::*;
 use crate::fabric::{ToldClock, ToldComponent, ToldMode, ToldOperation, ToldTouch};
 use crate::task::Touch;
 
-/// The first number of a component of another checker. Streams of this process have smaller ones.
+/// The first number for components of other checkers. Streams of this process have smaller numbers.
 const FIRST: u32 = 1 << 31;
 
-/// Components of other checkers.
+/// The components of other checkers.
 #[derive(Default)]
 pub(super) struct ForeignComponents {
     numbers: HashMap<ToldComponent, ClockComponent>,
@@ -24,14 +24,14 @@ pub(super) fn is_foreign(component: ClockComponent) -> bool {
 }
 
 impl ForeignComponents {
-    /// The name of a component for other checkers; `own` is that of this checker.
+    /// Returns the name of a component for other checkers. `own` is the name of this checker.
     fn name(&self, own: u64, component: ClockComponent) -> ToldComponent {
         let foreign = is_foreign(component).then(|| self.names.get((component.0 - FIRST) as usize));
         let own = ToldComponent { checker: own, component: component.0 };
         foreign.flatten().copied().unwrap_or(own)
     }
 
-    /// The component of a name.
+    /// Returns the component with a name, which gets a number if it is new.
     fn number(&mut self, own: u64, name: ToldComponent) -> ClockComponent {
         let as_own = ClockComponent(name.component);
         if name.checker == own && !is_foreign(as_own) {
@@ -46,18 +46,19 @@ impl ForeignComponents {
 }
 
 impl Checker {
-    /// Returns what is known when a point is passed.
+    /// Returns the clock of everything that is known when a point is passed, for other checkers.
     pub(crate) fn told(&self, at: ClockPoint) -> ToldClock {
         lock(&self.state).told_at(self.name, at)
     }
 
-    /// Returns what the host knows.
+    /// Returns the clock of the host, for other checkers.
     pub(crate) fn told_host(&self) -> ToldClock {
         let state = lock(&self.state);
         state.told_at(self.name, ClockPoint { component: HOST, time: state.host_time })
     }
 
-    /// The host of another process knows this, so from now on this one's host does too.
+    /// Notes the clock of the host of another process. From now on, the host of this process knows
+    /// the same.
     pub(crate) fn hosts_know(&self, known: &ToldClock) {
         let mut state = lock(&self.state);
         let clock = state.clock_of(self.name, known);
@@ -65,7 +66,8 @@ impl Checker {
         state.learn(at, &clock);
     }
 
-    /// Tells an operation of this process to another process whose memory it touches.
+    /// Makes the report of an operation of this process for another process whose memory it
+    /// touches.
     pub(crate) fn tell(
         &self,
         at: ClockPoint,
@@ -85,8 +87,9 @@ impl Checker {
         }
     }
 
-    /// An operation of another process touches memory of this one. It may have begun some time ago:
-    /// the work that follows it has waited for the process to tell so.
+    /// Notes that an operation of another process touches memory of this process. The operation may
+    /// have begun some time ago, but the work after it has waited until the process has reported
+    /// it.
     pub(crate) fn touched_by_other(&self, told: &ToldOperation, touches: Vec<Touch>, process: u32) {
         self.telling_for_others(|state| {
             let (at, operation) = state.hear(self.name, told, touches, process);
@@ -103,7 +106,7 @@ impl Checker {
         });
     }
 
-    /// A participant of another process comes to a meeting, and knows this.
+    /// Notes that a participant of another process arrives at a meeting. `known` is its clock.
     pub(crate) fn arrived_abroad(
         &self,
         key: ArrivalKey,
@@ -117,20 +120,21 @@ impl Checker {
         let new = || CheckedMeeting::new(participants);
         let meeting = state.meetings.entry(key).or_insert_with(new);
         meeting.arrive(participant, clock);
-        // The participants of this process may have left, if none of them needed to know.
+        // The participants of this process may have left already, if none of them waits for this
+        // arrival.
         if meeting.is_over() {
             state.meetings.remove(&key);
         }
     }
 
-    /// Whether a participant has come to a meeting.
+    /// Whether the arrival of a participant at a meeting was noted.
     pub(crate) fn has_arrived(&self, key: ArrivalKey, participant: usize) -> bool {
         let state = lock(&self.state);
         let meeting = state.meetings.get(&key);
         meeting.is_some_and(|it| it.arrivals.get(participant).is_some_and(Option::is_some))
     }
 
-    /// A communicator has ended: forgets its meetings.
+    /// Removes the meetings of a communicator that has ended.
     pub(crate) fn forget_meetings(&self, comm: u64) {
         let mut state = lock(&self.state);
         state.meetings.retain(|key, _| key.0 != comm);
@@ -151,8 +155,8 @@ impl CheckerState {
         clock
     }
 
-    /// Returns the step and the operation of another process, as known here. From now on the
-    /// knowledge of that step is known.
+    /// Converts a reported operation of another process to a step and an operation of this checker.
+    /// Also notes the reported clock of that step.
     fn hear(
         &mut self,
         own: u64,
@@ -262,7 +266,7 @@ mod tests {
                 own.leave(key, Sees::All, point(1, number));
             }
         };
-        // The second one first.
+        // The messages of the second meeting arrive first.
         meets(2, true);
         meets(1, false);
         assert!(lock(&own.state).meetings.is_empty());
@@ -273,7 +277,7 @@ mod tests {
         let (own, other) = (Checker::default(), Checker::default());
         own.allocated(4096..8192, "memory", true);
         let write = write_of(&other, point(1, 1));
-        // A third process has told sooner that the write is over.
+        // A third process has reported earlier that the write is over.
         own.arrived_abroad((1, 0, 1), 0, 2, &other.told(point(1, 1)));
         own.arrive((1, 0, 1), 1, (2, 1, 2), point(3, 1));
         own.leave((1, 0, 1), Sees::All, point(3, 1));

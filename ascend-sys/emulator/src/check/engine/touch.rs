@@ -1,10 +1,10 @@
-//! The accesses of an operation: finds accesses that nothing orders with it, and reads of bytes
-//! that nobody has written.
+//! The accesses of an operation. This file finds accesses that nothing orders relative to them, and
+//! reads of unwritten bytes.
 
 use super::*;
 
 impl Checker {
-    /// An allocation has ended at a point of a stream: later accesses to it are errors.
+    /// Notes that an allocation was freed at a point of a stream. Later accesses to it are errors.
     pub(crate) fn freed_at(&self, at: ClockPoint, start: usize, operation: Arc<CheckedOperation>) {
         if let Some(shadow) = lock(&self.state).memory.starting_at(start) {
             shadow.freed = Some(Access { point: at, mode: Mode::Write, operation });
@@ -19,7 +19,7 @@ impl CheckerState {
         operation: &Arc<CheckedOperation>,
         clock: &Clock,
     ) {
-        // Reads come first: an operation in place reads the earlier contents.
+        // Reads come first, because an operation in place reads the earlier contents.
         for reads in [true, false] {
             let touches = operation.touches.iter();
             for touch in touches.filter(|touch| (touch.mode == Mode::Read) == reads) {
@@ -39,7 +39,7 @@ impl CheckerState {
         let Some(shadow) = self.memory.holding(bytes.start) else { return };
         let access = Access { point: at, mode, operation: operation.clone() };
         let (range, memory) = (shadow.range(), shadow.name.clone());
-        // Mapped memory goes on in the next piece.
+        // Mapped memory may continue in the next piece.
         let behind = range.end.max(bytes.start)..bytes.end;
         let bytes = bytes.start..bytes.end.min(range.end);
         let mut found = Vec::new();
@@ -54,7 +54,7 @@ impl CheckerState {
             }),
         }
         for (kind, other, bytes) in found {
-            // News of another process may arrive behind later operations.
+            // The report of another process may arrive after later operations.
             let follows = |other: &Access| self.clock_at(other.point).covers(at);
             if told::is_foreign(at.component) && other.as_ref().is_some_and(follows) {
                 continue;
@@ -71,7 +71,7 @@ impl CheckerState {
         }
     }
 
-    /// Parts of one operation that may not share a byte, and do.
+    /// Adds a finding if parts of one operation share bytes although they must not.
     pub(super) fn overlaps(&mut self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         let mut sorted: Vec<_> = operation.touches.iter().collect();
         sorted.sort_by_key(|touch| touch.range.start);
@@ -123,7 +123,7 @@ pub(super) fn side(access: &Access, range: &Range<usize>) -> FindingSide {
         Mode::Reduce(_) => "reduce",
     };
     let mut side = FindingSide::plain(verb, &access.operation, access.point.time);
-    // All that it touches there, as far as one range can say it.
+    // The range from the first to the last byte that the operation touches in this allocation.
     let mine = access.operation.touches.iter().filter(|touch| {
         touch.mode == access.mode && touch.range.start < range.end && touch.range.end > range.start
     });

@@ -1,6 +1,6 @@
-//! The ways in which a collective fails: the rank gives up, finds a reason to end the communicator,
-//! or leaves one that has failed. An operation that has begun goes on to its end all the same:
-//! others may touch the rank's memory until then.
+//! The ways in which a collective fails: the rank gives up, it finds a reason to end the
+//! communicator, or it leaves a communicator that has failed. An operation that has begun still
+//! runs to its end, because other ranks may touch the rank's memory until then.
 
 use super::{PendingCollective, PendingState};
 use crate::collective::account::Account;
@@ -13,7 +13,7 @@ use crate::step::{Reason, Step};
 use ascend_reduce::Store;
 
 impl PendingCollective {
-    /// Ends the communicator: a chunk is not done, because of a defect of ours.
+    /// Ends the communicator after a panic in a chunk, which is a defect of the emulator.
     #[cold]
     pub(super) fn spoil(&self) {
         let text = format!("rank {} gave up: {PANICKED}", self.member.rank);
@@ -21,8 +21,8 @@ impl PendingCollective {
         self.member.comm.fail(CommError::new(origin, Cause::Gone, text));
     }
 
-    /// The outcome of an operation that has run. A rank that gives up cannot end it any more, so an
-    /// error with this origin comes from a chunk.
+    /// Returns the result of an operation that has run. A rank that gives up cannot end such an
+    /// operation any more, so an error with this origin comes from a chunk.
     pub(in crate::issue) fn outcome(&self) -> Result<(), Failure> {
         match self.member.comm.meeting.error() {
             Some(error) if error.origin == self.origin() => Err(self.failure(&error)),
@@ -30,7 +30,7 @@ impl PendingCollective {
         }
     }
 
-    /// The communicator is broken: leaves the operation, unless it runs.
+    /// Leaves the operation of a broken communicator, unless the operation runs.
     #[cold]
     pub(super) fn leave(&mut self) -> Step {
         if self.runs_anyway() {
@@ -38,14 +38,14 @@ impl PendingCollective {
         }
         match self.member.comm.meeting.error() {
             Some(error) => Step::Done(Err(self.failure(&error))),
-            // The rank that closed the operation is about to say why; another process says it by
-            // news.
+            // The rank that has closed the operation is about to report the reason. From another
+            // process, the reason arrives as a message.
             None if self.member.comm.is_joint() => Step::Park,
             None => Step::Again,
         }
     }
 
-    /// This rank finds a reason to end the communicator.
+    /// Ends the communicator for a reason that this rank has found, unless the operation runs.
     #[cold]
     pub(super) fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Step {
         if self.runs_anyway() {
@@ -56,8 +56,8 @@ impl PendingCollective {
         Step::Done(Err(self.failure(&error)))
     }
 
-    /// Closes the operation for all, unless it has begun: then returns true, and this rank goes on
-    /// with it.
+    /// Closes the operation for all ranks. If the operation has already begun, returns true, and
+    /// this rank continues with it.
     fn runs_anyway(&mut self) -> bool {
         if matches!(self.state, PendingState::Arrived)
             && !self.is_small()
@@ -98,7 +98,7 @@ impl PendingCollective {
         Failure::new(error.cause.acl_error(), text).of_task(task)
     }
 
-    /// Gives up, unless all ranks are there by now.
+    /// Fails the operation, unless all ranks have arrived in the meantime.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         match self.state {
             PendingState::Running(plan, store) => return self.work(plan, store),

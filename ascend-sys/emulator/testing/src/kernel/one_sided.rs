@@ -1,5 +1,5 @@
-//! One-sided writes of kernels, as each rank makes and checks them: blocks into windows on Ascend
-//! 950, queues of batches on A3, batches between windows on A2.
+//! One-sided writes of kernels, made and checked by each rank: blocks into windows on Ascend 950,
+//! queues of batches on A3, and batches between windows on A2.
 
 use super::build::Builder;
 use super::*;
@@ -12,7 +12,8 @@ use std::ptr::with_exposed_provenance_mut;
 pub const BATCH_WRITE: u32 = 18;
 pub const ALL_TO_ALL_V_WRITE: u32 = 20;
 
-/// One `AlltoAllvWrite`, whose numbers are in the tiling struct, behind the communication members.
+/// Returns a kernel with one `AlltoAllvWrite`. Its numbers are in the tiling struct, after the
+/// communication members.
 pub fn write_blocks() -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let x = b.input("x", Number::U8);
@@ -33,7 +34,7 @@ pub fn write_blocks() -> Program {
     b.done()
 }
 
-/// The tiling struct of [`write_blocks`].
+/// Returns the tiling struct of [`write_blocks`].
 pub fn numbers(rank: &Rank, window: u64, local: u64) -> Vec<u8> {
     let mut bytes = tiling(&[ALL_TO_ALL_V_WRITE], &name_of(rank.comm));
     bytes[576..584].copy_from_slice(&window.to_le_bytes());
@@ -45,7 +46,7 @@ pub fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The window for input of a rank, by the address that the own context has for it.
+/// Returns the input window of a rank, by its address in the context of this rank.
 pub fn window(rank: &Rank, context: *mut c_void, product: u32, of: u32) -> *mut c_void {
     let word = |address: usize| {
         let bytes = read(with_exposed_provenance_mut(address), 8);
@@ -54,7 +55,7 @@ pub fn window(rank: &Rank, context: *mut c_void, product: u32, of: u32) -> *mut 
     let (context, of) = (context.expose_provenance(), of as usize);
     assert!(of < rank.ranks as usize);
     with_exposed_provenance_mut(match product {
-        // A table of pointers to the host and to the device; the latter lead to the records.
+        // A table has pointers to the host and to the device. The latter lead to the records.
         A3 => {
             let table = word(context + 192) & u64::from(u32::MAX) as usize;
             word(word(context + table + 16 * of + 8) + 8)
@@ -63,8 +64,8 @@ pub fn window(rank: &Rank, context: *mut c_void, product: u32, of: u32) -> *mut 
     })
 }
 
-/// The blocks that ranks write to each other: by sender, the beginning and length of each block,
-/// and its place in the windows.
+/// The blocks that ranks write to each other. For each sender it has the beginning and length of
+/// each block, and the place of the blocks in the windows.
 struct Blocks {
     offsets: Vec<Vec<u64>>,
     sizes: Vec<Vec<u64>>,
@@ -84,7 +85,7 @@ impl Blocks {
         Blocks { offsets, sizes, at: (0..ranks).map(|rank| rank * ROOM).collect() }
     }
 
-    /// The contents of the window of a rank afterwards.
+    /// Returns the contents of a rank's window after the writes.
     fn naive(&self, to: usize, inputs: &[Vec<u8>]) -> Vec<u8> {
         let mut window = vec![0; inputs.len() * ROOM as usize];
         for (from, input) in inputs.iter().enumerate() {
@@ -97,8 +98,8 @@ impl Blocks {
     }
 }
 
-/// Blocks go into the windows of all ranks of a communicator, on Ascend 950. All ranks must pass
-/// the same seed.
+/// Checks blocks that go into the windows of all ranks of a communicator, on Ascend 950. All ranks
+/// must pass the same seed.
 pub fn blocks_come_into_windows(rank: &Rank, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (ranks, own) = (rank.ranks as usize, rank.rank as usize);
@@ -108,7 +109,7 @@ pub fn blocks_come_into_windows(rank: &Rank, seed: u64) {
     let (at, local) = (blocks.at[own], blocks.sizes[own][own]);
     let ready = Ready::of(rank, &write_blocks(), numbers(rank, at, local));
     let mut sizes = blocks.sizes[own].clone();
-    // The size of the own block is ignored.
+    // The size of the rank's own block is ignored.
     sizes[own] = 1 << 40;
     let tensors = [inputs[own].clone(), words(&blocks.offsets[own]), words(&sizes)];
     let tensors: Vec<_> = tensors.iter().map(|bytes| rank.upload(bytes)).collect();
@@ -117,7 +118,7 @@ pub fn blocks_come_into_windows(rank: &Rank, seed: u64) {
     hccl!(HcclBarrier(rank.comm, rank.stream));
     rank.sync();
     ready.run_all(rank, 3, &tensors);
-    // When the turn is over on one rank, all have written.
+    // When the turn is over on one rank, all ranks have written.
     let found = read(window, ranks * ROOM as usize);
     ready.run_all(rank, 1, &tensors);
     assert_eq!(found, read(window, found.len()));
@@ -125,13 +126,15 @@ pub fn blocks_come_into_windows(rank: &Rank, seed: u64) {
     ready.end();
 }
 
-/// Cores, queues of each, items of each batch, bytes of each item.
+/// The number of cores. `QUEUES` is the number of queues of each core, `ITEMS` of items of each
+/// batch, and `BYTES` of bytes of each item.
 const CORES: u64 = 4;
 const QUEUES: u64 = 3;
 const ITEMS: u64 = 2;
 const BYTES: u64 = 24;
 
-/// Each core writes two batches into each of its queues, with a barrier between them.
+/// Returns a kernel in which each core writes two batches into each of its queues, with a barrier
+/// between them.
 pub fn batches(waits: bool) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (_x, items) = (b.input("x", Number::U8), b.input("items", Number::U8));
@@ -148,7 +151,7 @@ pub fn batches(waits: bool) -> Program {
                 let offset = b.binary(Binary::Mul, number, bytes);
                 let (items, queue) = (Place { base: items, offset }, b.n(queue));
                 b.prepare(task, Operation::BatchWrite { items, count, queue }, 1, true);
-                // With queues this returns at once.
+                // If there are queues, this returns at once.
                 b.wait(task);
                 b.hccl(Hccl::Barrier(client, queue));
             }
@@ -158,8 +161,8 @@ pub fn batches(waits: bool) -> Program {
     b.done()
 }
 
-/// The items that a rank writes to the next one: 64 bytes for each item. The second round of a
-/// queue writes to the place of the first one.
+/// Returns the items that a rank writes to the next rank, 64 bytes for each item. The second round
+/// of a queue writes to the same place as the first one.
 pub fn items(rank: &Rank, x: u64, next: u64) -> Vec<u8> {
     let mut all = Vec::new();
     for queue in 0..CORES * QUEUES {
@@ -179,7 +182,7 @@ pub fn items(rank: &Rank, x: u64, next: u64) -> Vec<u8> {
     all
 }
 
-/// Every core of an A3 writes into queues of its own, to the next rank.
+/// Checks that every core of an A3 writes to the next rank through its own queues.
 pub fn cores_write_into_queues(rank: &Rank) {
     let ranks = rank.ranks;
     let length = (2 * CORES * QUEUES * ITEMS * BYTES) as usize;
@@ -208,7 +211,8 @@ pub fn cores_write_into_queues(rank: &Rank) {
     }
 }
 
-/// Two items of an A2: one to the other rank, one to the own one, which the server leaves out.
+/// Returns a batch of two items on an A2: one for the other rank, and one for the rank itself,
+/// which the server leaves out.
 fn one_batch() -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (_x, items) = (b.input("x", Number::I32), b.input("items", Number::U8));
@@ -224,17 +228,17 @@ fn one_batch() -> Program {
     b.done()
 }
 
-/// Batches of two ranks on an A2 go from window to window, and from nowhere else. After the error
-/// the communicator has failed.
+/// Checks that batches of two ranks on an A2 go from window to window, and from no other memory.
+/// After the error the communicator has failed.
 pub fn batches_go_from_window_to_window(rank: &Rank) {
     let ready = Ready::new(rank, &one_batch(), &[BATCH_WRITE]);
     let (own, other) = (rank.rank, 1 - rank.rank);
     let [mine, theirs] = [own, other].map(|of| window(rank, ready.context, A2, of));
     let values = |rank: u32| ints((0..16).map(|n| n + 1000 * rank as i32));
-    // The data to send stands behind the received data.
+    // The data to send comes after the received data.
     write(mine.wrapping_byte_add(4096), &values(own));
     let item = |from: u64, to: u64, rank: u32| {
-        // Counted in elements, of a type.
+        // The length is counted in elements of a type.
         let [dtype, rank] = [2u32, rank].map(u32::to_le_bytes);
         [words(&[from, to, 8]), dtype.to_vec(), rank.to_vec()].concat()
     };
@@ -249,7 +253,7 @@ pub fn batches_go_from_window_to_window(rank: &Rank) {
     assert_eq!(found[..32], values(other)[..32], "eight elements have come");
     assert!(found[32..].iter().all(|byte| *byte == 0), "and nothing from the own rank");
 
-    // Memory outside of the windows is refused.
+    // Memory outside the windows is rejected.
     let outside = rank.upload(&values(own));
     let mut list = item(outside as u64, theirs as u64, other);
     list.extend(item(source, mine as u64, own));

@@ -2,10 +2,10 @@
 
 use half::{bf16, f16};
 
-/// Number, bytes and kind of the types that are reduced on some product.
+/// The numbers of the types that some product reduces.
 pub const REDUCIBLE: [u32; 9] = [0, 1, 2, 3, 4, 5, 6, 10, 11];
 
-/// The types that some product moves.
+/// The numbers of the types that some product moves.
 pub const MOVABLE: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17];
 
 pub fn size(dtype: u32) -> usize {
@@ -18,7 +18,7 @@ pub fn size(dtype: u32) -> usize {
     }
 }
 
-/// A small deterministic generator.
+/// A small deterministic generator of numbers.
 pub struct Random(pub u64);
 
 impl Random {
@@ -33,7 +33,8 @@ impl Random {
     }
 }
 
-/// Elements of a type: integers of any bits, floats that are finite and not too large.
+/// Returns elements of a type: integers with any bits, and floats that are finite and not too
+/// large.
 pub fn sample(dtype: u32, count: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes = Vec::with_capacity(count * size(dtype));

@@ -1,9 +1,10 @@
-//! Algorithms to draw: one of each kind, with one element to a block.
+//! Algorithms for pictures: one of each kind, with one element in each block.
 
 use crate::recorder::{Recorder, buffer, input, of_channel, of_thread, output};
 use ascend_operator::{Goal, Operator, ReduceOp};
 
-/// Notifies of both ends of a channel: the other one's data is ready; the other one has left ours.
+/// Notifies at both ends of a channel: the data of the other rank is ready, and the other rank has
+/// left our buffer.
 const READY: u32 = 0;
 const LEFT: u32 = 1;
 
@@ -13,8 +14,8 @@ fn recorder(name: &str, goal: Goal, ranks: u32, count: u64, buffer: u64) -> Reco
     recorder
 }
 
-/// Each rank reads from its left neighbour what that one has read before. In each step the main
-/// thread gives and thread 1 takes.
+/// Each rank reads from its left neighbour the block that the neighbour has read before. In each
+/// step the main thread gives and thread 1 takes.
 pub fn ring(ranks: u32, n: u64) -> Operator {
     let mut r = recorder("ring all-gather", Goal::AllGather, ranks, n, n * u64::from(ranks));
     let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
@@ -37,7 +38,7 @@ pub fn ring(ranks: u32, n: u64) -> Operator {
             r.record(me, 1, of_channel(left, me, LEFT));
             r.copy(me, 1, buffer(me, block(taken)), output(me, block(taken)));
             r.wait(me, 0, of_channel(me, right, LEFT));
-            // The block that was taken is given on.
+            // The next step gives the block that this step has taken.
             r.end(me, 1);
         }
     }
@@ -70,7 +71,7 @@ pub fn mesh(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// One thread: in step k each rank reads from the one k to its left.
+/// One thread: in step k, each rank reads from the rank that is k places to its left.
 pub fn pairwise(ranks: u32, n: u64) -> Operator {
     let all = n * u64::from(ranks);
     let mut r = recorder("pairwise all-to-all", Goal::AllToAll, ranks, n, all);
@@ -91,8 +92,8 @@ pub fn pairwise(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// All-reduce on servers of two ranks, as many as a power of two: within each, then between them,
-/// then within again.
+/// An all-reduce on servers of two ranks; the number of servers is a power of two. It reduces
+/// within each server, then between servers, and then gathers within each server.
 pub fn hierarchical(ranks: u32, n: u64) -> Operator {
     let (half, servers) = (n / 2, ranks / 2);
     let rounds = servers.ilog2();
@@ -126,8 +127,8 @@ pub fn hierarchical(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Two ranks that wait for each other before they tell each other anything, and a third one that
-/// nobody tells anything.
+/// Two ranks wait for each other before either records a notify. A third rank waits for a notify
+/// that no task records.
 pub fn hangs() -> Operator {
     let mut r = recorder("exchange that hangs", Goal::Other { input: 4, output: 4 }, 3, 4, 4);
     r.all_channels(2);

@@ -1,4 +1,4 @@
-//! The drawing tools of the pictures that explain something.
+//! The drawing tools for explanatory pictures.
 
 use std::fmt::{Display, Write};
 
@@ -12,7 +12,7 @@ pub const WRONG: &str = "#c0282d";
 /// The colours of ranks 0 to 3.
 pub const RANKS: [&str; 4] = ["#8fbce8", "#f3c07a", "#93d3a4", "#eba3ad"];
 
-/// A picture on white.
+/// A picture on a white ground.
 pub struct Drawing(String);
 
 impl Drawing {
@@ -33,13 +33,13 @@ impl Drawing {
         self.0
     }
 
-    /// `style` is more attributes.
+    /// Writes a text. `style` holds further attributes.
     pub fn text(&mut self, x: f64, y: f64, style: &str, text: &str) {
         let fill = if style.contains("fill=") { String::new() } else { format!(" fill=\"{INK}\"") };
         self.push(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" {style}{fill}>{text}</text>"));
     }
 
-    /// Small, grey, around a point.
+    /// Writes a small grey text, centred on a point.
     pub fn note(&mut self, x: f64, y: f64, text: &str) {
         self.text(x, y, &format!("font-size=\"11\" text-anchor=\"middle\" fill=\"{GREY}\""), text);
     }
@@ -73,7 +73,7 @@ impl Drawing {
         ));
     }
 
-    /// A straight arrow.
+    /// Draws a straight arrow.
     pub fn arrow(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, style: &str) {
         let length = (x2 - x1).hypot(y2 - y1);
         let (dx, dy) = ((x2 - x1) / length, (y2 - y1) / length);

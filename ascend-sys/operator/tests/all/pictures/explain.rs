@@ -1,9 +1,10 @@
-//! Pictures that explain notifies and channels, and how many of them ring and mesh take.
+//! Pictures that explain notifies and channels, and show how many of them a ring and a mesh use.
 
 use super::drawing::*;
 use ascend_operator::Operator;
 
-/// The history of one bit: when it is set, which records are lost, when each wait ends, if at all.
+/// The history of one bit: when it is set, which records are lost, and when each wait ends, if it
+/// does.
 #[derive(Debug, PartialEq)]
 pub struct Bit {
     pub set: Vec<(f64, f64)>,
@@ -11,10 +12,11 @@ pub struct Bit {
     pub ends: Vec<Option<f64>>,
 }
 
-/// How long a wait takes that finds the bit set.
+/// The time of a wait that finds the bit set.
 const TAKES: f64 = 0.3;
 
-/// A notify that is recorded and waited for at these times. Waits follow one another.
+/// Returns the history of a notify that is recorded and waited for at these times. Waits follow one
+/// another.
 pub fn bit(records: &[f64], waits: &[f64]) -> Bit {
     let mut bit = Bit { set: Vec::new(), lost: Vec::new(), ends: Vec::new() };
     let mut records = records.iter().copied().peekable();
@@ -117,7 +119,7 @@ fn panel(d: &mut Drawing, top: f64, title: &str, records: &[f64], waits: &[f64],
                 "?",
             ),
         }
-        // Beside the ring, where there is room.
+        // The text is next to the ring if there is room.
         let (dx, anchor) = if over - wait > 0.5 { (10.0, "start") } else { (-8.0, "end") };
         let style = format!("font-size=\"11\" text-anchor=\"{anchor}\" fill=\"{colour}\"");
         d.text(x(*wait) + dx, waiter + 4.0, &style, "wait");
@@ -153,7 +155,7 @@ pub fn channel() -> String {
     d.finish()
 }
 
-/// The two ranks and what joins them.
+/// Draws the two ranks and the channel between them.
 fn ends(d: &mut Drawing) {
     for (rank, x) in [(0, 10.0), (1, 580.0)] {
         d.rect((x, 44.0), (270.0, 188.0), BAND, "#c4cbd3");
@@ -203,7 +205,7 @@ struct Mode {
     after: Option<&'static str>,
 }
 
-/// Draws which rank owns the buffer of rank 0 over time.
+/// Draws the owner of rank 0's buffer over time.
 fn mode(d: &mut Drawing, x: f64, mode: &Mode) {
     let (owner, peer, whose) = (308.0, 366.0, 432.0);
     d.rect((x, 248.0), (415.0, 242.0), BAND, "none");
@@ -251,7 +253,7 @@ fn mode(d: &mut Drawing, x: f64, mode: &Mode) {
     d.note(x + 232.0, whose + 38.0, "who may touch the buffer of rank 0");
 }
 
-/// Threads, channels and notifies of a rank: two at each channel's end.
+/// Returns the numbers of threads, channels and notifies of channels of a rank.
 fn takes(operator: &Operator) -> (usize, usize, u32) {
     let rank = &operator.ranks[0];
     (
@@ -279,7 +281,7 @@ fn topology(d: &mut Drawing, left: f64, name: &str, operator: &Operator) {
     const BOX: (f64, f64) = (84.0, 76.0);
     d.rect((left, 40.0), (365.0, 350.0), BAND, "none");
     d.text(left + 12.0, 60.0, "font-weight=\"bold\"", name);
-    // Clockwise, so that neighbours are neighbours.
+    // The corners go clockwise, so that neighbouring ranks are next to each other.
     let corners = [(48.0, 80.0), (232.0, 80.0), (232.0, 240.0), (48.0, 240.0)];
     let corners = corners.map(|(x, y)| (left + x, y));
     let middle = |rank: usize| (corners[rank].0 + BOX.0 / 2.0, corners[rank].1 + BOX.1 / 2.0);
@@ -309,7 +311,7 @@ fn topology(d: &mut Drawing, left: f64, name: &str, operator: &Operator) {
             let (from, to) = (middle(rank), middle(peer));
             let length = (to.0 - from.0).hypot(to.1 - from.1);
             let (dx, dy) = ((to.0 - from.0) / length, (to.1 - from.1) / length);
-            // Just outside of the box, beside one another along the channel.
+            // The signs are just outside the box, side by side along the channel.
             let edge =
                 (BOX.0 / 2.0 / dx.abs().max(1e-9)).min(BOX.1 / 2.0 / dy.abs().max(1e-9)) + 8.0;
             for number in 0..notifies {

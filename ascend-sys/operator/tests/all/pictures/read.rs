@@ -1,8 +1,9 @@
-//! Reads pictures: elements with their attributes, in order, if the text is well-formed.
+//! Reads pictures: returns the elements with their attributes, in order, if the text is
+//! well-formed.
 
 use std::collections::HashMap;
 
-/// An element, and the text directly behind its opening tag.
+/// An element, and the text directly after its opening tag.
 #[derive(Debug, Default)]
 pub struct Element {
     pub name: String,
@@ -24,7 +25,7 @@ impl Element {
     }
 }
 
-/// All elements. The error tells which part is not well-formed.
+/// Returns all elements. The error names the part that is not well-formed.
 pub fn elements(picture: &str) -> Result<Vec<Element>, String> {
     let (mut found, mut open): (Vec<Element>, Vec<String>) = (Vec::new(), Vec::new());
     let mut parts = picture.split('<');
@@ -65,7 +66,7 @@ pub fn elements(picture: &str) -> Result<Vec<Element>, String> {
     if open.is_empty() { Ok(found) } else { Err(format!("never closed: {open:?}")) }
 }
 
-/// The text without escapes.
+/// Returns the text without escapes.
 fn plain(text: &str) -> Result<String, String> {
     let mut pieces = text.split('&');
     let mut plain = String::from(pieces.next().unwrap_or_default());

@@ -1,8 +1,9 @@
 //! HCCL clients: the calls on each core's object, and the order in which the server works.
 //!
-//! Every core has an object of its own. The object of the working core writes messages and commits
-//! for all; the others only count. The server takes tasks in the order in which the working core
-//! prepared them. So a turn is done when all earlier tasks are committed and the turn itself is.
+//! Every core has an object of its own. The object of one core, the working core, writes messages
+//! and commits for all cores; the other objects only count. The server processes tasks in the order
+//! in which the working core prepared them. So a turn is done when all earlier tasks are done and
+//! the turn itself is committed.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,20 +25,20 @@ use sent::Begun;
 mod sent;
 mod turns;
 
-/// The most prepares and group syncs of a client together; the next slot is for the end.
+/// The most prepares and group syncs of a client together. The last slot is for the end.
 const MOST_PREPARES: u32 = 63;
 
-/// The most operations that A3 has resources for.
+/// The most operations for which A3 has resources.
 const MOST_MEMBERS: u64 = 3;
 
-/// The algorithm with which an AlltoAllV can be divided into steps.
+/// The algorithm that can divide an AlltoAllV into steps.
 const FINE: &[u8] = b"AlltoAll=level0:fullmesh;level1:pairwise\0";
 
-/// The objects of all cores.
+/// The client objects of all cores.
 pub(super) struct Clients {
-    /// The objects by client, then by core.
+    /// The objects, by client and then by core.
     own: Vec<Vec<Own>>,
-    /// The number of tasks that the server has finished, by client.
+    /// The number of tasks that each client's server has finished.
     finished: Vec<usize>,
     /// The turns that have been committed.
     sent: Vec<Sent>,
@@ -46,36 +47,36 @@ pub(super) struct Clients {
     cores: Vec<CoreName>,
 }
 
-/// One core's object.
+/// The client object of one core.
 #[derive(Debug, Clone, Default)]
 struct Own {
-    /// The offset of its `Mc2InitTiling`.
+    /// The offset of the `Mc2InitTiling` of the client.
     tiling: Option<u64>,
-    /// The number of queues of BatchWrite; with them, every core works for itself and waits return
-    /// at once.
+    /// The number of queues of BatchWrite. If there are queues, every core works for itself and
+    /// waits return at once.
     queues: u64,
     /// The number of cores that have queues.
     queue_cores: u64,
-    /// The operation, and the offset of its `Mc2CcTiling`.
+    /// The configured operations, each with the offset of its `Mc2CcTiling`.
     configured: BTreeMap<u32, u64>,
     handles: Vec<Handle>,
     syncs: u32,
-    /// The tasks that the next task comes after.
+    /// The tasks that must be finished before the next task.
     after: Vec<(ClientId, usize)>,
     /// The handle that each task stands for now.
     current: BTreeMap<TaskId, usize>,
     barriers: BTreeSet<u64>,
-    /// The last wait: its tick, and its source.
+    /// The last wait: its tick and its source.
     waited: Option<(u32, Source)>,
     finalized: Option<Finalized>,
-    /// Whether a call came after the end, so that tasks which are open then prove nothing.
+    /// Whether a call came after the end. Tasks that are still open are then no error of their own.
     misused: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Finalized {
     source: Source,
-    /// The core's knowledge of each other core.
+    /// The tick of each other core up to which this core knows its work.
     knows: Vec<u32>,
 }
 
@@ -86,7 +87,7 @@ struct Handle {
     source: Source,
     command: u32,
     turns: u64,
-    /// The number of turns, or of steps of an AlltoAllV that is divided into them.
+    /// The number of turns, or of steps if an AlltoAllV is divided into steps.
     steps: u64,
     /// The number of steps of one Commit or Wait.
     step: u64,
@@ -95,13 +96,13 @@ struct Handle {
     /// The progress of `Iterate`, for each side.
     iterated: u64,
     side: Option<bool>,
-    /// The tasks in other groups that it comes after.
+    /// The tasks in other groups that must be finished before this one.
     after: Vec<(ClientId, usize)>,
     touched: Rc<[Touched]>,
 }
 
 impl Handle {
-    /// The progress of a task in words, such as `2 of 4 turns`.
+    /// Returns the progress of a task in words, such as `2 of 4 turns`.
     fn share(&self, steps: u64) -> String {
         let what = if self.steps == self.turns { "turns" } else { "steps" };
         format!("{steps} of {} {what}", self.steps)
@@ -132,7 +133,7 @@ impl Clients {
         &mut self.own[client.0 as usize][core]
     }
 
-    /// Whether a core's object writes messages.
+    /// Returns whether the object of a core writes messages.
     fn works(&self, program: &Program, client: ClientId, core: usize) -> bool {
         let name = self.cores[core];
         match program.clients[client.0 as usize].what.core {
@@ -141,7 +142,7 @@ impl Clients {
         }
     }
 
-    /// The core whose messages the server reads.
+    /// Returns the core whose messages the server reads.
     fn worker(&self, program: &Program, client: ClientId) -> Option<usize> {
         let works = |core: &usize| self.works(program, client, *core);
         let mut cores = (0..self.cores.len()).filter(works);
@@ -149,7 +150,7 @@ impl Clients {
         cores.clone().find(has).or_else(|| cores.next())
     }
 
-    /// Whether the server has finished this turn of a core's handle.
+    /// Returns whether the server has finished this turn of a core's handle.
     pub(super) fn done(&mut self, program: &Program, turn: Turn) -> bool {
         self.serve(program);
         let client = turn.client.0 as usize;
@@ -163,7 +164,7 @@ impl Clients {
         }
     }
 
-    /// Lets the servers finish as much as they can.
+    /// Lets the servers finish as many tasks as they can.
     fn serve(&mut self, program: &Program) {
         let mut moved = true;
         while moved {
@@ -179,16 +180,18 @@ impl Clients {
         }
     }
 
-    /// Returns a client if a task of its group has to come before this one and is not finished.
+    /// Returns the client of an unfinished task in another group that must be finished before this
+    /// task.
     fn open(&self, handle: &Handle) -> Option<ClientId> {
         let open = |(client, at): &&(ClientId, usize)| self.finished[client.0 as usize] <= *at;
         handle.after.iter().find(open).map(|(client, _)| *client)
     }
 
-    /// The reason why a turn is not done: the first task that is not committed, and its progress.
+    /// Returns the task that holds up a turn, the first one that is not fully committed, and its
+    /// progress.
     pub(super) fn holds_up(&self, program: &Program, turn: Turn) -> Option<(TaskId, String)> {
         let mut client = turn.client;
-        // A circle of groups that come after one another would make this loop endless.
+        // If groups come after one another in a circle, an unlimited loop would never end.
         for _ in 0..=self.own.len() {
             let handles = &self.own[client.0 as usize][self.worker(program, client)?].handles;
             let handle = handles.get(self.finished[client.0 as usize])?;
@@ -250,7 +253,7 @@ impl Clients {
         let found = program.tiling.as_ref().and_then(|layout| role(layout, at, 0));
         if found != Some(Role::InitTiling) {
             let message = format!("there is no Mc2InitTiling at byte {at} of the tiling struct");
-            view.error("init", message, "begin the struct with one");
+            view.error("init", message, "make an Mc2InitTiling the first field of the struct");
         } else if let Some(version) = view.tiling(at.into(), Number::U32)
             && version != 100
         {
@@ -288,7 +291,7 @@ impl Clients {
                 view.words().client(client),
                 other.name
             );
-            view.error("init", message, "use one of them for all clients, the newer if you can");
+            view.error("init", message, "use the same call for all clients, InitV2 if you can");
         }
     }
 
@@ -324,8 +327,8 @@ impl Clients {
         self.own(client, core).configured.insert(command as u32, at);
     }
 
-    /// The offset of the tiling of a client that has been initialised and not finalised. None: the
-    /// failure has been reported.
+    /// Returns the offset of the tiling of a client that is initialised and not finalised.
+    /// Otherwise reports the failure and returns `None`.
     fn ready(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> Option<u64> {
         let own = self.own(client, core);
         let (tiling, finalized) = (own.tiling, own.finalized.is_some());
@@ -342,7 +345,7 @@ impl Clients {
         tiling
     }
 
-    /// Checks a prepare call. Returns whether the state of the object is known then.
+    /// Checks a prepare call. Returns whether the state of the object is known afterwards.
     pub(super) fn prepare(
         &mut self,
         view: &mut View<'_, '_>,
@@ -383,7 +386,7 @@ impl Clients {
         };
         self.lost(view, core, client, task);
         let own = self.own(client, core);
-        // A batch commits itself, with or without `commit`.
+        // A batch is committed at once, with or without `commit`.
         let committed = if commit || command == 18 { steps } else { 0 };
         let at = own.handles.len();
         own.current.insert(task, at);
@@ -406,8 +409,8 @@ impl Clients {
         true
     }
 
-    /// Takes a slot for one more message, if there is one. Without a slot, the hardware overwrites
-    /// other data.
+    /// Takes a slot for one more message and returns whether there was one. Without a slot, the
+    /// hardware would overwrite other data.
     fn slot(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> bool {
         let own = self.own(client, core);
         let slots = own.handles.len() as u32 + own.syncs + 1;
@@ -421,7 +424,7 @@ impl Clients {
         slots <= MOST_PREPARES
     }
 
-    /// Checks which cores prepare: one kind of core, if no core is named.
+    /// Checks which cores prepare. If the client names no core, only cores of one kind may prepare.
     fn who_prepares(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) {
         if view.ground.program.clients[client.0 as usize].what.core.is_some() {
             return;
@@ -437,12 +440,12 @@ impl Clients {
         }
     }
 
-    /// The number of turns of a call, even if the call is wrong.
+    /// Returns the number of turns of a call, even if the call is wrong.
     fn turns(&self, view: &mut View<'_, '_>, repeat: u64, command: u32) -> u64 {
         let most = if matches!(command, 18 | 20) { 1 } else { 255 };
         if repeat == 0 {
             let message = "a repeat of 0: nothing is prepared and there is no handle".to_owned();
-            view.error("repeat", message, "leave it out when there is nothing to do, on all ranks");
+            view.error("repeat", message, "leave it out on all ranks when there is nothing to do");
         } else if repeat > most {
             let message = format!(
                 "a repeat of {repeat}, but {} takes at most {most}",
@@ -453,7 +456,7 @@ impl Clients {
         repeat.min(255)
     }
 
-    /// Steps of an AlltoAllV, and those of one Commit or Wait.
+    /// Returns the number of steps of an AlltoAllV, and the number of steps of one Commit or Wait.
     fn fine(
         &self,
         view: &mut View<'_, '_>,
@@ -471,14 +474,14 @@ impl Clients {
         let ranks = u64::from(ranks);
         if step > ranks || ranks % step != 0 {
             let message = format!("steps of {step} among {ranks} ranks");
-            view.error("iterate", message, "the step size divides the number of ranks");
+            view.error("iterate", message, "use a step size that divides the number of ranks");
             return (turns * ranks, 1);
         }
         (turns * ranks, step)
     }
 }
 
-/// The role of the struct that begins at this byte of a struct, or of one in it.
+/// Returns the role of the struct that begins at this byte of a struct, or of a struct within it.
 fn role(layout: &Layout, at: u32, depth: u32) -> Option<Role> {
     layout.fields.iter().find_map(|field| {
         let Item::Struct(inner) = &field.item else { return None };

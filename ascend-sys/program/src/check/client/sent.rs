@@ -1,22 +1,22 @@
-//! The committed turns, and the knowledge that cores have of them.
+//! The committed turns, and the cores' knowledge of them.
 
 use super::*;
 
-/// The most steps of a task that are followed. A task of 255 turns has fewer among 256 ranks. More
-/// ranks are an error, and could give any number of steps.
+/// The most steps of a task that are followed. A task of 255 turns among 256 ranks has fewer steps.
+/// More ranks are an error, and could make the number of steps arbitrarily large.
 const MOST_STEPS: usize = 1 << 16;
 
-/// The work that is known to be done when a turn is.
+/// The work that is certain to be done when a turn is done.
 #[derive(Debug)]
 pub(super) struct Begun {
-    /// The ticks that the committing core knew.
+    /// The ticks that the committing core knew when it committed.
     knows: Rc<[Ticks]>,
-    /// The number of turns that the servers of other groups had finished before.
+    /// The number of turns that the servers of other groups must have finished before.
     after: Rc<[(ClientId, u32)]>,
 }
 
 impl Clients {
-    /// Remembers the newly committed turns of a handle, beyond those that were committed before.
+    /// Records the newly committed turns of a handle, after those that were committed before.
     pub(super) fn sent(
         &mut self,
         view: &mut View<'_, '_>,
@@ -46,7 +46,7 @@ impl Clients {
         let group = view.ground.program.clients[client.0 as usize].what.group as usize;
         let (rank, ranks) = view.ground.launch.groups.get(group).copied().unwrap_or((0, 1));
         let (rank, ranks) = (rank as usize, ranks.max(1) as usize);
-        // A step sends to one rank and receives from one.
+        // A step sends to one rank and receives from one rank.
         let part = |step: u64| match handle.steps == handle.turns {
             true => (step, None),
             false => {
@@ -67,27 +67,28 @@ impl Clients {
         }));
     }
 
-    /// The turns that have been committed, by the cores that work.
+    /// Returns the turns that the working cores have committed.
     pub(in crate::check) fn all_sent(&self) -> &[Sent] {
         &self.sent
     }
 
-    /// The number of turns that a client's server has finished when it has finished this one.
+    /// Returns the number of turns that a client's server has finished when it has finished this
+    /// turn.
     pub(in crate::check) fn number(&self, program: &Program, turn: Turn) -> (ClientId, u32) {
         let worker = self.worker(program, turn.client);
         let earlier = worker.map_or(0, |worker| self.first_turns(worker, turn.client, turn.handle));
         (turn.client, (earlier + turn.steps) as u32)
     }
 
-    /// The turns of the first tasks that a core has prepared.
+    /// Returns the number of turns of the first tasks that a core has prepared.
     fn first_turns(&self, core: usize, client: ClientId, tasks: usize) -> u64 {
         let handles = self.own[client.0 as usize][core].handles.iter();
         handles.take(tasks).map(|handle| handle.steps).sum()
     }
 
-    /// Notes in a core's clock that the server of a client has finished `turns` turns. The core
-    /// then also knows what the cores knew that committed these turns, and that the tasks which
-    /// these turns came after are finished.
+    /// Records in a core's clock that the server of a client has finished `turns` turns. The core
+    /// then also knows the work that the committing cores knew, and that the tasks before these
+    /// turns are finished.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
         let before = clock.turns(server);
@@ -103,7 +104,7 @@ impl Clients {
         }
     }
 
-    /// The index of a client's server in a clock.
+    /// Returns the index of a client's server in a clock.
     pub(in crate::check) fn server(&self, client: ClientId) -> usize {
         self.cores.len() + client.0 as usize
     }

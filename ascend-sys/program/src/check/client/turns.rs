@@ -1,9 +1,10 @@
-//! The progress of tasks: commits, waits, and the end.
+//! The progress of tasks: commits, waits and the end.
 
 use super::*;
 
 impl Clients {
-    /// The handle of a task on this core. None: the failure has been reported.
+    /// Returns the handle of a task on this core. If there is no handle, reports that and returns
+    /// `None`.
     fn handle(
         &mut self,
         view: &mut View<'_, '_>,
@@ -26,7 +27,7 @@ impl Clients {
             view.error("task", message, "prepare, commit and wait on the same cores");
         }
         let at = found?;
-        // If there is nothing to commit or to wait for, the prepare call has reported it.
+        // If there is nothing to commit or to wait for, the prepare call has already reported that.
         (self.own(client, core).handles[at].turns > 0).then_some((client, at))
     }
 
@@ -71,7 +72,7 @@ impl Clients {
         }
     }
 
-    /// Checks a `Wait`. Returns the turn that the core then waits for, if it does.
+    /// Checks a `Wait`. Returns the turn for which the core then waits, if any.
     pub(in crate::check) fn wait(
         &mut self,
         view: &mut View<'_, '_>,
@@ -111,11 +112,12 @@ impl Clients {
             );
             view.error("wait-order", message, "wait in the order of prepares");
         }
-        // A client with queues of its own does not make the core wait.
+        // A client with queues of its own does not make the core wait, so there is no turn.
         (queues == 0).then_some(turn)
     }
 
-    /// Checks an `Iterate` with one slice. Returns the block, and the turn that the core waits for.
+    /// Checks an `Iterate` with one slice. Returns the block, and the turn for which the core
+    /// waits.
     pub(in crate::check) fn slice(
         &mut self,
         view: &mut View<'_, '_>,
@@ -134,7 +136,7 @@ impl Clients {
         let name = view.words().task(task);
         if handle.steps == handle.turns && ranks > 1 {
             let message = format!("`{name}` is not divided into steps");
-            let help = "only an AlltoAllV is, and only if its Mc2CcTiling has a step size and full mesh with pairwise";
+            let help = "only an AlltoAllV is divided, and only if its Mc2CcTiling has a step size and full mesh with pairwise";
             view.error("iterate", message, help);
             return (None, None);
         }
@@ -142,7 +144,7 @@ impl Clients {
             let message = format!(
                 "`{name}` is iterated both for the data to send and for the data that it receives"
             );
-            view.error("iterate", message, "iterate a task for one of the two");
+            view.error("iterate", message, "iterate a task for only one of the two");
         }
         handle.side = Some(received);
         if handle.iterated >= ranks * handle.turns {
@@ -156,7 +158,7 @@ impl Clients {
         (Some(block), turn)
     }
 
-    /// Checks a `Query`. Returns whether there is a turn to ask for.
+    /// Checks a `Query`. Returns the turn that it queries, if there is one.
     pub(in crate::check) fn query(
         &mut self,
         view: &mut View<'_, '_>,
@@ -186,7 +188,7 @@ impl Clients {
         Some(self.own(client, core).queues)
     }
 
-    /// Checks an `InterHcclGroupSync`. Returns whether the state of the object is known then.
+    /// Checks an `InterHcclGroupSync`. Returns whether the state of the object is known afterwards.
     pub(in crate::check) fn after(
         &mut self,
         view: &mut View<'_, '_>,
@@ -209,7 +211,7 @@ impl Clients {
                 view.words().client(client),
                 view.words().task(task)
             );
-            view.error("task", message, "tasks of one group run in the order of prepares anyway");
+            view.error("task", message, "leave it out: tasks of a group run in prepare order");
             return true;
         }
         let Some(found) = self.handle(view, core, task) else { return true };
@@ -231,7 +233,7 @@ impl Clients {
         queue: Option<u64>,
     ) {
         if view.product() != Product::A3 {
-            view.lacks("QueueBarrier", "finalise the client, which waits for all");
+            view.lacks("QueueBarrier", "finalise the client, which waits for all queues");
         }
         if self.ready(view, core, client).is_none() {
             return;
@@ -239,7 +241,7 @@ impl Clients {
         let own = self.own(client, core);
         let queues = own.queues;
         let Some(queue) = queue else {
-            // It may be any of them.
+            // The queue is unknown, so the barrier may be one of any queue.
             own.barriers.extend(0..queues.max(1));
             return;
         };
@@ -274,7 +276,7 @@ impl Clients {
             let batches = own.handles.iter().all(|handle| handle.command == 18);
             if view.product() != Product::A3 || !batches {
                 let message = format!("`{name}` is finalised without waiting");
-                let help = "only A3 with nothing but BatchWrite can; let it wait";
+                let help = "let it wait: only an A3 client that prepares only BatchWrite need not";
                 view.error("finalize", message, help);
             } else if let Some(open) =
                 (0..own.queues.max(1)).find(|queue| !own.barriers.contains(queue))
@@ -295,11 +297,11 @@ impl Clients {
             && works
         {
             let message = format!(
-                "`{name}` is finalised with {} of `{}` committed, and waits for the others for ever",
+                "`{name}` is finalised with {} of `{}` committed, and waits forever for the rest",
                 open.share(open.committed),
                 view.words().task(open.task)
             );
-            view.error("commit", message, "commit every turn before");
+            view.error("commit", message, "commit every turn first");
         }
         if works && waits {
             let turns: u64 = own.handles.iter().map(|handle| handle.steps).sum();
@@ -311,7 +313,7 @@ impl Clients {
         self.own(client, core).finalized = Some(Finalized { source, knows });
     }
 
-    /// Reports a lost handle: a task that is prepared again stands for the new handle only.
+    /// Reports a lost handle: a task that is prepared again stands only for the new handle.
     pub(super) fn lost(
         &mut self,
         view: &mut View<'_, '_>,
@@ -323,16 +325,16 @@ impl Clients {
         let Some(old) = own.current.get(&task).map(|at| &own.handles[*at]) else { return };
         if old.committed < old.steps {
             let message = format!(
-                "`{}` is prepared again with {} committed, and nobody can commit the others",
+                "`{}` is prepared again with {} committed, and the rest can no longer be committed",
                 view.words().task(task),
                 old.share(old.committed)
             );
-            view.error("commit", message, "commit every turn before, or use another task");
+            view.error("commit", message, "commit every turn first, or use another task");
         }
     }
 
-    /// Reports the tasks that are open when all cores are at their end. `view` makes a view for a
-    /// core and a place.
+    /// Reports the tasks that are open when all cores have reached their end. `at` makes a view for
+    /// a core and a source, and passes it to a closure.
     pub(in crate::check) fn end(
         &self,
         mut at: impl FnMut(usize, Source, &mut dyn FnMut(&mut View<'_, '_>)),
@@ -415,7 +417,7 @@ impl Clients {
     }
 }
 
-/// Checks that every turn is waited for.
+/// Checks that the core has waited for every turn.
 fn waited(view: &mut View<'_, '_>, handle: &Handle) {
     let tolerated = !view.strict() && (view.product() != Product::Ascend950 || handle.turns <= 64);
     if handle.waited < handle.steps && handle.command != 18 && !tolerated {
@@ -428,7 +430,7 @@ fn waited(view: &mut View<'_, '_>, handle: &Handle) {
     }
 }
 
-/// Checks that on Ascend 950 all cores that wait do so alike.
+/// Checks that all cores that wait do so for the same number of turns, as Ascend 950 requires.
 fn same_waits(view: &mut View<'_, '_>, mine: &Handle, theirs: &Handle) {
     if view.product() == Product::Ascend950 && theirs.waited > 0 && theirs.waited != mine.waited {
         let message = format!(

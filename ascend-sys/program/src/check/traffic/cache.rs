@@ -1,16 +1,17 @@
-//! Accesses of single elements. They go through the cache of a core, which no other core sees.
+//! Checks accesses of single elements. They go through the cache of a core, which no other core
+//! sees.
 //!
 //! A written element reaches memory when its line is cleaned. So the clean must come before any
-//! other access: by another core, a copy, the server, or the host after the end. A core sees the
-//! writes of others after it has cleaned the line since. If two cores write a line, the writes of
-//! one of them are lost.
+//! other access, by another core, a copy, the server, or the host after the end. A core sees the
+//! writes of others only if it has cleaned the line after those writes. If two cores write a line,
+//! the writes of one of them are lost.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// The most pairs of accesses that are checked. A kernel with more of them uses single elements
-/// where it should use copies.
+/// The most pairs of accesses that are checked. A kernel with more pairs uses single elements where
+/// it should use copies.
 const MOST_PAIRS: u32 = 1 << 24;
 
 struct Caches<'a, 'g> {
@@ -22,7 +23,8 @@ struct Caches<'a, 'g> {
     pairs: u32,
 }
 
-/// Reports accesses that come too early or too late. The accesses are sorted by their beginnings.
+/// Reports accesses that come too early or too late. The accesses must be sorted by their
+/// beginnings.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -69,18 +71,18 @@ fn line(byte: u128) -> u128 {
 type Found = Option<(String, &'static str)>;
 
 impl<'a> Caches<'a, '_> {
-    /// The cleans of an access's line by its core.
+    /// Returns the cleans of an access's line by the same core.
     fn cleans(&self, space: Space, access: &Access) -> &'a [Access] {
         let key = (space, access.core, line(access.area.from));
         self.traffic.cleans.get(&key).map_or(&[], |cleans| cleans)
     }
 
-    /// The first clean of an access's line after it.
+    /// Returns the first clean of an access's line that comes after the access.
     fn cleaned(&self, space: Space, access: &Access) -> Option<&'a Access> {
         self.cleans(space, access).iter().find(|clean| clean.order > access.order)
     }
 
-    /// The turns that touch the bytes of an access.
+    /// Returns the turns that touch the bytes of an access.
     fn turns(&mut self, space: Space, access: &Access) -> Vec<(&'a Sent, &'a Touched)> {
         let (from, to) = (access.area.from, access.area.end());
         let mut found = Vec::new();
@@ -97,7 +99,8 @@ impl<'a> Caches<'a, '_> {
         found
     }
 
-    /// Finds accesses to an element that a core has written before it is in memory.
+    /// Finds accesses to an element that come after a core has written it, but before it is in
+    /// memory.
     fn written<'b>(
         &mut self,
         space: Space,
@@ -115,7 +118,7 @@ impl<'a> Caches<'a, '_> {
             } else {
                 let later = other.knew(written);
                 let clean = clean.is_some_and(|clean| other.knew(clean));
-                // If two cores write elements of a line, one write is lost.
+                // If two cores write elements of a line, one write is lost, which `lines` reports.
                 let lost = other.area.way == Way::Cache && other.area.write;
                 later && !clean && !lost
             };
@@ -139,7 +142,8 @@ impl<'a> Caches<'a, '_> {
         never.then(|| ("and nothing cleans the cache line after it".to_owned(), help))
     }
 
-    /// Finds reads of data that a core may still have in its cache from before others wrote.
+    /// Finds reads of data that may still be in the core's cache although others have written it
+    /// since.
     fn read<'b>(
         &mut self,
         space: Space,
@@ -179,7 +183,7 @@ impl<'a> Caches<'a, '_> {
         None
     }
 
-    /// Reports lines that two cores write, if neither core has cleaned its line before the other
+    /// Reports lines that two cores write, if neither core has cleaned the line before the other
     /// one writes.
     fn lines(&mut self, space: Space, accesses: &[Access], report: &mut Report) {
         let mut lines: BTreeMap<u128, Vec<&Access>> = BTreeMap::new();

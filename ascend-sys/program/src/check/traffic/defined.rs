@@ -1,9 +1,9 @@
 //! Checks that data read or sent from the workspace, and from windows, has been written before.
 //!
 //! This memory is unwritten when the kernel begins. A write of a core or a turn counts for a read
-//! unless it is known to come behind it; other rules check whether the order is right. Other ranks
-//! write to windows, too: bytes of windows that this rank has not written are
-//! [settled](super::super::windows) when all ranks have been checked.
+//! unless it is known to come after the read; other rules check whether the two are ordered. Other
+//! ranks write to windows too, so bytes of windows that this rank has not written are
+//! [settled](super::super::windows) after all ranks have been checked.
 
 use std::cell::Cell;
 
@@ -14,10 +14,11 @@ use super::*;
 /// The most pieces of a memory that are checked.
 const MOST_PIECES: usize = 1 << 22;
 
-/// The most ranges written to windows, or missing there, that a rank passes on to the others.
+/// The most ranges of windows that a rank reports for the check of all ranks, as written or as
+/// missing.
 const MOST_TOLD: usize = 1 << 16;
 
-/// A piece of memory that begins unwritten, with all accesses to it.
+/// A piece of memory that is unwritten at first, with all accesses to it.
 struct Fresh<'a> {
     space: Space,
     accesses: &'a [Access],
@@ -31,15 +32,15 @@ struct Fresh<'a> {
 /// A read or a send of bytes that nothing on this rank has written before.
 struct Reader {
     source: Source,
-    /// The core. None: a turn.
+    /// The core that reads. `None` if a turn sends the bytes.
     core: Option<CoreName>,
-    /// The read or send in words: `this reads`, ``turn 2 of `x` sends``.
+    /// The read or send in words: `this reads`, or ``turn 2 of `x` sends``.
     what: String,
     /// The bytes that nothing has written.
     gaps: Vec<(u128, u128)>,
 }
 
-/// Reports reads and sends of bytes of the workspace that nothing has written; returns the accesses
+/// Reports reads and sends of bytes of the workspace that nothing has written. Returns the accesses
 /// of this rank to windows.
 pub(super) fn look(
     traffic: &Traffic,
@@ -94,8 +95,8 @@ pub(super) fn look(
                             "{what} byte {byte} of the workspace, which nobody has written"
                         );
                         let help = match core {
-                            Some(_) => "write it before, or read only what was written",
-                            None => "write it before the commit, or send only what was written",
+                            Some(_) => "write it first, or read only written bytes",
+                            None => "write it before the commit, or send only written bytes",
                         };
                         (message, help.to_owned())
                     });
@@ -106,14 +107,15 @@ pub(super) fn look(
     windows
 }
 
-/// The pieces of an area that lie between two places.
+/// Returns the pieces of an area that lie between two places.
 fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u128, u128)> + use<> {
     let Area { from, bytes, pitch, count, .. } = *area;
     let (bytes, pitch, count) = match bytes == pitch {
         true => (bytes.saturating_mul(count), u128::MAX, 1),
         false => (bytes, pitch, count),
     };
-    // Pieces before end at `first` at most, pieces behind begin at `last` at least.
+    // The skipped pieces before end at `first` or earlier, and those after begin at `last` or
+    // later.
     let before = first.saturating_sub(from.saturating_add(bytes)) / pitch;
     let behind = last.saturating_sub(from).div_ceil(pitch);
     (before..count.min(behind)).map(move |at| {
@@ -126,7 +128,7 @@ fn pieces(area: &Area, (first, last): (u128, u128)) -> impl Iterator<Item = (u12
 const EVERYWHERE: (u128, u128) = (0, u128::MAX);
 
 impl Fresh<'_> {
-    /// The reads and sends of bytes that nothing on this rank has written before.
+    /// Returns the reads and sends of bytes that nothing on this rank has written before.
     fn readers(
         &self,
         ground: &Ground<'_>,
@@ -169,8 +171,8 @@ impl Fresh<'_> {
         readers
     }
 
-    /// The parts of these pieces that have not been written. Writes that are known to come later do
-    /// not count.
+    /// Returns the parts of these pieces that have not been written. Writes that are known to come
+    /// later do not count.
     fn gaps(
         &self,
         pieces: impl Iterator<Item = (u128, u128)>,
@@ -188,7 +190,7 @@ impl Fresh<'_> {
         gaps
     }
 
-    /// The written parts of these bytes, without writes that are known to come later.
+    /// Returns the written parts of these bytes, without writes that are known to come later.
     fn written(
         &self,
         (from, to): (u128, u128),
@@ -221,13 +223,13 @@ impl Fresh<'_> {
         self.looked.get() > MOST_PIECES
     }
 
-    /// All writes, whenever they happen.
+    /// Returns all writes, whenever they happen.
     fn all_written(&self) -> impl Iterator<Item = (u128, u128)> {
         let by_cores = self.writes.iter().flat_map(|write| pieces(&write.area, EVERYWHERE));
         by_cores.chain(self.received(|_| true))
     }
 
-    /// The writes of turns.
+    /// Returns the writes of turns for which `counts` returns true.
     fn received(&self, counts: impl Fn(&Sent) -> bool) -> impl Iterator<Item = (u128, u128)> {
         let space = self.space;
         self.sent.iter().filter(move |turn| counts(turn)).flat_map(move |turn| {

@@ -1,20 +1,20 @@
-//! Cores that use the same bytes, one of them to write, without an order between the uses.
+//! Finds races: cores use the same bytes, at least one of them writes, and nothing orders the uses.
 //!
-//! The emulator runs the cores of a kernel in an order of its own, so a kernel with a race may well
-//! give the right result there. Elements that two cores write through their caches are checked line
-//! by line, in [`cache`](super::cache).
+//! The emulator runs the cores of a kernel in an order of its own, so there a kernel with a race
+//! may well give the right result. Elements that two cores write through their caches are checked
+//! line by line, in [`cache`](super::cache).
 
 use std::collections::BTreeMap;
 
 use super::super::view::{self, UnitUse};
 use super::*;
 
-/// The most pairs of accesses, and pieces of them, that are checked. Kernels have far fewer that
-/// lie near each other.
+/// The most pairs of accesses, and pieces of them, that are checked. In real kernels far fewer
+/// accesses lie near each other.
 const MOST_PAIRS: u128 = 1 << 22;
 
-/// Reports each line that uses memory which another core may be using. The accesses are sorted by
-/// their beginnings.
+/// Reports each line that uses memory which another core may be using at the same time. The
+/// accesses must be sorted by their beginnings.
 pub(super) fn look(
     accesses: &BTreeMap<Space, Vec<Access>>,
     ground: &Ground<'_>,
@@ -39,7 +39,7 @@ pub(super) fn look(
     }
 }
 
-/// Whether the order of both is known, or makes no difference.
+/// Returns whether the order of both is known or makes no difference.
 fn ordered(a: &Access, b: &Access) -> bool {
     let both = |way| a.area.way == way && b.area.way == way;
     !(a.area.write || b.area.write)
@@ -49,11 +49,11 @@ fn ordered(a: &Access, b: &Access) -> bool {
         || b.knew(a)
 }
 
-/// The first common byte of both. The second must not begin before the first.
+/// Returns the first byte that both have in common. The second must not begin before the first.
 fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
     if a.pitch == b.pitch && a.bytes <= a.pitch && b.bytes <= b.pitch {
-        // The first piece of `b` begins in this piece of `a` or behind it, and may reach the next.
-        // Later pieces have the same distance to each other.
+        // The first piece of `b` begins in this piece of `a` or after it, and may reach the next
+        // piece. Later pieces have the same distance from each other.
         let (piece, inside) = ((b.from - a.from) / a.pitch, (b.from - a.from) % a.pitch);
         let this = piece < a.count && inside < a.bytes;
         let next = piece + 1 < a.count && inside + b.bytes > a.pitch;
@@ -73,7 +73,7 @@ fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
 }
 
 fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u128) {
-    // The finding is at the read, or at the access that comes later in the kernel.
+    // The finding is at the read, or else at the access that comes later in the kernel.
     let (here, other) = match (a.area.write, b.area.write) {
         (false, true) => (a, b),
         (true, false) => (b, a),

@@ -1,7 +1,7 @@
-//! Work that is lost: outputs that nothing writes, results that are overwritten before anything
-//! uses them, and sends of a task that lie among those of another one.
+//! Finds work that is lost: outputs that nothing writes, results that are overwritten before
+//! anything uses them, and sends of a task whose blocks lie among those of another task.
 //!
-//! A use counts for a result unless it is known to come before it, or behind the write that
+//! A use counts for a result unless it is known to come before the result, or after the write that
 //! overwrites it. So every reported result is lost in every order.
 
 use super::*;
@@ -10,7 +10,7 @@ use crate::program::Warning;
 /// The most pairs that are checked.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// A block that a turn receives or sends: its beginning and end, and the turn.
+/// A block that a turn receives or sends: its beginning, its end, and the turn.
 type Block<'a> = (u128, u128, &'a Sent, &'a Touched);
 
 /// The blocks that turns touch in a piece of memory, sorted by their beginnings.
@@ -20,7 +20,7 @@ struct TurnBlocks<'a> {
     sends: Vec<Block<'a>>,
 }
 
-/// Reports lost results. Only for a kernel whose writes are all known.
+/// Reports lost results. All writes of the kernel must be known.
 pub(super) fn look(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -63,7 +63,7 @@ pub(super) fn look(
     }
 }
 
-/// Reports outputs that are never written, in one finding.
+/// Reports all outputs that are never written in one finding.
 fn never_written(
     traffic: &Traffic,
     ground: &Ground<'_>,
@@ -115,7 +115,7 @@ struct Strided<'a> {
 }
 
 impl Strided<'_> {
-    /// The distance from a block to the next, in bytes.
+    /// Returns the distance from a block to the next one, in bytes.
     fn stride(&self) -> u128 {
         match self.touched.blocks[..] {
             [(first, _), (second, _), ..] => second - first,
@@ -123,7 +123,8 @@ impl Strided<'_> {
         }
     }
 
-    /// The range that all turns send to each rank. Each turn begins where the one before ends.
+    /// Returns the range that all turns together send to each rank. Each turn begins where the one
+    /// before ends.
     fn blocks(&self) -> impl Iterator<Item = (u128, u128)> + use<'_> {
         let start = self.touched.space.1;
         let blocks = self.touched.blocks.iter();
@@ -131,8 +132,8 @@ impl Strided<'_> {
     }
 }
 
-/// Reports sends of a task that lie among those of another task of the same operation with another
-/// stride.
+/// Reports sends of a task whose blocks lie among those of another task of the same operation with
+/// another stride.
 fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
     let mut tasks: BTreeMap<(ClientId, Space, u32), Vec<Strided<'_>>> = BTreeMap::new();
     for turn in sent {
@@ -172,7 +173,7 @@ fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
                         ground.words.base(its.touched.base),
                     );
                     let help = format!(
-                        "give `{task}` the stride of `{sibling}`: a stride says how far apart the data of two ranks lies, not how long a turn is"
+                        "give `{task}` the stride of `{sibling}`: a stride is the distance between the data of two ranks, not the length of a turn"
                     );
                     (message, help)
                 });
@@ -185,7 +186,7 @@ fn siblings(ground: &Ground<'_>, report: &mut Report, sent: &[Sent]) {
 struct ReceivedMemory<'a, F> {
     of: &'a TurnBlocks<'a>,
     accesses: &'a [Access],
-    /// The length of the longest received block, the longest sent block and the longest access.
+    /// The lengths of the longest received block, the longest sent block and the longest access.
     longest: [u128; 3],
     server: &'a F,
 }
@@ -245,13 +246,13 @@ impl<F: Fn(ClientId) -> usize> ReceivedMemory<'_, F> {
                     turn.words(ground),
                     turn.source.line
                 );
-                (message, help("use it before, or leave it out", "Overwritten"))
+                (message, help("use it first, or leave it out", "Overwritten"))
             });
         }
     }
 
-    /// Whether anything may use these bytes between a turn that receives them and the access that
-    /// overwrites them.
+    /// Returns whether anything may use these bytes between the turn that receives them and the
+    /// access that overwrites them.
     fn used(
         &self,
         turn: &Sent,

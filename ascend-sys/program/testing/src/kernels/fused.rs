@@ -1,8 +1,8 @@
-//! Products of matrices with what the ranks do before or after them.
+//! Products of matrices with the communication before or after them.
 
 use super::*;
 
-/// What both fused operators know of their matrices.
+/// The values that both fused operators use for their matrices.
 struct Matrices {
     n: ValueId,
     k: ValueId,
@@ -27,7 +27,7 @@ fn matrices(b: &mut Builder, tiling: &Tiling) -> Matrices {
     }
 }
 
-/// So many rows of the result, cut into base blocks that go around the cores.
+/// Multiplies some rows of the result, cut into base blocks that are dealt to the cores in turn.
 fn multiply(
     b: &mut Builder,
     matmul: MatmulId,
@@ -110,7 +110,8 @@ fn fused(name: &'static str, cc: &'static str) -> Tiling {
         .number("tailCount")
 }
 
-/// `y` is the sum over all ranks of `a * b`; a tile of rows is on its way while the next one is computed.
+/// Computes `y`, the sum over all ranks of `a * b`. A tile of rows is sent while the next one is
+/// computed.
 pub fn matmul_all_reduce() -> Program {
     let tiling = fused("MatmulAllReduceTilingData", "allReduceCcTiling");
     let mut b = builder("matmul_all_reduce", Mix::MixAic10, &tiling);
@@ -166,7 +167,8 @@ pub fn matmul_all_reduce() -> Program {
     b.done()
 }
 
-/// `y` is all ranks' `a`, one below the other, times `b`. The own rows are multiplied while those of the others arrive.
+/// Computes `y`, all ranks' `a`, one below the other, times `b`. The rank's own rows are multiplied
+/// while those of the other ranks arrive.
 pub fn all_gather_matmul() -> Program {
     let tiling = fused("AllGatherMatmulTilingData", "allGatherCcTiling").cube("local");
     let mut b = builder("all_gather_matmul", Mix::MixAic10, &tiling);

@@ -1,4 +1,4 @@
-//! Every valid program is printed or refused, and the printed source compiles.
+//! Every valid program is printed or rejected, and the printed source compiles.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use fastrand::Rng;
 use ascend_program_testing::compiler::{Directory, complaints};
 use ascend_program_testing::random;
 
-/// The struct that random programs read their numbers from.
+/// The struct from which random programs read their numbers.
 const TILING: &str = "\
 struct KernelTiling {
     uint64_t tileLen;
@@ -38,7 +38,7 @@ fn whatever_is_printed_compiles() {
     }
     let directory = Directory::new("anything");
     let source = directory.write("kernel.cpp", text);
-    // They make no sense, and a compiler warns of that.
+    // The sources have no meaning, and a compiler would warn about that.
     let Some(said) = complaints(&["-w"], &source) else { return };
     assert!(said.is_empty(), "{said}");
 }

@@ -7,7 +7,7 @@ use ascend_program::*;
 
 use ascend_program_testing::build::Builder;
 
-/// The number of barriers of the vector unit in the source of a kernel of vector cores.
+/// Returns the number of vector barriers in the source of a kernel for vector cores.
 fn barriers(build: impl FnOnce(&mut Builder)) -> usize {
     let mut b = Builder::new(Mix::AivOnly);
     build(&mut b);
@@ -39,8 +39,8 @@ fn vectors_in_a_row_have_a_barrier_between_them() {
     assert_eq!(both, 1);
 }
 
-/// A tensor that is dequeued for the copy out may still be written by the vectors: `DeQue` makes
-/// only the copy wait.
+/// Vector operations may still write a tensor that is dequeued for the copy out: `DeQue` makes only
+/// the copy wait.
 #[test]
 fn a_queue_of_results_does_not_order_vectors() {
     for (again, expected) in [(false, 0), (true, 1)] {
@@ -63,7 +63,8 @@ fn a_queue_of_results_does_not_order_vectors() {
     }
 }
 
-/// The copy into a buffer waits for the vectors that used it, and the next use waits for the copy.
+/// The copy into a buffer waits for the vector operations that used it, and the next use waits for
+/// the copy.
 #[test]
 fn a_queue_of_copies_orders_vectors() {
     for (early, expected) in [(false, 0), (true, 1)] {

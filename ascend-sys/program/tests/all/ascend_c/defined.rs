@@ -1,5 +1,5 @@
-//! Numbers whose results C++ would leave open are printed in a form that defines them, and only
-//! those.
+//! An operation whose result C++ would leave open is printed in a form that defines the result. No
+//! other operation is printed in that form.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use ascend_program::*;
 use ascend_program_testing::build::{Builder, tiling_layout};
 use ascend_program_testing::compiler::{Directory, complaints, sources};
 
-/// The printed form of a value that is written to a tensor of its type.
+/// Returns the printed form of a value that is written to a tensor of its type.
 pub(super) fn printed(number: Number, build: impl FnOnce(&mut Builder) -> ValueId) -> String {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.workspace = false;

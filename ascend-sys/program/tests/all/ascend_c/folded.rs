@@ -1,4 +1,5 @@
-//! No needless arithmetic is left, and only arithmetic that changes nothing is left out.
+//! No needless arithmetic is left in the source, and only arithmetic that changes nothing is left
+//! out.
 
 use ascend_program::layout::Number::{self, *};
 use ascend_program::step::*;
@@ -32,7 +33,8 @@ fn what_is_known_is_computed() {
     assert_eq!(constants(U32, Binary::Sub, 1, 2), "4294967295U");
     assert_eq!(constants(I32, Binary::Rem, -7, 2), "-1");
     assert_eq!(constants(U64, Binary::Max, 3, 8), "8");
-    // An operation that a walk refuses stays, with its line in the kernel.
+    // An operation that a walk rejects stays in the source, so that the fault is visible at its
+    // line.
     assert_eq!(constants(I32, Binary::Div, 1, 0), "1 / 0");
     assert_eq!(constants(I32, Binary::Add, i32::MAX.into(), 1), "2147483647 + 1");
 }
@@ -52,10 +54,10 @@ fn constants_in_a_row_are_one() {
     assert_eq!(row(U64, [(Binary::Add, 1), (Binary::Sub, 3)]), format!("{F} - 2"));
     assert_eq!(row(I32, [(Binary::Sub, 4), (Binary::Add, 4)]), F);
     assert_eq!(row(U64, [(Binary::Mul, 6), (Binary::Mul, 4)]), format!("{F} * 24"));
-    // The sum of both constants leaves the type; one after the other does not.
+    // The sum of both constants leaves the type, but adding them one after the other does not.
     let far = i32::MAX as u64;
     assert_eq!(row(I32, [(Binary::Add, far), (Binary::Add, 1)]), format!("{F} + {far} + 1"));
-    // A quotient, multiplied again, is not the whole.
+    // A quotient times its divisor is not always the dividend.
     assert_eq!(row(U64, [(Binary::Div, 4), (Binary::Mul, 4)]), format!("{F} / 4 * 4"));
 }
 
@@ -111,7 +113,7 @@ fn halves_are_converted_by_way_of_float() {
     for (half, ty) in [(F16, "half"), (Bf16, "bfloat16_t")] {
         let cast = |from, to| {
             printed(to, |b| {
-                // A number from the struct would be its bits.
+                // A 16-bit float in the struct would be its bits, so a variable is used.
                 let variable = b.variable("v", from);
                 let v = b.get(variable);
                 b.value(Of::Cast(v), to)
@@ -129,7 +131,7 @@ fn halves_are_converted_by_way_of_float() {
     }
 }
 
-/// The place of a copied piece that lies some bytes behind the start of the workspace.
+/// Returns the place of a copied piece that begins some bytes after the start of the workspace.
 fn in_workspace(number: Number, offset: impl FnOnce(&mut Builder) -> ValueId) -> String {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.tiling = Some(tiling_layout(0));
@@ -159,10 +161,10 @@ fn bytes_are_elements_with_their_size() {
     assert_eq!(in_workspace(F16, |b| b.n(0)), "");
     assert_eq!(in_workspace(F32, field_times(U64, 4)), format!("{F} * sizeof(float)"));
     assert_eq!(in_workspace(F16, field_times(U64, 32)), format!("{F} * 16 * sizeof(half)"));
-    // These offsets are no multiples of an element.
+    // These offsets are not multiples of an element's size.
     assert_eq!(in_workspace(F32, field_times(U64, 6)), format!("{F} * 6"));
     assert_eq!(in_workspace(F32, |b| b.n(6)), "6");
-    // A factor of 64 bits makes the product as wide; one that is an `int` does not.
+    // A factor of 64 bits makes the product as wide, but a factor of type `int` does not.
     assert_eq!(in_workspace(F32, field_times(U32, 4)), format!("{F} * sizeof(float)"));
     let wide = format!("static_cast<uint64_t>({F}) * 2 * sizeof(float)");
     assert_eq!(in_workspace(F32, field_times(U32, 8)), wide);

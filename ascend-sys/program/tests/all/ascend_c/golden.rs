@@ -1,16 +1,16 @@
-//! The printed text equals the expected one.
+//! The printed text equals the expected text.
 
 use std::path::PathBuf;
 
 use ascend_program::ascend_c;
 
-/// The directory of the expected texts.
+/// Returns the directory of the expected texts.
 pub fn golden() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/ascend_c/golden")
 }
 
-/// Compares a text with the one in a file; with `HCCL_TEST_BLESS` in the environment it becomes the
-/// expected one.
+/// Compares a text with the text in a file. With `HCCL_TEST_BLESS` in the environment, the text
+/// becomes the expected one.
 pub fn expect(path: &str, text: &str) {
     let long = text.lines().find(|line| line.len() > 120 && !path.ends_with(".txt"));
     assert!(long.is_none(), "{path}: {long:?} is too long");

@@ -1,4 +1,5 @@
-//! A tensor that hides one of the same name takes its place in the source, if that one is over.
+//! A tensor that shadows one of the same name takes its place in the source, if the shadowed tensor
+//! is no longer used.
 
 use ascend_program::layout::Number::{self, F16, F32};
 use ascend_program::step::*;
@@ -6,8 +7,8 @@ use ascend_program::*;
 
 use ascend_program_testing::build::Builder;
 
-/// The lines that give tensors their memory: `a` is allocated, and `a_2` comes out of the queue,
-/// inside of a branch or beside it.
+/// Returns the lines that give tensors their memory. `a` is allocated, and `a_2` comes out of the
+/// queue, in a branch (`inside`) or next to it.
 fn obtained(second: Number, used_behind: bool, inside: bool) -> Vec<String> {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.workspace = false;
@@ -47,7 +48,7 @@ fn a_tensor_takes_the_place_of_one_that_is_over() {
 fn a_tensor_has_a_place_of_its_own_beside_one_that_is_needed() {
     let own = [ALLOCATED, "LocalTensor<float> a2 = q.DeQue<float>();"];
     assert_eq!(obtained(F32, true, false), own);
-    // A tensor that a branch replaces might be needed where the branch is not taken.
+    // If a branch replaced the tensor, it might still be needed where the branch is not taken.
     assert_eq!(obtained(F32, false, true), own);
     let other = [ALLOCATED, "LocalTensor<half> a2 = q.DeQue<half>();"];
     assert_eq!(obtained(F16, false, false), other);

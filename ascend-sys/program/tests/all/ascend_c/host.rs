@@ -1,6 +1,6 @@
-//! Printed kernels running on the host: the requests of their clients, and the results. Runs all of
-//! them with `HCCL_TEST_FULL=1`, else two; the emulator's tests run others and compare them with
-//! the emulator's results.
+//! Runs printed kernels on the host, and checks the requests of their clients and the results. With
+//! `HCCL_TEST_FULL=1` it runs all of them, otherwise two. The emulator's tests run other kernels
+//! and compare their results with the emulator's.
 
 use ascend_program::Program;
 
@@ -10,12 +10,12 @@ use ascend_program_testing::run::{Launch, Outcome, bytes, numbers, run, tiling};
 
 const RANKS: usize = 4;
 
-/// The input of a rank: numbers that show where they are from.
+/// Returns the input of a rank: numbers that show their origin.
 fn mine(rank: usize, length: usize) -> Vec<f32> {
     (0..length).map(|at| (rank * 512 + at % 509) as f32).collect()
 }
 
-/// Small numbers, whose sums are exact.
+/// Returns small numbers, whose sums are exact.
 fn small(rank: usize, length: usize) -> Vec<f32> {
     (0..length).map(|at| ((rank * 7 + at * 3) % 11) as f32 - 5.0).collect()
 }
@@ -24,7 +24,7 @@ fn for_all(length: usize, of: impl Fn(usize, usize) -> Vec<f32>, ranks: usize) -
     (0..ranks).map(|rank| bytes(of(rank, length))).collect()
 }
 
-/// Runs one of the mission's kernels and checks its calls.
+/// Runs one of the communicating kernels and checks its calls.
 fn communicate(
     program: &Program,
     operation: u32,
@@ -181,7 +181,7 @@ fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
     }
 }
 
-/// The form of older releases: the client reads the struct in global memory.
+/// In the form of older releases, the client reads the struct in global memory.
 #[test]
 fn an_older_client_is_given_addresses() {
     let mut program = kernels::all_to_all_in_rounds();
@@ -237,13 +237,13 @@ const M: usize = 40;
 const N: usize = 24;
 const K: usize = 8;
 
-/// The rows of a product.
+/// Returns the rows of a product.
 fn product(a: &[f32], b: &[f32]) -> Vec<f32> {
     let element = |at: usize| (0..K).map(|k| a[at / N * K + k] * b[k * N + at % N]).sum();
     (0..a.len() / K * N).map(element).collect()
 }
 
-/// Two tiles of 16 rows and one of 8, on two ranks.
+/// Runs a product of two tiles of 16 rows and one of 8, on two ranks.
 fn multiply(program: &Program, operation: u32, outputs: Vec<usize>) -> Option<Outcome> {
     let numbers: [(&str, &[u64]); 7] = [
         ("m", &[M as u64]),

@@ -1,4 +1,4 @@
-//! The project around a kernel: its files, and its tiling function at work.
+//! The project around a kernel: its files, and runs of its tiling function.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use ascend_program_testing::compiler::{Directory, compiler, include, succeed};
 use ascend_program_testing::kernels;
 use ascend_program_testing::run::tiling;
 
-/// The bytes of a tiling struct with groups and algorithms, as a host side fills it.
+/// Returns the bytes of a tiling struct with groups and algorithms, as a host side fills it.
 fn bytes_of(program: &ascend_program::Program, operation: u32, algorithm: &str) -> Vec<u8> {
     let numbers: [(&str, &[u64]); 7] = [
         ("m", &[512]),
@@ -28,8 +28,8 @@ fn bytes_of(program: &ascend_program::Program, operation: u32, algorithm: &str) 
     bytes[64 + 144..][..algorithm.len()].copy_from_slice(algorithm.as_bytes());
     for field in layout.fields() {
         if field.item.size() == 200 {
-            // The fields that CANN's library fills itself are zero: the test does not imitate the
-            // library.
+            // The fields that CANN's library fills itself are zero, because the test does not
+            // imitate the library.
             let cube = &mut bytes[field.offset as usize..][..200];
             cube.fill(0);
             for (at, number) in
@@ -124,17 +124,17 @@ fn what_a_build_could_not_find_or_fill_is_refused() {
     };
     let mut short = good.clone();
     short.tiling.pop();
-    assert_eq!(refused(&program, &short), "the tiling has 1031 bytes, its struct has 1032");
+    assert_eq!(refused(&program, &short), "the tiling has 1031 bytes, but its struct has 1032");
     let none = Project { blocks: 0, ..good.clone() };
     assert_eq!(refused(&program, &none), "0 blocks; a launch has 1 to 65535");
     let odd = Project { package: "a b".into(), ..good.clone() };
-    assert_eq!(refused(&program, &odd), "\"a b\" is no name for a build");
+    assert_eq!(refused(&program, &odd), "\"a b\" cannot be a name in a build");
     let empty = Project::new(vec![0; good.tiling.len()]);
     let why = "tile has no M, N, Ka, baseM or baseN, so there is nothing to make a tiling from";
     assert_eq!(refused(&program, &empty), format!("tiling->{why}"));
     let renamed = ascend_program::Program { name: "gather__2".into(), ..program };
     assert_eq!(
         refused(&renamed, &good),
-        "the operator Gather2 would have its kernel in gather2, not in gather__2: call it gather2"
+        "the operator Gather2 would have its kernel in gather2, not in gather__2: call the kernel gather2"
     );
 }

@@ -1,4 +1,4 @@
-//! Each call that makes units or cores wait has its reason beside it.
+//! Each call that makes units or cores wait has its reason as a comment.
 
 use ascend_program::layout::Number::F32;
 use ascend_program::step::*;
@@ -7,8 +7,8 @@ use ascend_program::*;
 use ascend_program_testing::build::Builder;
 use ascend_program_testing::kernels;
 
-/// The source of a kernel of both kinds of cores with a tensor in global memory and one in local
-/// memory.
+/// Returns the source of a kernel for both kinds of cores. It has a tensor in global memory and one
+/// in local memory.
 fn source(build: impl FnOnce(&mut Builder, Base, Local)) -> String {
     let mut b = Builder::new(Mix::MixAic12);
     let y = b.output("y", F32);

@@ -1,4 +1,4 @@
-//! Printed kernels for a compiler, and the mistakes that our headers make it refuse.
+//! Printed kernels are compiled, and our headers make a compiler reject mistakes.
 
 use ascend_program_testing::compiler::{Directory, compiler, complaints, full, options, sources};
 
@@ -64,7 +64,7 @@ fn the_headers_refuse_what_cann_s_compiler_would() {
     };
     let Some(said) = complaints(&[], &write("")) else { return };
     assert!(said.is_empty(), "{said}");
-    // Each mistake in a line of its own, in one source: a compiler goes on behind a mistake.
+    // Each mistake has its own line in one source, because a compiler continues after a mistake.
     let source = write(&bad.join("\n"));
     let first = std::fs::read_to_string(&source).unwrap().lines().position(|line| line == bad[0]);
     let mut command = compiler().unwrap();

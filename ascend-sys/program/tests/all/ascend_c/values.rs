@@ -1,4 +1,5 @@
-//! Random programs of values: the printed source computes the same on the host as a walk.
+//! Random programs of values: the printed source computes the same numbers on the host as a walk
+//! does.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use ascend_program_testing::compiler::full;
 use ascend_program_testing::run::{self, run_with};
 
 const NUMBERS: [Number; 13] = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64, Bool];
-/// The number of results that there is room for; later ones replace earlier ones.
+/// The number of results that fit. Later results replace earlier ones.
 const RESULTS: u64 = 1024;
 
 fn is_float(number: Number) -> bool {
@@ -23,9 +24,9 @@ fn is_float(number: Number) -> bool {
 struct Values {
     b: Builder,
     random: Rng,
-    /// One variable of each type.
+    /// A variable of each type.
     variables: Vec<VariableId>,
-    /// Values with names, including names of blocks that are over.
+    /// The values with names, including names in blocks that have ended.
     named: Vec<ValueId>,
     next: VariableId,
     outputs: [Base; 2],
@@ -47,7 +48,7 @@ impl Values {
         self.b.program.values[value.0 as usize].number
     }
 
-    /// Awkward numbers, within the range of sums and products of floats.
+    /// Returns an awkward number, in a range in which sums and products of floats stay finite.
     fn constant(&mut self, number: Number) -> ValueId {
         let bits = match number {
             Bool => u64::from(self.random.bool()),
@@ -126,8 +127,8 @@ impl Values {
         self.b.value(Of::Binary(operator, a, b), number)
     }
 
-    /// A value in a small range, so that a signed number stays in its type, even if it is
-    /// multiplied by one like itself.
+    /// Returns a value in a small range. So a signed number stays in its type, even if it is
+    /// multiplied by another such number.
     fn small(&mut self, value: ValueId) -> ValueId {
         let number = self.number(value);
         let root = match number {
@@ -141,7 +142,7 @@ impl Values {
         self.b.value(Of::Binary(Binary::Rem, value, root), number)
     }
 
-    /// The number of values that it is made of, each as often as it is used.
+    /// Returns the number of values that a value is made of. A value counts as often as it is used.
     fn parts(&self, value: ValueId) -> u64 {
         let parts = |of: &[ValueId]| of.iter().map(|part| self.parts(*part)).sum::<u64>();
         1 + match &self.b.program.values[value.0 as usize].of {
@@ -159,7 +160,7 @@ impl Values {
                     let at = self.random.usize(0..NUMBERS.len());
                     let mut value = self.value(NUMBERS[at], 1);
                     if is_float(NUMBERS[at]) {
-                        // Limits the value, so that a loop does not make it infinite.
+                        // The limits keep a loop from making the value infinite.
                         for (operator, bound) in [(Binary::Min, 4.0_f64), (Binary::Max, -4.0)] {
                             let bound = self.b.float(NUMBERS[at], bound);
                             value = self.b.binary(operator, value, bound);
@@ -170,7 +171,7 @@ impl Values {
                 2 | 3 => {
                     let number = *self.random.choice(&NUMBERS).unwrap();
                     let value = self.value(number, 0);
-                    // Floats are not multiplied without end.
+                    // A float must not be multiplied again and again.
                     if matches!(self.b.program.values[value.0 as usize].of, Of::Variable(_))
                         || self.named.contains(&value)
                         || is_float(number)
@@ -198,7 +199,7 @@ impl Values {
                         self.inside(|then| Step::If { condition, then, otherwise: None }, depth);
                         continue;
                     }
-                    // The other branch comes first in the numbering, and last in the source.
+                    // The other branch comes first in the numbering and last in the source.
                     let other = BlockId(self.b.program.blocks.len() as u32);
                     self.b.program.blocks.push(Vec::new());
                     let value = self.value(I64, 2);
@@ -211,7 +212,7 @@ impl Values {
         }
     }
 
-    /// Some steps in a function.
+    /// Adds some steps in a function.
     fn call(&mut self, depth: u32) {
         let (count, name) =
             (self.random.usize(1..6), *self.random.choice(&["scale", "add_up"]).unwrap());
@@ -262,7 +263,7 @@ impl Values {
     }
 }
 
-/// The numbers that a walk writes, by place.
+/// Returns the numbers that a walk writes, by place.
 fn walked(program: &Program) -> HashMap<(Base, u64), u64> {
     let launch = Launch { blocks: 1, tiling: Vec::new(), groups: Vec::new() };
     let mut walk = Walk::new(program, &launch, Core::Aiv, 0);
@@ -289,8 +290,8 @@ fn a_printed_source_computes_what_a_walk_computes() {
         functions += source.matches("__aicore__ inline void Kernel").count();
         let outputs = vec![8 * RESULTS as usize; 2];
         let launch = run::Launch { ranks: 1, blocks: 1, outputs, ..Default::default() };
-        // The sources make no sense, and a compiler warns of that. Operations that C++ leaves
-        // undefined end the run.
+        // The sources have no meaning, and a compiler would warn about that. Operations that C++
+        // leaves undefined end the run.
         let flags = [
             "-w",
             "-fsanitize=undefined,float-cast-overflow",

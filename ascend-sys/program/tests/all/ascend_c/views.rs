@@ -1,4 +1,4 @@
-//! Parts of the workspace are used by the names that the kernel gives them.
+//! Parts of the workspace are printed by the names that the kernel gives them.
 
 use ascend_program::layout::Number::{self, F16, F32, U8, U32, U64};
 use ascend_program::step::*;
@@ -6,7 +6,8 @@ use ascend_program::*;
 
 use ascend_program_testing::build::{Builder, tiling_layout};
 
-/// The destination of a copy that begins at a byte of the workspace, parts of which have names.
+/// Returns the destination of a copy that begins at a byte of the workspace. Parts of the workspace
+/// have names.
 fn copied_to(
     views: &[(&str, Number, u64)],
     number: Number,
@@ -61,7 +62,7 @@ fn an_index_counts_elements() {
     assert_eq!(times(8, 0), format!("sums[{f} * 2]"));
     assert_eq!(times(4, 264), format!("tail[{f} + 2]"));
     assert_eq!(times(6, 0), format!("TensorAt<float>(userWorkspace + {f} * 6)"));
-    // The product wraps at 32 bits, which one of elements does not.
+    // The product wraps at 32 bits, but a product in elements would not.
     let narrow = copied_to(&parts, F32, |b| {
         let f = field(b, U32);
         let four = b.value(Of::Constant(4), U32);

@@ -1,5 +1,5 @@
-//! A finished launch is checked once more, with the numbers that its cores have read: then nothing
-//! depends on data.
+//! A finished launch is checked once more, with the numbers that its cores have read. Then nothing
+//! depends on unknown data.
 
 use ascend_program::check::{CoreReads, Finding, Severity};
 use ascend_program::layout::Number;
@@ -9,7 +9,7 @@ use ascend_program_testing::build::Builder;
 
 use crate::check::harness::{Kernel, reduction};
 
-/// The findings about one block before the launch, and after its vector core has read these
+/// Returns the findings about one block before the launch, and after its vector core has read these
 /// numbers.
 fn twice(bits: &[u64], build: impl Fn(&mut Kernel)) -> [Vec<(Severity, &'static str)>; 2] {
     [false, true].map(|again| {
@@ -29,7 +29,7 @@ fn rules(findings: &[Finding]) -> Vec<(Severity, &'static str)> {
 
 const NOTE: (Severity, &str) = (Severity::Note, "data");
 
-/// A number that the kernel reads.
+/// Returns a number that the kernel reads.
 fn number(k: &mut Builder) -> ValueId {
     let (x, v) = (k.input("numbers", Number::U64), k.variable("v", Number::U64));
     let place = k.at(x, 0);
@@ -37,7 +37,7 @@ fn number(k: &mut Builder) -> ValueId {
     k.get(v)
 }
 
-/// A copy in and one out, with or without a wait between.
+/// Adds a copy in and a copy out, with or without a wait between them.
 fn copies(k: &mut Builder, length: ValueId, waits: bool) {
     let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
     let elements = k.n(64);
@@ -79,7 +79,7 @@ fn a_count_that_was_read_is_within_its_tensor() {
     assert!(after.contains(&(Severity::Error, "bounds")), "{after:?}");
 }
 
-/// Numbers behind the end of the list are unknown, as before.
+/// Numbers beyond the end of the list are unknown, as before.
 #[test]
 fn behind_the_end_of_what_was_read_nothing_is_known() {
     let twice_read = |k: &mut Kernel| {
@@ -94,7 +94,7 @@ fn behind_the_end_of_what_was_read_nothing_is_known() {
     assert_eq!(twice(&[0, 0], twice_read)[1], []);
 }
 
-/// A core that asks until a turn is over knows that it is over.
+/// A core that queries a turn until it is over knows that it is over.
 #[test]
 fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
     let asks = |until: u64| {
@@ -107,7 +107,7 @@ fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
             let done = k.value(Of::Cast(done), Number::U64);
             let is_done = k.binary(Binary::Equal, done, until);
             let length = k.n(64);
-            // The core looks at the data that it has received.
+            // The core uses the data that it has received.
             let y = Base::Parameter(1);
             let buffer = k.scratch("b", Number::F16, length);
             let tensor = k.local("b_all", Number::F16);
@@ -125,12 +125,12 @@ fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
     let [before, after] = twice(&[0, 0, 1], asks(1));
     assert!(before.contains(&NOTE), "{before:?}");
     assert_eq!(after, []);
-    // The core goes on although the turn was not over.
+    // The core continues although the turn was not over.
     let [_, after] = twice(&[0, 0, 0], asks(0));
     assert_eq!(after, [(Severity::Error, "arrived")]);
 }
 
-/// More steps are followed if that is asked for.
+/// More steps are followed if the setting says so.
 #[test]
 fn a_long_launch_is_followed_as_far_as_the_setting_says() {
     let found = |steps: u64| {
@@ -152,7 +152,7 @@ fn a_long_launch_is_followed_as_far_as_the_setting_says() {
     assert_eq!(found(1 << 20), []);
 }
 
-/// Numbers that were read in skipped turns are not taken for those read behind them.
+/// Numbers that were read in skipped iterations are not used for reads after them.
 #[test]
 fn behind_a_loop_that_is_not_followed_to_its_end_nothing_is_known() {
     let found = |again: bool| {

@@ -1,4 +1,5 @@
-//! Rules of the HCCL client: its states, the cores that prepare, commit and wait, and the end.
+//! Tests of the rules of the HCCL client: its states, the cores that prepare, commit and wait, and
+//! the end.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -7,7 +8,7 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, all_reduce, exchange, reduction, rules};
 
-/// `x` and `y`.
+/// Returns the tensors `x` and `y`.
 fn tensors(k: &mut Kernel) -> (Base, Base) {
     (k.input("x", Number::F16), k.output("y", Number::F16))
 }
@@ -24,12 +25,12 @@ rules! {
             b.finalize(hccl);
         });
         if broken {
-            // A core that commits less also waits less; that is another rule.
+            // A core that commits fewer turns also waits for fewer, but that is another rule.
             k.setting.tolerant = true;
         }
     };
 
-    /// A call on a task that does not exist is no second mistake.
+    /// A call on a task that does not exist is not a second mistake.
     a_repeat_of_nothing_is_one_mistake, "repeat", MixAiv10, |k, broken| {
         let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
@@ -230,7 +231,7 @@ rules! {
     };
 }
 
-/// The number of turns, and the length of a buffer, may be read from memory. Then the rules about
+/// The number of turns and the length of a buffer may be read from memory. Then the rules about
 /// them are not checked.
 #[test]
 fn numbers_of_turns_and_lengths_may_be_data() {

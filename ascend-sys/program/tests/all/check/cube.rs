@@ -1,4 +1,5 @@
-//! Rules of a `TCubeTiling`: a launch whose tiling breaks one, and its repaired twin.
+//! Tests of the rules of a `TCubeTiling`: for each rule, a launch whose tiling breaks it, and its
+//! repaired twin.
 
 use ascend_program::check::Product;
 use ascend_program::cube::{Field, Field::*};
@@ -9,8 +10,8 @@ use ascend_program_testing::build::tiling_layout;
 
 use crate::check::harness::{Kernel, rules};
 
-/// `c = a * b` with these rows, columns and this depth, on one core, and numbers in place of those
-/// that suit it.
+/// Adds `c = a * b` with these rows, columns and this depth, on one core. `numbers` replaces some
+/// fields of a suitable tiling.
 fn product(k: &mut Kernel, number: Number, size: [usize; 3], numbers: &[(Field, i32)]) -> MatmulId {
     product_of(k, number, None, size, numbers)
 }
@@ -48,12 +49,12 @@ fn put(k: &mut Kernel, numbers: &[(Field, i32)]) {
     }
 }
 
-/// Changes one number.
+/// Changes one number of the tiling.
 fn one(k: &mut Kernel, size: [usize; 3], field: Field, number: i32) {
     product(k, Number::F16, size, &[(field, number)]);
 }
 
-/// Only the right matrix is given as its transpose.
+/// Makes only the right matrix a transpose.
 fn only_b_is_transposed(k: &mut Kernel, matmul: MatmulId) {
     k.builder.program.matmuls[matmul.0 as usize].what.transposed_b = true;
 }
@@ -105,7 +106,7 @@ rules! {
     };
 
     blocks_of_b_fit_in_l0b, "cube-tiling", MixAic10, |k, broken| {
-        // One more is too many for two buffers, not for one.
+        // With one more, the block is too large for two buffers but fits one.
         one(k, [16, 512, 32], DbL0B, if broken { 2 } else { 1 });
         put(k, &[(BaseK, 48)]);
     };
@@ -132,7 +133,7 @@ rules! {
     };
 
     blocks_fit_in_l1, "cube-tiling", MixAic10, |k, broken| {
-        // 32 KiB a step, 64 KiB of B.
+        // A step takes 32 KiB, and the blocks of B take 64 KiB.
         let blocks = if broken { 30 } else { 28 };
         let numbers = [(DepthA1, blocks), (StepKa, blocks / 2), (StepKb, 1), (DepthB1, 2)];
         product(k, Number::F16, [128, 256, 64], &numbers);
@@ -163,7 +164,7 @@ rules! {
     };
 
     loops_over_k_fit_into_each_other, "cube-tiling", MixAic10, |k, broken| {
-        // 12 blocks along K: 4 loops for A, and 6 or 2 for B.
+        // There are 12 blocks along K: 4 loops for A, and 6 or 2 loops for B.
         let step = if broken { 2 } else { 6 };
         let numbers = [(BaseK, 16), (StepKa, 3), (DepthA1, 3), (StepKb, step), (DepthB1, step)];
         product(k, Number::F16, [64, 48, 192], &numbers);

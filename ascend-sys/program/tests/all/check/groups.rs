@@ -1,5 +1,5 @@
-//! Rules about several groups, about steps and queues, about the working cores, and about the
-//! launch itself.
+//! Tests of the rules about several groups, steps and queues, the working cores, and the launch
+//! itself.
 
 use ascend_program::check::{Finding, Product, Severity};
 use ascend_program::layout::Number;
@@ -14,7 +14,7 @@ fn tensors(k: &mut Kernel) -> (Base, Base) {
     (k.input("x", Number::F16), k.output("y", Number::F16))
 }
 
-/// A second client, with the same tiling.
+/// Returns a second client with the same tiling.
 pub(crate) fn second(k: &mut Kernel, group: u32) -> ClientId {
     let other = k.client("other", group, None);
     k.hccl(Hccl::Init(other, 0));
@@ -22,7 +22,7 @@ pub(crate) fn second(k: &mut Kernel, group: u32) -> ClientId {
     other
 }
 
-/// Two clients, each of a group of its own, with a task and its operation.
+/// Returns two clients, each of its own group, with a task and its operation.
 fn two_groups(k: &mut Kernel) -> [(ClientId, TaskId, Operation); 2] {
     let (x, y) = tensors(k);
     let hccl = k.ready(&[2]);
@@ -31,7 +31,7 @@ fn two_groups(k: &mut Kernel) -> [(ClientId, TaskId, Operation); 2] {
     [(hccl, first, all_reduce(k, x, y)), (other, next, all_reduce(k, x, y))]
 }
 
-/// An AlltoAllV of one element a rank that is divided into steps of this many.
+/// Adds an AlltoAllV of one element for each rank that is divided into steps of this size.
 fn stepped(
     k: &mut Kernel,
     step: u32,
@@ -51,14 +51,14 @@ fn stepped(
     });
 }
 
-/// Every core writes a batch into this queue; the host has set `queues` queues for each of `cores`
-/// cores.
+/// Makes every core write a batch into this queue. The host has set `queues` queues for each of
+/// `cores` cores.
 fn batches_in_queues(k: &mut Kernel, (queues, cores): (u32, u32), queue: u64) {
     k.write_workspace(256);
     let items = Place { base: Base::Workspace, offset: k.n(0) };
     let (count, queue) = (k.n(4), k.n(queue));
     let hccl = k.ready(&[18]);
-    // Both are 16 bits wide.
+    // Both numbers are 16 bits wide.
     k.put(42, queues | cores << 16);
     let task = k.task("batch", hccl);
     k.prepare(task, Operation::BatchWrite { items, count, queue }, 1, true);
@@ -411,7 +411,7 @@ fn what_depends_on_data_is_a_note_and_nothing_is_guessed() {
     k.step(Step::Read(v, Read::Global(from)));
     let rounds = k.get(v);
     k.range("i", rounds, |b, _| b.sync_vectors());
-    // The following steps may never be reached, or by some cores only.
+    // Some cores or all cores may never reach the following steps.
     k.on_block(0, |b| b.sync_vectors());
     let findings = k.findings();
     assert!(findings.iter().all(|finding| finding.severity == Severity::Note), "{findings:#?}");
@@ -433,8 +433,8 @@ fn a_kernel_without_end_is_given_up() {
     assert_eq!(k.findings()[0].rule, "fault");
 }
 
-/// A loop of very many turns. With `heard`, the cores meet in it; with `behind`, the kernel writes
-/// out of bounds behind it.
+/// Adds a loop with very many iterations. With `heard`, the cores meet in it. With `behind`, the
+/// kernel writes out of bounds after it.
 fn long_loop(k: &mut Kernel, behind: bool, heard: bool) {
     let y = k.output("y", Number::F16);
     k.setting.parameters = vec![Some(128)];
@@ -462,14 +462,14 @@ fn what_comes_behind_very_many_turns_is_checked() {
     for (behind, heard, rules) in [
         (false, false, &["long"][..]),
         (true, false, &["bounds", "long"]),
-        // The steps in the loop have to be known.
+        // The checker needs to know the steps in the loop.
         (true, true, &["long"]),
     ] {
         let mut k = Kernel::new(Mix::MixAiv10);
         long_loop(&mut k, behind, heard);
         let findings = k.findings();
         let mut found: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
-        // A further note says that there are too many uses of memory to compare.
+        // A further note reports that there are too many uses of memory to compare.
         found.dedup();
         assert_eq!(found, rules, "{findings:#?}");
         let long =
@@ -479,7 +479,7 @@ fn what_comes_behind_very_many_turns_is_checked() {
     }
 }
 
-/// Sums are computed at once; other variables are not known behind the loop.
+/// Sums are computed at once. Other variables are unknown after the loop.
 #[test]
 fn a_loop_that_only_computes_is_not_counted() {
     for (turns, is_float, rules) in [
@@ -503,7 +503,8 @@ fn a_loop_that_only_computes_is_not_counted() {
 
 #[test]
 fn the_tolerant_checker_takes_what_the_hardware_tolerates() {
-    // One wait for all turns, and a second commit of the last: MatmulAllReduce does the former.
+    // There is one wait for all turns, and the last turn is committed twice. MatmulAllReduce does
+    // the former.
     let mut k = Kernel::new(Mix::MixAiv10);
     k.setting.tolerant = true;
     let (x, y) = tensors(&mut k);

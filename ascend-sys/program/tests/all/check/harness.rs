@@ -1,5 +1,5 @@
-//! The common part of every test of a rule: a kernel that breaks it gives the expected text, and
-//! its repaired twin gives none.
+//! The common part of every test of a rule: a kernel that breaks the rule gives the expected text,
+//! and its repaired twin gives no text.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -19,15 +19,15 @@ pub struct Kernel {
     pub setting: Setting,
     pub blocks: u32,
     pub ranks: u32,
-    /// The operations that the tiling struct is filled for.
+    /// The operations for which the tiling struct is filled.
     pub operations: Vec<u32>,
-    /// The type of the elements for which it is filled.
+    /// The type of the elements for which the tiling struct is filled.
     pub dtype: u8,
-    /// Contexts that the launch has, if not one for each group.
+    /// The number of contexts of the launch. `None` stands for one for each group.
     pub contexts: Option<usize>,
-    /// Bytes that are then written over those of the tiling.
+    /// Bytes that overwrite those of the filled tiling, each with its offset.
     pub patches: Vec<(usize, Vec<u8>)>,
-    /// Whether warnings count. Most kernels here do no work.
+    /// Whether warnings count. They do not by default, because most kernels here do no work.
     pub warned: bool,
 }
 
@@ -59,7 +59,7 @@ impl Kernel {
         }
     }
 
-    /// The configured client.
+    /// Returns the configured client.
     pub fn ready(&mut self, operations: &[u32]) -> ClientId {
         self.operations = operations.to_vec();
         self.builder.ready(operations)
@@ -75,13 +75,13 @@ impl Kernel {
         self.program.allowed.push(Allowed { warning: Warning::Windows, reason });
     }
 
-    /// The tiling of a product on one core.
+    /// Sets the tiling of a product on one core.
     pub fn put_cube(&mut self, at: usize, number: Number, bias: Option<Number>, size: [usize; 3]) {
         let tiles = build::cube(number, bias, size, 1);
         self.patches.push((at, build::cube_bytes(&tiles)));
     }
 
-    /// The findings of the launch on rank 1, or on the only one.
+    /// Returns the findings of the launch on rank 1, or on the only rank.
     pub fn findings(self) -> Vec<Finding> {
         let rank = 1 % self.ranks.max(1);
         self.findings_by([rank], |program, launches, setting| {
@@ -90,7 +90,7 @@ impl Kernel {
         .swap_remove(0)
     }
 
-    /// The findings of the launches of all ranks.
+    /// Returns the findings of the launches of all ranks.
     pub fn findings_of_all(self) -> Vec<Vec<Finding>> {
         let ranks = self.ranks;
         self.findings_by(0..ranks, check_ranks)
@@ -122,25 +122,25 @@ impl Kernel {
     }
 }
 
-/// Elements of `x` and `y`, both half floats, at the start of each.
+/// Returns an exchange of elements from the start of `x` to the start of `y`, both half floats.
 pub fn exchange(k: &mut Kernel, x: Base, y: Base, count: u64) -> Exchange {
     let (send, recv, count) = (k.at(x, 0), k.at(y, 0), k.n(count));
     Exchange { send, recv, count, dtype: 3 }
 }
 
-/// `y`, the sum of all ranks' `x`, 64 elements a turn.
+/// Returns an all-reduce of `x` into `y`, with 64 elements in a turn.
 pub fn all_reduce(k: &mut Kernel, x: Base, y: Base) -> Operation {
     Operation::AllReduce(exchange(k, x, y, 64), Reduction::Sum)
 }
 
-/// The client and its task `tiles`, which is to be that of `x` and `y`.
+/// Returns the client and its task `tiles`, with the operation to prepare for `x` and `y`.
 pub fn reduction(k: &mut Kernel) -> (ClientId, TaskId, Operation) {
     let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[2]);
     (hccl, k.task("tiles", hccl), all_reduce(k, x, y))
 }
 
-/// An AlltoAllV with `count` elements for each rank, one block after the other.
+/// Returns an AlltoAllV with `count` elements for each rank, one block after the other.
 pub fn all_to_all_v(k: &mut Kernel, (x, y): (Base, Base), ranks: u64, count: u64) -> Operation {
     let counts = vec![k.n(count); ranks as usize];
     let displs: Vec<ValueId> = (0..ranks).map(|rank| k.n(count * rank)).collect();
@@ -158,7 +158,7 @@ pub fn all_to_all_v(k: &mut Kernel, (x, y): (Base, Base), ranks: u64, count: u64
 
 pub type Build = fn(&mut Kernel, bool);
 
-/// Checks that a kernel that breaks a rule gives the expected text, and its twin none.
+/// Checks that a kernel that breaks a rule gives the expected text, and that its twin gives none.
 pub fn prove(name: &str, rule: &str, mix: Mix, build: Build) {
     let findings = |broken| {
         let mut kernel = Kernel::new(mix);
@@ -176,8 +176,8 @@ pub fn prove(name: &str, rule: &str, mix: Mix, build: Build) {
 
 const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/check/texts.txt");
 
-/// Compares a text with the one under this name. With `ASCEND_PROGRAM_BLESS` set, it becomes the
-/// expected one.
+/// Compares a text with the expected text of this name. With `ASCEND_PROGRAM_BLESS` set, the text
+/// becomes the expected one.
 pub fn expect(name: &str, text: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let bless = std::env::var_os("ASCEND_PROGRAM_BLESS").is_some();
@@ -199,8 +199,8 @@ pub fn expect(name: &str, text: &str) {
     assert_eq!(found, text, "the text of {name}");
 }
 
-/// Tests of rules: the name, the rule that is broken, the cores of the kernel, and the kernel,
-/// broken or repaired.
+/// Defines tests of rules. Each has a name, the rule that is broken, the cores of the kernel, and a
+/// function that builds the kernel, broken or repaired.
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident, $rule:literal, $mix:ident, $build:expr;)*) => {
         $(

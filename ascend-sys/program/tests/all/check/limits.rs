@@ -1,4 +1,5 @@
-//! Limits of numbers, from both sides, and the features that a kind of core or a launch lacks.
+//! Tests of the limits of numbers, from both sides, and the features that a kind of core or a
+//! launch lacks.
 
 use ascend_program::check::Product;
 use ascend_program::layout::Number;
@@ -8,12 +9,12 @@ use ascend_program::*;
 use crate::check::harness::{Kernel, all_to_all_v, reduction, rules};
 use ascend_program_testing::build::{Builder, tiling_layout};
 
-/// A scratch of `bytes` bytes in local memory, and a tensor of them.
+/// Returns a tensor of `bytes` bytes in a scratch buffer of local memory.
 fn scratch(b: &mut Builder, bytes: u64) -> Local {
     b.filled("a", Number::U8, bytes)
 }
 
-/// `y = a`, in pieces.
+/// Adds `y = a`, in pieces.
 fn copy_out(b: &mut Builder, from: Local, to: Base, pieces: [u64; 3]) {
     let [length, count, gap] = pieces.map(|n| b.n(n));
     let pieces = Pieces { length, count: Some(count), gap: Some(gap) };
@@ -28,12 +29,12 @@ fn queue(b: &mut Builder, buffers: u8, length: u64) -> QueueId {
     queue
 }
 
-/// A product of 16 by 16 by 16 half floats, whose tiling begins at byte 64; with a bias if its type
-/// is given.
+/// Adds a product of 16 by 16 by 16 half floats, whose tiling begins at byte 64. It has a bias if
+/// `bias` gives a type.
 fn product(k: &mut Kernel, bias: Option<Number>, change: impl FnOnce(&mut Kernel, &mut Multiply)) {
     let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
     k.builder.program.tiling = Some(tiling_layout(0));
-    // Two would write the same elements.
+    // Two blocks would write the same elements.
     k.blocks = 1;
     k.put_cube(64, Number::F16, bias, [16; 3]);
     let (matmul, n) = (k.matmul("mm", Number::F16, bias, 64), k.n(16));
@@ -44,7 +45,7 @@ fn product(k: &mut Kernel, bias: Option<Number>, change: impl FnOnce(&mut Kernel
     k.on(Core::Aic, |b| b.step(Step::Matmul(multiply)));
 }
 
-/// A kernel that only initialises a client, whose struct begins at this byte.
+/// Builds a kernel that only initialises a client, whose struct begins at this byte.
 fn initialised(k: &mut Kernel, at: u32) {
     k.operations = vec![2];
     k.builder.program.tiling = Some(tiling_layout(1));
@@ -52,8 +53,8 @@ fn initialised(k: &mut Kernel, at: u32) {
     k.hccl(Hccl::Init(hccl, at));
 }
 
-/// An AlltoAllvWrite: the offsets are an argument of this type, the sizes lie in the workspace from
-/// this byte on.
+/// Adds an AlltoAllvWrite. The offsets are an argument of this type, and the sizes begin at this
+/// byte of the workspace.
 fn written_to_windows(k: &mut Kernel, number: Number, byte: u64) {
     k.setting.product = Product::Ascend950;
     let (x, offsets) = (k.input("x", Number::F16), k.input("offsets", number));
@@ -74,7 +75,8 @@ rules! {
     a_piece_has_2097151_bytes, "pieces", MixAiv10, |k, broken| {
         let y = k.output("y", Number::U8);
         let a = scratch(k, 64);
-        // The piece is longer than local memory, which is another rule: none of it is copied.
+        // The piece is longer than local memory, which breaks another rule. So none of it is
+        // copied.
         let count = u64::from(broken);
         copy_out(k, a, y, [2_097_151 + u64::from(broken), count, 0]);
     };
@@ -131,7 +133,7 @@ rules! {
 
     a3_has_40_queues_in_all, "product", MixAiv10, |k, broken| {
         initialised(k, 0);
-        // Queues of a core, then cores.
+        // The low half is the number of queues of a core, and the high half the number of cores.
         k.put(42, 8 | if broken { 6 } else { 5 } << 16);
         k.blocks = 6;
     };

@@ -1,4 +1,4 @@
-//! Rules of local memory, of copies, and of the vector and cube units.
+//! Tests of the rules of local memory, of copies, and of the vector and cube units.
 
 use ascend_program::check::Product;
 use ascend_program::layout::Number;
@@ -16,12 +16,12 @@ fn pieces(length: ValueId) -> Pieces {
     Pieces { length, count: None, gap: None }
 }
 
-/// An initialised scratch of `elements` elements, and a tensor in it.
+/// Returns a tensor in an initialised scratch buffer of `elements` elements.
 fn scratch(b: &mut Builder, name: &str, number: Number, elements: u64) -> LocalId {
     b.filled(name, number, elements).tensor
 }
 
-/// A queue into the vector unit.
+/// Returns a queue into the vector unit.
 fn queue(k: &mut Builder, name: &str, buffers: u8, elements: u64) -> QueueId {
     let length = k.n(elements);
     let queue = k.queue(name, Number::F32, Position::VecIn, buffers, length);
@@ -29,7 +29,7 @@ fn queue(k: &mut Builder, name: &str, buffers: u8, elements: u64) -> QueueId {
     queue
 }
 
-/// A copy of `elements` elements of `x` into `a` of 64.
+/// Adds a copy of `elements` elements of `x` into `a`, which has 64 elements.
 fn copy_in(k: &mut Kernel, elements: u64, offset: u64, room: u64) {
     let x = k.input("x", Number::F32);
     k.setting.parameters = vec![Some(4 * room)];
@@ -38,7 +38,7 @@ fn copy_in(k: &mut Kernel, elements: u64, offset: u64, room: u64) {
     k.step(Step::Copy(Copy::In { to: all(a), from, pieces: pieces(length) }));
 }
 
-/// `c = a + b`, of this type.
+/// Adds `c = a + b` of this type.
 fn add(k: &mut Kernel, number: Number) {
     let a = scratch(k, "a", number, 64);
     let count = k.n(64);
@@ -53,16 +53,16 @@ fn cast(k: &mut Kernel, from: Number, to: Number, round: Round) {
     k.step(Step::Vector(Vector::Cast { to: all(c), from: all(a), round, count }));
 }
 
-/// A product of 64 by 32 and 32 by 48 half floats, with a tiling that suits it.
+/// Adds a product of 64 by 32 and 32 by 48 half floats, with a suitable tiling.
 fn product(k: &mut Kernel, number: Number, change: impl FnOnce(&mut Kernel, &mut Multiply)) {
     let (x, w) = (k.input("x", number), k.input("w", number));
     let y = k.output("y", number);
     k.setting.parameters = vec![Some(2 * 64 * 32), Some(2 * 32 * 48), Some(2 * 64 * 48)];
     k.builder.program.tiling = Some(ascend_program_testing::build::tiling_layout(0));
-    // Two would write the same elements.
+    // Two blocks would write the same elements.
     k.blocks = 1;
     let tiling = 64;
-    // Types that there are not have no tiling.
+    // A type without products has no tiling.
     let filled = if number == Number::I16 { Number::F16 } else { number };
     k.put_cube(tiling, filled, None, [64, 48, 32]);
     let mm = k.matmul("mm", number, None, tiling as u32);

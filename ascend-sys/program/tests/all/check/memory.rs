@@ -1,4 +1,5 @@
-//! Rules of memory that is reached by two ways: through caches, by two arguments, step by step.
+//! Tests of the rules of memory that is reached in two ways: through caches, by two arguments, and
+//! step by step.
 
 use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;
@@ -8,14 +9,14 @@ use ascend_program::*;
 use crate::check::harness::{Kernel, all_reduce, all_to_all_v, exchange, rules};
 use ascend_program_testing::build::Builder;
 
-/// `base[at] = 1`, through the cache.
+/// Adds `base[at] = 1`, through the cache.
 fn set(b: &mut Builder, base: Base, at: u64) -> Place {
     let (to, value) = (b.at(base, at), b.float(Number::F16, 1.0));
     b.step(Step::Copy(Copy::Set { to, value }));
     to
 }
 
-/// `v = base[at]`, through the cache.
+/// Adds `v = base[at]`, through the cache.
 fn get(b: &mut Builder, base: Base, at: u64) {
     let (from, v) = (b.at(base, at), b.variable("v", Number::F16));
     b.step(Step::Read(v, Read::Global(from)));
@@ -26,12 +27,12 @@ fn clean(b: &mut Builder, base: Base, at: u64) {
     b.step(Step::Copy(Copy::Clean(place)));
 }
 
-/// A tensor of 64 half floats in local memory.
+/// Returns a tensor of 64 half floats in local memory.
 fn local(k: &mut Builder) -> Local {
     k.filled("a", Number::F16, 64)
 }
 
-/// `base[at..][..64] = a`, or the other way round.
+/// Adds `base[at..][..64] = a`, or the reverse.
 fn copy(b: &mut Builder, local: Local, base: Base, at: u64, out: bool) {
     let (place, length) = (b.at(base, at), b.n(64));
     let pieces = Pieces { length, count: None, gap: None };
@@ -41,7 +42,8 @@ fn copy(b: &mut Builder, local: Local, base: Base, at: u64, out: bool) {
     }));
 }
 
-/// An all-reduce of 64 elements of `x` into `y`, prepared, waited for and ended on block 0.
+/// Adds an all-reduce of 64 elements of `x` into `y`. Block 0 prepares it, waits for it and
+/// finalises the client.
 fn reduced(k: &mut Kernel, x: Base, y: Base, before: impl FnOnce(&mut Builder)) {
     let hccl = k.ready(&[2]);
     let t = k.task("tiles", hccl);
@@ -54,8 +56,8 @@ fn reduced(k: &mut Kernel, x: Base, y: Base, before: impl FnOnce(&mut Builder)) 
     });
 }
 
-/// An AlltoAllV of 64 elements a rank, each rank's blocks 64 apart, in steps of one rank; committed
-/// by hand.
+/// Adds an AlltoAllV of 64 elements for each rank, whose blocks are 64 elements apart. It runs in
+/// steps of one rank that the body commits.
 fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut Builder, TaskId, (Base, Base))) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[8]);
@@ -70,7 +72,7 @@ fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut Builder, TaskId, (B
     });
 }
 
-/// Two arguments, the second `bytes` bytes behind the first.
+/// Returns two arguments, the second of which begins `bytes` bytes after the first.
 fn behind(k: &mut Kernel, bytes: u64) -> (Base, Base) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     k.setting.parameters = vec![Some(1 << 12); 2];
@@ -122,7 +124,7 @@ rules! {
         let y = k.output("y", Number::F16);
         k.on_block(0, |b| {
             set(b, y, 3);
-            // Element 32 lies in the next line.
+            // Element 32 is in the next line.
             clean(b, y, if broken { 32 } else { 31 });
         });
     };
@@ -243,7 +245,7 @@ rules! {
     };
 
     a_turn_sends_what_another_argument_reaches, "ready", MixAiv10, |k, broken| {
-        // Element 64 of `x` is the first one of `z` if both share memory.
+        // Element 64 of `x` is the first element of `z` if both share memory.
         let (x, z) = behind(k, if broken { 127 } else { 128 });
         let y = k.output("y", Number::F16);
         let a = local(k);
@@ -298,7 +300,7 @@ rules! {
     };
 
     a_step_sends_what_is_ready, "ready", MixAiv10, |k, broken| {
-        // Rank 1 sends to 1, 2, 3 and 0.
+        // Rank 1 sends to ranks 1, 2, 3 and 0.
         let a = local(k);
         stepped(k, 1, |b, t, (x, _)| {
             for step in 0..4 {
@@ -312,7 +314,7 @@ rules! {
     };
 
     a_step_has_arrived_before_it_is_read, "arrived", MixAiv10, |k, broken| {
-        // Rank 1 receives from 1, 0, 3 and 2.
+        // Rank 1 receives from ranks 1, 0, 3 and 2.
         let a = local(k);
         stepped(k, 1, |b, t, (_, y)| {
             b.times(4, |b| b.commit(t));
@@ -343,7 +345,7 @@ rules! {
         let t = k.task("batch", hccl);
         let (place, count, queue) = (k.at(items, 0), k.n(2), k.n(0));
         k.on_block(0, |b| {
-            // The second item, of 64 bytes.
+            // This is the second item, of 64 bytes.
             set(b, items, 40);
             clean(b, items, if broken { 0 } else { 40 });
             b.prepare(t, Operation::BatchWrite { items: place, count, queue }, 1, true);
@@ -384,8 +386,8 @@ rules! {
     };
 }
 
-/// Writes, sends and cleans in any order: there is a finding if and only if the commit comes
-/// between.
+/// Writes, commits and cleans in every order. There is a finding if and only if the commit comes
+/// between the write and the clean.
 #[test]
 fn an_element_is_late_if_it_is_written_before_the_commit_and_cleaned_after_it() {
     for order in 0..6 {
@@ -418,8 +420,8 @@ fn an_element_is_late_if_it_is_written_before_the_commit_and_cleaned_after_it() 
     }
 }
 
-/// The tolerant checker allows kernels that may still go well: memory that is read anew, and lines
-/// that are evicted at the end.
+/// The tolerant checker allows kernels that may still work by chance: memory that is read again,
+/// and lines that are evicted at the end.
 #[test]
 fn the_tolerant_checker_lets_caches_be_lucky() {
     let mut k = Kernel::new(Mix::MixAiv10);

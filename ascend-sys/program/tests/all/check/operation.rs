@@ -1,4 +1,5 @@
-//! Rules about prepared operations: products, types, counts, strides, and the bounds of every turn.
+//! Tests of the rules about prepared operations: products, types, counts, strides, and the bounds
+//! of every turn.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -7,7 +8,7 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, exchange, rules};
 
-/// Prepares, waits and ends, on block 0.
+/// Prepares an operation, waits for it and finalises the client, on block 0.
 fn whole(k: &mut Kernel, operation: Operation, command: u32, repeat: u64) {
     let hccl = k.ready(&[command]);
     let t = k.task("tiles", hccl);
@@ -18,7 +19,7 @@ fn whole(k: &mut Kernel, operation: Operation, command: u32, repeat: u64) {
     });
 }
 
-/// `x` and `y` of half floats, with their numbers of elements.
+/// Returns `x` and `y` of half floats, with these numbers of elements.
 fn tensors(k: &mut Kernel, x: u64, y: u64) -> (Base, Base) {
     k.setting.parameters = vec![Some(2 * x), Some(2 * y)];
     (k.input("x", Number::F16), k.output("y", Number::F16))
@@ -52,7 +53,7 @@ fn all_reduce(k: &mut Kernel, number: Number, dtype: u32, reduction: Reduction) 
     whole(k, Operation::AllReduce(e, reduction), 2, 1);
 }
 
-/// Sends bytes of `x` to each rank, with offsets and sizes in `lists`.
+/// Sends bytes of `x` to each rank. The offsets and sizes are in `lists`.
 fn blocks_to_windows(k: &mut Kernel, repeat: u64, local: u64) {
     let (x, lists) = (k.input("x", Number::U8), k.input("lists", Number::U64));
     let (send, offsets, sizes) = (k.at(x, 0), k.at(lists, 0), k.at(lists, 0));
@@ -79,7 +80,7 @@ fn all_to_all_v(k: &mut Kernel, room: (u64, u64), counts: [&[u64]; 4], repeat: u
 }
 
 rules! {
-    // Four ranks, 300 half floats of each: 128 + 128 + 44.
+    // There are four ranks with 300 half floats each: 128 + 128 + 44.
     an_all_gather_reads_within_its_input, "bounds", MixAiv10, |k, broken| {
         all_gather(k, (if broken { 255 } else { 256 }, 1156), 128, 300, 2);
     };
@@ -310,7 +311,7 @@ rules! {
     };
 }
 
-/// The places that one turn of one rank's call reads and writes, address by address, as the
+/// Returns the places that all turns of one rank's call read and write, address by address, as the
 /// documents list them.
 fn addresses(
     operation: u32,
@@ -384,7 +385,8 @@ fn bounds_and_overlaps_are_those_of_every_address() {
     assert!(seen[0] > 500 && seen[1] > 500, "{seen:?}");
 }
 
-/// Where the call decides, a tiling of another type is only a note, and none is no other type.
+/// On a product where the call decides, a tiling of another type is only a note. A tiling without a
+/// type does not count as another type.
 #[test]
 fn a_tiling_of_another_type_is_told_where_the_call_decides() {
     for product in [Product::A2, Product::A3] {

@@ -1,5 +1,5 @@
-//! Rules of cores that use the same global memory: if one of them writes, they must meet in
-//! between.
+//! Tests of the rules of cores that use the same global memory: if one of them writes, they must
+//! meet between the two uses.
 
 use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;
@@ -9,7 +9,7 @@ use ascend_program::*;
 use crate::check::harness::{Kernel, all_reduce, rules};
 use ascend_program_testing::build::Builder;
 
-/// A tensor that the kernel may read and write, and 64 half floats of local memory.
+/// Returns a tensor that the kernel may read and write, and 64 half floats of local memory.
 fn tensor(k: &mut Kernel) -> (Base, Local) {
     let y = k.output("y", Number::F16);
     let mut a = None;
@@ -17,7 +17,7 @@ fn tensor(k: &mut Kernel) -> (Base, Local) {
     (y, a.expect("the body has run"))
 }
 
-/// `base[at..] = a` in pieces of this length, with their number and distance.
+/// Adds `base[at..] = a` in pieces of this length, number and gap.
 fn write(
     b: &mut Builder,
     from: Local,
@@ -32,7 +32,7 @@ fn write(
     b.step(Step::Copy(Copy::Out { to, from, pieces, add }));
 }
 
-/// `a = base[at..]`.
+/// Adds `a = base[at..]`.
 fn read(b: &mut Builder, to: Local, base: Base, at: u64, [length, count, gap]: [u64; 3]) {
     let from = b.at(base, at);
     let [length, count, gap] = [length, count, gap].map(|n| b.n(n));
@@ -64,7 +64,7 @@ rules! {
     cores_write_parts_of_their_own, "race", MixAiv10, |k, broken| {
         let (y, a) = tensor(k);
         for block in 0..2 {
-            // Lines of 16 elements, in turn.
+            // The blocks write lines of 16 elements in turn.
             let at = if broken { 8 * block } else { 16 * block };
             k.on_block(block, |b| write(b, a, y, at, [16, 2, 16], false));
         }
@@ -144,7 +144,7 @@ fn races_are_those_of_every_element() {
             (random.u64(0..40), [length, count, gap], random.bool())
         };
         let mut both = [shape(), shape()];
-        // Rows of one matrix are as far apart.
+        // The two accesses are to rows of one matrix, which have the same distance.
         let pitch = both[0].1[0] + both[0].1[2];
         let [length, _, gap] = &mut both[1].1;
         if *gap % 2 == 0 && pitch >= *length {

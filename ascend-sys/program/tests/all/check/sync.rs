@@ -1,4 +1,4 @@
-//! Rules of barriers and flags between cores.
+//! Tests of the rules of barriers and flags between cores.
 
 use ascend_program::check::Product;
 use ascend_program::step::*;
@@ -11,7 +11,7 @@ fn raise(b: &mut Builder, mode: Mode, pipe: Pipe, flag: u16) {
     b.sync(Sync::Raise { mode, pipe, flag });
 }
 
-/// All vector cores meet at flag 8.
+/// Makes all vector cores meet at flag 8.
 fn meet(b: &mut Builder) {
     raise(b, Mode::Kind, Pipe::Out, 8);
     b.sync(Sync::Await { flag: 8 });
@@ -175,7 +175,7 @@ rules! {
     };
 }
 
-/// A flag to the cube cores, a flag among them, and one back: the pattern of production kernels.
+/// A flag to the cube cores, a flag among them, and a flag back: the pattern of production kernels.
 #[test]
 fn a_chain_of_flags_orders_cores() {
     use crate::check::harness::{Kernel, all_reduce};
@@ -212,7 +212,7 @@ fn a_chain_of_flags_orders_cores() {
         k.findings()
     };
     assert_eq!(findings(true), []);
-    // Without the flag among cube cores, core 0 knows nothing of block 1.
+    // Without the flag among cube cores, core 0 knows nothing about block 1.
     let wrong = findings(false);
     assert_eq!(wrong.len(), 1, "{wrong:#?}");
     assert_eq!(wrong[0].rule, "finalize-sync");

@@ -1,5 +1,5 @@
-//! Rules about the order of uses of global memory: data that a turn sends is written before its
-//! commit, data that it receives is used after a wait.
+//! Tests of the rules about the order of uses of global memory: data that a turn sends is written
+//! before its commit, and data that it receives is used after a wait.
 
 use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;
@@ -10,7 +10,7 @@ use crate::check::groups::second;
 use crate::check::harness::{Kernel, exchange, rules};
 use ascend_program_testing::build::Builder;
 
-/// A kernel of two vector cores with a scratch of 64 half floats on each.
+/// The parts of a kernel of two vector cores, with a scratch buffer of 64 half floats on each.
 struct Made {
     x: Base,
     y: Base,
@@ -19,7 +19,7 @@ struct Made {
     local: Local,
 }
 
-/// An operation whose input the kernel writes: `x` is an output too.
+/// Returns an operation whose input the kernel writes, so `x` is an output too.
 fn made(k: &mut Kernel, command: u32) -> Made {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[command]);
@@ -32,19 +32,19 @@ fn pieces(length: ValueId) -> Pieces {
     Pieces { length, count: None, gap: None }
 }
 
-/// `base[offset..][..length] = a`
+/// Adds `base[offset..][..length] = a`.
 fn write(b: &mut Builder, m: &Made, base: Base, offset: ValueId, length: u64) {
     let (to, length) = (Place { base, offset }, b.n(length));
     b.step(Step::Copy(Copy::Out { to, from: m.local, pieces: pieces(length), add: false }));
 }
 
-/// `a = base[offset..][..length]`
+/// Adds `a = base[offset..][..length]`.
 fn read(b: &mut Builder, m: &Made, base: Base, offset: u64, length: u64) {
     let (from, length) = (b.at(base, offset), b.n(length));
     b.step(Step::Copy(Copy::In { to: m.local, from, pieces: pieces(length) }));
 }
 
-/// `x[64 * block_idx + from..]`, where each core writes its part of a tile of 128.
+/// Returns `64 * block_idx + from`: each core writes its part of a tile of 128 elements of `x`.
 fn part(b: &mut Builder, from: u64) -> ValueId {
     let (index, width, from) = (b.block_index(), b.n(64), b.n(from));
     let start = b.binary(Binary::Mul, index, width);
@@ -76,7 +76,8 @@ rules! {
         let operation = all_reduce(k, &m, 128);
         k.on_block(0, |b| b.prepare(m.tiles, operation, 2, false));
         for turn in 0..2 {
-            // Broken: both rounds write the first tile, although it is being sent in the second.
+            // The broken kernel writes the first tile in both rounds, although the tile is being
+            // sent in the second round.
             let offset = part(k, if broken { 0 } else { 128 * turn });
             write(k, &m, m.x, offset, 64);
             k.sync_vectors();
@@ -174,7 +175,7 @@ rules! {
         let stride = k.n(64);
         k.on_block(0, |b| {
             b.prepare(m.tiles, Operation::AllGather(e, stride), 1, true);
-            // The block of rank 1, the rank of this launch.
+            // This is the block of rank 1, which is the rank of this launch.
             read(b, &m, m.y, 64, 64);
             b.wait(m.tiles);
             b.finalize(m.hccl);
@@ -216,8 +217,8 @@ rules! {
 
 #[test]
 fn only_elements_that_both_use_count() {
-    // A gather into rows of 12, of which each turn fills 3 from every rank, while the core uses
-    // pieces of some of it.
+    // The operation gathers into rows of 12 elements. Each turn fills 3 of them from every rank,
+    // while the core uses pieces of some rows.
     let mut random = fastrand::Rng::with_seed(11);
     let mut seen = [0; 2];
     for _ in 0..1500 {

@@ -1,5 +1,5 @@
-//! The types that each product sends, reduces, computes with and casts: the tables of the
-//! documents, compared with the checker for every pair.
+//! Tests of the types that each product sends, reduces, computes with and casts. The tables of the
+//! documents are compared with the checker for every pair.
 
 use ascend_program::check::{Finding, Product, Severity};
 use ascend_program::layout::Number::{self, *};
@@ -12,8 +12,8 @@ const PRODUCTS: [Product; 3] = [Product::A2, Product::A3, Product::Ascend950];
 
 const NUMBERS: [Number; 13] = [I8, U8, I16, U16, I32, U32, I64, U64, F16, Bf16, F32, F64, Bool];
 
-/// The findings of the checker about a kernel of one call: the rules of its errors, and the number
-/// of its notes.
+/// Returns the findings about a kernel of one call: the rules of its errors, and the number of its
+/// notes.
 fn said(product: Product, build: impl FnOnce(&mut Kernel)) -> (Vec<&'static str>, usize) {
     let mut k = Kernel::new(Mix::MixAiv10);
     k.setting.product = product;
@@ -36,7 +36,7 @@ fn constant(k: &mut Kernel, number: Number) -> ValueId {
     }
 }
 
-/// The types of an operation on A2 and A3, and those that a 950 has besides.
+/// The types of an operation on A2 and A3, and the additional types of a 950.
 struct Row {
     name: &'static str,
     old: &'static [Number],

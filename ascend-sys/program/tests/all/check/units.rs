@@ -1,4 +1,5 @@
-//! Rules of the units of one core, which work beside each other, and of unwritten local memory.
+//! Tests of the rules of the units of one core, which work at the same time, and of unwritten local
+//! memory.
 
 use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
@@ -8,7 +9,7 @@ use ascend_program::*;
 use crate::check::harness::{Kernel, all_reduce, rules};
 use ascend_program_testing::build::Builder;
 
-/// `x`, `y`, and a buffer of 64 elements that is full.
+/// Returns `x`, `y`, and a full buffer of 64 elements.
 fn tensors(k: &mut Kernel) -> (Base, Base, Local) {
     (k.input("x", Number::F32), k.output("y", Number::F32), k.filled("a", Number::F32, 64))
 }
@@ -17,19 +18,19 @@ fn pieces(b: &mut Builder, length: u64) -> Pieces {
     Pieces { length: b.n(length), count: None, gap: None }
 }
 
-/// `a = x[at..][..length]`.
+/// Adds `a = x[at..][..length]`.
 fn copy_in(b: &mut Builder, to: Local, x: Base, at: u64, length: u64) {
     let (from, pieces) = (b.at(x, at), pieces(b, length));
     b.step(Step::Copy(Copy::In { to, from, pieces }));
 }
 
-/// `y[at..][..length] = a`.
+/// Adds `y[at..][..length] = a`.
 fn copy_out(b: &mut Builder, y: Base, at: u64, from: Local, length: u64) {
     let (to, pieces) = (b.at(y, at), pieces(b, length));
     b.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
 }
 
-/// `a *= 2`.
+/// Adds `a *= 2`.
 fn double(b: &mut Builder, to: Local, a: Local, length: u64) {
     let (scalar, count) = (b.float(Number::F32, 2.0), b.n(length));
     let operator = VectorBinary::Mul;
@@ -42,7 +43,7 @@ fn get(b: &mut Builder, from: Local) -> ValueId {
     b.get(v)
 }
 
-/// A queue of `buffers` buffers of 64 elements, and a name for its tensors.
+/// Returns a queue of `buffers` buffers of 64 elements, and a name for its tensors.
 fn queue(k: &mut Builder, name: &str, position: Position, buffers: u8) -> (QueueId, Local) {
     let length = k.n(64);
     let queue = k.queue(name, Number::F32, position, buffers, length);
@@ -75,7 +76,7 @@ rules! {
         });
     };
 
-    /// A wait in the other direction is no order.
+    /// A wait in the other direction gives no order.
     a_wait_is_of_the_unit_that_comes_later, "units", MixAiv10, |k, broken| {
         let (x, _, a) = tensors(k);
         copy_in(k, a, x, 0, 64);
@@ -99,7 +100,8 @@ rules! {
         });
     };
 
-    /// The bug from the second turn on: the next copy overwrites data that is still being read.
+    /// The bug occurs from the second iteration on: the next copy overwrites data that is still
+    /// being read.
     a_loop_waits_before_it_writes_anew, "units", MixAiv10, |k, broken| {
         let (x, _, a) = tensors(k);
         k.times(3, |b| {
@@ -125,8 +127,8 @@ rules! {
         k.buffer(Buffer::Free(ins, a.tensor));
     };
 
-    /// Two buffers, three turns: without the queue's free the third copy would come too early. A
-    /// queue for results does not order a copy into it.
+    /// There are two buffers and three iterations, so without the queue's free the third copy would
+    /// come too early. A queue for results does not order a copy into it.
     a_queue_orders_its_own_units_only, "units", MixAiv10, |k, broken| {
         let x = k.input("x", Number::F32);
         let position = if broken { Position::VecOut } else { Position::VecIn };
@@ -150,7 +152,7 @@ rules! {
         get(k, a);
     };
 
-    /// A read of the scalar unit is done at once; a write of it may be on its way.
+    /// A read by the scalar unit is done at once, but a write by it may still be in flight.
     vectors_wait_for_what_scalars_wrote, "units", MixAiv10, |k, broken| {
         let (_, _, a) = tensors(k);
         let v = get(k, a);
@@ -199,7 +201,7 @@ rules! {
         copy_in(k, a, x, 64, 64);
     };
 
-    /// Through global memory: a copy out, and a copy in of the same data.
+    /// A copy out and then a copy in of the same data, through global memory.
     a_copy_in_waits_for_the_copy_out, "units", MixAiv10, |k, broken| {
         let (_, y, a) = tensors(k);
         k.on_block(0, |b| {
@@ -223,7 +225,7 @@ rules! {
         });
     };
 
-    /// A product that takes the result of the one before.
+    /// A product that uses the result of the one before.
     a_product_waits_for_the_one_before, "units", MixAic10, |k, broken| {
         k.blocks = 1;
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
@@ -241,7 +243,7 @@ rules! {
         k.step(Step::Matmul(Multiply { a: first, c: second, ..one }));
     };
 
-    /// When the result of a product is there, its operands have been read, so they may be
+    /// When the result of a product is available, its operands have been read, so they may be
     /// overwritten.
     a_flag_behind_a_product_is_behind_its_operands, "race", MixAic11, |k, broken| {
         k.blocks = 1;
@@ -268,7 +270,7 @@ rules! {
         });
     };
 
-    /// A turn may begin as soon as it is committed: the copy before must be done.
+    /// A turn may begin as soon as it is committed, so the copy before it must be done.
     a_commit_waits_for_the_copy_out, "ready", MixAiv10, |k, broken| {
         k.blocks = 1;
         let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
@@ -286,8 +288,8 @@ rules! {
         k.finalize(hccl);
     };
 
-    /// A flag is raised when the work of its unit is done, and the work that the unit has waited
-    /// for; no more.
+    /// A flag is raised when the work of its unit, and the work that the unit has waited for, is
+    /// done. It orders no other work.
     a_flag_orders_the_work_of_its_unit, "race", MixAiv10, |k, broken| {
         let (_, y, a) = tensors(k);
         let pipe = if broken { Pipe::Vector } else { Pipe::Out };
@@ -352,7 +354,7 @@ rules! {
         }
     };
 
-    /// Pieces begin at blocks of 32 bytes; the gaps between them are filled up with anything.
+    /// Pieces begin at blocks of 32 bytes. The gaps between them have undefined contents.
     what_lies_between_pieces_is_unwritten, "unwritten", MixAiv10, |k, broken| {
         let (x, _, a) = tensors(k);
         let (from, length, count) = (k.at(x, 0), k.n(if broken { 7 } else { 8 }), k.n(4));
@@ -413,8 +415,8 @@ rules! {
     };
 }
 
-/// The same bug with a length that only the data tells: unwritten bytes are not reported, but uses
-/// without an order are.
+/// The same bug with a length that is data: unwritten bytes are not reported, but uses without an
+/// order are.
 #[test]
 fn a_length_that_is_data_hides_no_order() {
     let rules = |broken: bool| {
@@ -441,7 +443,7 @@ fn a_length_that_is_data_hides_no_order() {
     assert_eq!(rules(false), ["data"]);
 }
 
-/// A number that is read from memory.
+/// Returns a number that is read from memory.
 fn data(k: &mut Kernel) -> ValueId {
     let v = k.variable("data", Number::U64);
     let counts = k.input("counts", Number::U64);
@@ -456,7 +458,7 @@ fn found(k: Kernel) -> Vec<(Severity, &'static str)> {
 
 const DATA: (Severity, &str) = (Severity::Note, "data");
 
-/// A branch or a loop that depends on data is skipped, and the steps behind it are checked.
+/// A branch or a loop that depends on data is skipped, and the steps after it are checked.
 #[test]
 fn what_comes_behind_a_branch_that_depends_on_data_is_checked() {
     for way in ["branch", "loop"] {
@@ -487,8 +489,8 @@ fn what_comes_behind_a_branch_that_depends_on_data_is_checked() {
     }
 }
 
-/// Bytes that a branch may have written count as written, and a variable that it may have set has
-/// no number.
+/// Bytes that a branch may have written count as written. A variable that it may have set has no
+/// known number.
 #[test]
 fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
     let mut k = Kernel::new(Mix::MixAiv10);
@@ -516,8 +518,8 @@ fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
     assert_eq!(found(k), [DATA, DATA]);
 }
 
-/// Where other cores would have to know of a skipped step, the core is not followed any further.
-/// The accesses up to there are compared.
+/// If other cores depend on a skipped step, the core is not followed any further. The accesses up
+/// to there are compared.
 #[test]
 fn what_is_seen_before_the_way_is_lost_is_compared() {
     for broken in [true, false] {

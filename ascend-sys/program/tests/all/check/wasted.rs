@@ -1,5 +1,5 @@
-//! Rules about lost work: results without a use, outputs without a write, and sends that do not
-//! match those beside them.
+//! Tests of the rules about lost work: results that nothing uses, outputs that nothing writes, and
+//! sends whose stride does not match that of a sibling task.
 
 use ascend_program::check::Severity;
 use ascend_program::layout::Number;
@@ -8,8 +8,8 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, exchange, reduction, rules};
 
-/// Two all-reduces of 64 elements each, the second one at `at` of `y`, with the steps of `between`
-/// in between.
+/// Adds two all-reduces of 64 elements each, the second one at element `at` of `y`. The steps of
+/// `between` come between them.
 fn twice(k: &mut Kernel, at: u64, between: impl FnOnce(&mut Kernel, Base, Local)) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[2]);
@@ -84,8 +84,8 @@ rules! {
         });
     };
 
-    // Four ranks, each with 4 tiles of 64 and a tail of 16: the data of two ranks is 272 apart,
-    // also for the tail.
+    // There are four ranks, each with 4 tiles of 64 elements and a tail of 16. The data of two
+    // ranks is 272 elements apart, also for the tail.
     a_tail_has_the_stride_of_its_tiles, "stride", MixAiv10, |k, broken| {
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
         let hccl = k.ready(&[7]);
@@ -120,8 +120,7 @@ fn a_warning_is_allowed_by_name() {
     }
 }
 
-/// An output that holds nothing, and one of which it is not known whether it is written, are no
-/// warning.
+/// There is no warning about an output without elements, or about one that may be written.
 #[test]
 fn an_output_may_be_empty() {
     let mut k = Kernel::new(Mix::MixAiv10);

@@ -1,4 +1,4 @@
-//! Windows: some rank has written the data that a rank reads there.
+//! Tests of the rule about windows: some rank must have written the data that a rank reads there.
 
 use ascend_program::check::{Finding, Severity};
 use ascend_program::layout::Number;
@@ -7,8 +7,8 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, exchange, expect};
 
-/// A kernel of one block on four ranks, which writes 64 half floats to the input window of the next
-/// rank, and reads its own.
+/// A kernel of one block on four ranks. It writes 64 half floats to the input window of the next
+/// rank, and reads its own window.
 struct Ring {
     k: Kernel,
     hccl: ClientId,
@@ -35,7 +35,7 @@ impl Ring {
         Base::WindowIn(self.hccl, rank)
     }
 
-    /// Writes, or reads, `length` elements from there.
+    /// Writes or reads `length` elements from `from` on.
     fn copy(&mut self, base: Base, from: ValueId, length: ValueId, write: bool) {
         let (place, local) = (Place { base, offset: from }, self.local);
         let pieces = Pieces { length, count: None, gap: None };
@@ -56,7 +56,7 @@ impl Ring {
         self.copy(self.window(rank), from, length, false);
     }
 
-    /// The findings about windows, by rank.
+    /// Returns the findings about windows, by rank.
     fn found(self) -> Vec<Vec<Finding>> {
         let mut found = self.k.findings_of_all();
         found.iter_mut().for_each(|of| of.retain(|finding| finding.rule == "windows"));
@@ -86,7 +86,7 @@ fn what_is_read_of_a_window_some_rank_writes() {
     expect("what_is_read_of_a_window_some_rank_writes", &(texts.join("\n") + "\n"));
 }
 
-/// The same behind a loop and in a function.
+/// The same bug in a loop and in a function.
 #[test]
 fn a_loop_that_writes_one_piece_too_few_is_found() {
     let ring = |pieces: u64| {
@@ -110,7 +110,7 @@ fn a_loop_that_writes_one_piece_too_few_is_found() {
     assert_eq!(severities(&ring(3)), [ERROR; 4]);
 }
 
-/// Only rank 0 writes, so rank 1 may read.
+/// Only rank 0 writes, so only rank 1 may read.
 #[test]
 fn it_is_an_error_on_the_ranks_for_which_nobody_writes() {
     let mut ring = Ring::new();
@@ -142,7 +142,7 @@ fn an_own_write_counts_if_it_comes_before() {
     assert_eq!(severities(&ring(false)), [ERROR; 4]);
 }
 
-/// A turn that sends from a window, and one that receives there.
+/// A turn sends from a window, and another turn receives there.
 #[test]
 fn turns_read_and_write_windows() {
     let ring = |received: bool| {
@@ -168,7 +168,7 @@ fn turns_read_and_write_windows() {
     expect("turns_read_and_write_windows", &(wrong[0][0].to_string() + "\n"));
 }
 
-/// The length of a write is data: whether it is enough is not known.
+/// The length of a write is data, so it is unknown whether the write is long enough.
 #[test]
 fn where_writes_depend_on_data_it_is_a_note() {
     let mut ring = Ring::new();
@@ -183,7 +183,7 @@ fn where_writes_depend_on_data_it_is_a_note() {
     expect("where_writes_depend_on_data_it_is_a_note", &(found[0][0].to_string() + "\n"));
 }
 
-/// Data choose the window that is read: that is a finding, too.
+/// Data choose the window that is read, so a note reports that the read is not checked.
 #[test]
 fn a_window_of_a_rank_that_data_name_is_not_checked() {
     let mut ring = Ring::new();
@@ -196,8 +196,8 @@ fn a_window_of_a_rank_that_data_name_is_not_checked() {
     assert!(found.iter().all(|of| of.iter().any(|of| of.rule == "data")), "{found:#?}");
 }
 
-/// A launch cannot know it even without other ranks: the host, or an earlier launch, may have
-/// written the window.
+/// The check of one launch cannot know whether a window is written, even if there is only one rank:
+/// the host or an earlier launch may have written it.
 #[test]
 fn the_launch_of_one_rank_cannot_know() {
     for ranks in [4, 1] {
@@ -218,7 +218,7 @@ fn the_launch_of_one_rank_cannot_know() {
     assert_eq!(severities(&alone.found()), [ERROR]);
 }
 
-/// An addition of ranks to unwritten memory leaves it unwritten.
+/// Additions by ranks to unwritten memory leave it unwritten.
 #[test]
 fn what_is_added_to_nothing_is_not_written() {
     let ring = |first: bool| {
@@ -238,7 +238,7 @@ fn what_is_added_to_nothing_is_not_written() {
     assert!(wrong[0][0].message.starts_with("this adds to byte 0 "), "{wrong:#?}");
 }
 
-/// Two clients of one group on two cores have the same windows.
+/// Two clients of one group on two cores use the same windows.
 #[test]
 fn windows_are_of_a_group_whichever_client_gives_them() {
     let mut k = Kernel::new(Mix::MixAiv10);
@@ -267,7 +267,7 @@ fn windows_are_of_a_group_whichever_client_gives_them() {
     assert!(!found.contains(&"windows"), "{found:?}");
 }
 
-/// If there are too many pieces to check, none is reported as unwritten.
+/// If there are too many pieces to check, none of them is reported as unwritten.
 #[test]
 fn what_is_too_much_to_look_at_is_a_note() {
     const TILES: u64 = 1 << 15;
@@ -275,7 +275,7 @@ fn what_is_too_much_to_look_at_is_a_note() {
     ring.k.ranks = 1;
     let (window, local, hccl) = (ring.window(ring.own), ring.local, ring.hccl);
     let (sixteen, two, far) = (ring.k.n(16), ring.k.n(2), ring.k.n(TILES * 32));
-    // The access is long, so every piece may meet it.
+    // The access is long, so every piece may overlap it.
     let pieces = Pieces { length: sixteen, count: Some(two), gap: Some(far) };
     let to = ring.k.at(window, 0);
     ring.k.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
