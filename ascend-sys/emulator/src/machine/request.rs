@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(server, Ok(Some(Late::Server)));
         let late = with("ASCEND_EMULATOR_KERNEL_LATE", "line 3").unwrap_err();
         assert!(
-            late.contains("ASCEND_EMULATOR_KERNEL_LATE=\"line 3\": a core and a line"),
+            late.contains("ASCEND_EMULATOR_KERNEL_LATE=\"line 3\" is not a core and a line"),
             "{late}"
         );
         assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));

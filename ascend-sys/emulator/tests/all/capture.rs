@@ -281,7 +281,7 @@ fn task_groups_are_exchanged_as_a_whole() {
     assert_eq!(read(b, 64), [1; 64]);
 
     ok!(aclmdlRICaptureTaskUpdateBegin(t, group));
-    fails!(107033, ["one at a time"], aclmdlRICaptureTaskUpdateBegin(s, group));
+    fails!(107033, ["one stream at a time"], aclmdlRICaptureTaskUpdateBegin(s, group));
     set(a, 64, 2, t);
     fails!(107040, ["cannot become"], aclrtMemsetAsync(a, 64, 2, 64, t));
     // With too few tasks, the update fails and the graph is unchanged.

@@ -254,7 +254,7 @@ fn nothing_is_recorded_when_nobody_asks() {
     together.run_all(2);
     let launches = |trace: &Trace| trace.row("rank 0", "kernel").spans.len();
     let trace = record(&together.block, || {
-        fails!(code, ["records already"], ascendExtTimelineRecord(number, 1));
+        fails!(code, ["already records"], ascendExtTimelineRecord(number, 1));
         fails!(code, ["still records"], ascendExtTimeline(number, SVG, null_mut(), 0, &mut length));
         together.run_all(2);
         together.run_all(2);
