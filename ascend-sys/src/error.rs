@@ -117,8 +117,7 @@ impl LoadError {
     }
 
     /// Returns whether a place of CANN was given: by `ASCEND_HOME_PATH`, by `ASCEND_TOOLKIT_HOME`,
-    /// or by
-    /// the caller of [`Api::load_from`](crate::Api::load_from).
+    /// or by the caller of [`Api::load_from`](crate::Api::load_from).
     pub fn names_a_place(&self) -> bool {
         matches!(self, LoadError::Library { attempts, .. } if attempts.iter().any(Attempt::is_named))
     }

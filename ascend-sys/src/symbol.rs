@@ -9,13 +9,13 @@ use crate::{Functions, SYMBOLS};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Library {
-    /// `libacl_rt.so`. Before the runtime had a library of its own, this was `libascendcl.so`.
+    /// The library `libacl_rt.so`. Before the runtime had its own library, it was `libascendcl.so`.
     AclRt,
-    /// `libhcomm.so`.
+    /// The library `libhcomm.so`.
     Hcomm,
-    /// `libhccl.so`.
+    /// The library `libhccl.so`.
     Hccl,
-    /// `libmsprofiler.so`, which an installation may lack.
+    /// The library `libmsprofiler.so`, which an installation may lack.
     MsProfiler,
     /// CANN's headers declare the function, but no host library of a release exports it.
     None,

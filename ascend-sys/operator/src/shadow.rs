@@ -61,16 +61,16 @@ impl<A, F: FnMut(&A) -> bool> Oracle<A> for F {
 pub enum Found<A> {
     /// Another access may touch the same bytes at the same time, and the two conflict.
     Unordered {
-        /// The bytes.
+        /// The bytes that both accesses use.
         bytes: Range<usize>,
-        /// The other access.
+        /// The access that conflicts.
         other: A,
         /// The effect of the other access.
         mode: Mode,
     },
     /// The access uses bytes that were never written.
     Unwritten {
-        /// The bytes.
+        /// The bytes that were never written.
         bytes: Range<usize>,
     },
 }

@@ -47,9 +47,9 @@ impl Display for Memory {
 pub struct Piece {
     /// The rank that owns the memory.
     pub rank: u32,
-    /// The memory.
+    /// The memory that contains the bytes.
     pub memory: Memory,
-    /// The first byte.
+    /// The offset of the first byte in the memory.
     pub start: u64,
     /// The number of bytes.
     pub bytes: u64,
@@ -146,7 +146,7 @@ pub enum Task {
         from: Piece,
         /// The bytes that are read and written, as many as in `from`.
         to: Piece,
-        /// The operation.
+        /// The operation of the reduction.
         op: ReduceOp,
     },
     /// Sets a notify.
@@ -233,19 +233,19 @@ pub enum Goal {
     ReduceScatter(ReduceOp),
     /// Every rank gets the n elements of the root. The root gets them in its output too.
     Broadcast {
-        /// The rank that gives.
+        /// The rank whose input is used.
         root: u32,
     },
     /// The root gets the reduction of the n elements of each rank.
     Reduce {
-        /// The operation.
+        /// The operation of the reduction.
         op: ReduceOp,
         /// The rank that gets the result.
         root: u32,
     },
     /// Each rank gets its part of n elements from the input of the root.
     Scatter {
-        /// The rank that gives.
+        /// The rank whose input is used.
         root: u32,
     },
     /// The root gets the n elements of each rank in the order of the ranks.
@@ -264,9 +264,9 @@ pub enum Goal {
     },
     /// The n elements of one rank go to another rank.
     Send {
-        /// The rank that gives.
+        /// The rank whose input is used.
         from: u32,
-        /// The rank that gets.
+        /// The rank that gets the data.
         to: u32,
     },
     /// Another goal. The sizes are given, and the checker does not check the result.

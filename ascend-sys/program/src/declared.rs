@@ -10,16 +10,16 @@ use crate::layout::Number;
 pub struct Declared<T> {
     /// The name, in snake case. It is unique among the things of its kind.
     pub name: String,
-    /// The thing itself.
+    /// The declared thing.
     pub what: T,
 }
 
 /// A kind of core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Core {
-    /// Cube (`AIC`).
+    /// A cube core (`AIC`).
     Aic,
-    /// Vector (`AIV`).
+    /// A vector core (`AIV`).
     Aiv,
 }
 
@@ -108,21 +108,21 @@ pub enum Of {
         /// The index of the element, and the number of elements.
         element: Option<(ValueId, u32)>,
     },
-    /// `GetBlockIdx`, an `i64`.
+    /// The result of `GetBlockIdx`, an `i64`.
     BlockIndex,
-    /// `GetBlockNum`, an `i64`.
+    /// The result of `GetBlockNum`, an `i64`.
     BlockCount,
-    /// `GetSubBlockIdx`, an `i64`.
+    /// The result of `GetSubBlockIdx`, an `i64`.
     SubBlockIndex,
-    /// `GetTaskRatio`, an `i64`.
+    /// The result of `GetTaskRatio`, an `i64`.
     TaskRatio,
-    /// `GetRankId`, a `u32`.
+    /// The result of `GetRankId`, a `u32`.
     Rank(ClientId),
-    /// `GetRankDim`, a `u32`.
+    /// The result of `GetRankDim`, a `u32`.
     Ranks(ClientId),
     /// The number that a variable holds.
     Variable(VariableId),
-    /// `-a` or `!a`.
+    /// An operation on one operand: `-a` or `!a`.
     Unary(Unary, ValueId),
     /// An operation on two operands. Both have the type of the result, except in comparisons, which
     /// give a bool. Unsigned numbers wrap; signed numbers must not leave their type.

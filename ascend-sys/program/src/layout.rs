@@ -49,11 +49,11 @@ pub struct Layout {
 pub enum Role {
     /// A struct of the program.
     User,
-    /// `Mc2InitTiling`.
+    /// The struct `Mc2InitTiling`.
     InitTiling,
-    /// `Mc2CcTiling`.
+    /// The struct `Mc2CcTiling`.
     CcTiling,
-    /// `TCubeTiling`.
+    /// The struct `TCubeTiling`.
     CubeTiling,
 }
 

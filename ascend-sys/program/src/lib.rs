@@ -4,8 +4,8 @@
 //! and produces a [`Program`]. A program is a small typed form in which loops, branches and sizes
 //! are still symbols of the tiling struct. All other parts read it:
 //!
-//! * the checker knows the actual tiling and the number of ranks, and checks a launch before its
-//!   first block runs;
+//! * the checker uses the actual tiling and the number of ranks to check a launch before its first
+//!   block runs;
 //! * the emulator interprets it on its cores;
 //! * the printer writes it as Ascend C.
 //!

@@ -98,7 +98,7 @@ impl Warning {
 /// A warning that a kernel allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
-    /// The warning.
+    /// The warning that is allowed.
     pub warning: Warning,
     /// The reason why the warning does not apply.
     pub reason: String,

@@ -65,7 +65,7 @@ pub enum Base {
 /// A place in local memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Local {
-    /// The tensor.
+    /// The local tensor.
     pub tensor: LocalId,
     /// The offset from the start of the tensor, in elements.
     pub offset: Option<ValueId>,
@@ -153,67 +153,67 @@ pub enum Read {
 /// core to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Buffer {
-    /// `InitBuffer` of a queue.
+    /// A call of `InitBuffer` for a queue.
     InitQueue(QueueId),
-    /// `InitBuffer` of a buffer without a queue.
+    /// A call of `InitBuffer` for a buffer without a queue.
     InitScratch(ScratchId),
-    /// `AllocTensor`: waits until a buffer is free.
+    /// A call of `AllocTensor`, which waits until a buffer is free.
     Alloc(QueueId, LocalId),
-    /// `EnQue`.
+    /// A call of `EnQue`.
     Enqueue(QueueId, LocalId),
-    /// `DeQue`: waits until the unit that fills the tensor has filled it.
+    /// A call of `DeQue`, which waits until the unit that fills the tensor has filled it.
     Dequeue(QueueId, LocalId),
-    /// `FreeTensor`.
+    /// A call of `FreeTensor`.
     Free(QueueId, LocalId),
-    /// `TBuf::Get`.
+    /// A call of `TBuf::Get`.
     Get(ScratchId, LocalId),
 }
 
 /// A copy between memories.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Copy {
-    /// `DataCopyPad` from global memory.
+    /// A copy from global memory (`DataCopyPad`).
     In {
         /// The destination.
         to: Local,
         /// The source.
         from: Place,
-        /// The size.
+        /// The number and the length of the pieces.
         pieces: Pieces,
     },
-    /// `DataCopyPad` to global memory.
+    /// A copy to global memory (`DataCopyPad`).
     Out {
         /// The destination.
         to: Place,
         /// The source.
         from: Local,
-        /// The size.
+        /// The number and the length of the pieces.
         pieces: Pieces,
         /// Whether the copy adds to the data at the destination (`SetAtomicAdd` around the copy).
         add: bool,
     },
-    /// `GlobalTensor::SetValue`, through the core's cache.
+    /// A call of `GlobalTensor::SetValue`, which writes through the core's cache.
     Set {
-        /// The element.
+        /// The element that is written.
         to: Place,
-        /// The new value.
+        /// The new value of the element.
         value: ValueId,
     },
-    /// `LocalTensor::SetValue`.
+    /// A call of `LocalTensor::SetValue`.
     SetLocal {
-        /// The element.
+        /// The element that is written.
         to: Local,
-        /// The new value.
+        /// The new value of the element.
         value: ValueId,
     },
-    /// `DataCacheCleanAndInvalid` of the cache line of 64 bytes that contains an element.
+    /// A `DataCacheCleanAndInvalid` of the cache line of 64 bytes that contains an element.
     Clean(Place),
 }
 
 /// Arithmetic of the vector unit. Counts are in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Vector {
-    /// `Duplicate`.
+    /// A fill with one value (`Duplicate`).
     Fill {
         /// The result.
         to: Local,
@@ -222,7 +222,7 @@ pub enum Vector {
         /// The number of elements.
         count: ValueId,
     },
-    /// `Add`, `Sub`, `Mul`, `Div`, `Max`, `Min`.
+    /// An operation on two tensors: `Add`, `Sub`, `Mul`, `Div`, `Max` or `Min`.
     Binary {
         /// The operator.
         operator: VectorBinary,
@@ -235,9 +235,9 @@ pub enum Vector {
         /// The number of elements.
         count: ValueId,
     },
-    /// `Adds`, `Muls`, `Maxs`, `Mins`.
+    /// An operation on a tensor and a scalar: `Adds`, `Muls`, `Maxs` or `Mins`.
     Scalar {
-        /// The operator; not `Sub` or `Div`.
+        /// The operator, which must not be `Sub` or `Div`.
         operator: VectorBinary,
         /// The result.
         to: Local,
@@ -248,37 +248,37 @@ pub enum Vector {
         /// The number of elements.
         count: ValueId,
     },
-    /// `Relu`, `Exp`, `Sqrt`.
+    /// An operation on one tensor: `Relu`, `Exp` or `Sqrt`.
     Unary {
         /// The operator.
         operator: VectorUnary,
         /// The result.
         to: Local,
-        /// The operand.
+        /// The operand of the operation.
         a: Local,
         /// The number of elements.
         count: ValueId,
     },
-    /// `Cast`.
+    /// A conversion to another type (`Cast`).
     Cast {
         /// The result.
         to: Local,
-        /// The operand.
+        /// The operand of the operation.
         from: Local,
         /// The rounding of numbers that the type of the result cannot hold exactly.
         round: Round,
         /// The number of elements.
         count: ValueId,
     },
-    /// `ReduceSum`, `ReduceMax`: the result is one element.
+    /// A reduction to one element: `ReduceSum` or `ReduceMax`.
     Reduce {
         /// The operator.
         operator: VectorReduce,
-        /// The result, one element.
+        /// The result, which is one element.
         to: Local,
-        /// The operand.
+        /// The operand of the operation.
         from: Local,
-        /// Memory for intermediate results.
+        /// The memory for intermediate results.
         work: Local,
         /// The number of elements.
         count: ValueId,
@@ -334,39 +334,39 @@ pub enum Round {
     None,
     /// Rounds to the nearest, ties to even (`CAST_RINT`).
     Nearest,
-    /// `CAST_FLOOR`.
+    /// Rounds down (`CAST_FLOOR`).
     Floor,
-    /// `CAST_CEIL`.
+    /// Rounds up (`CAST_CEIL`).
     Ceil,
     /// Rounds to the nearest, ties away from zero (`CAST_ROUND`).
     Away,
-    /// `CAST_TRUNC`.
+    /// Rounds towards zero (`CAST_TRUNC`).
     Truncate,
 }
 
 /// A wait of a unit or a core for other units or cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Sync {
-    /// `PipeBarrier`.
+    /// A `PipeBarrier` of a unit.
     Pipe(Pipe),
     /// `SetFlag` and `WaitFlag` in one step: the second unit waits for the work that the first unit
     /// has been given so far.
     Units(Pipe, Pipe),
-    /// `CrossCoreSetFlag`: the unit raises the flag when its earlier work is done.
+    /// A call of `CrossCoreSetFlag`: the unit raises the flag when its earlier work is done.
     Raise {
         /// The cores that must raise the flag, and the cores that are released.
         mode: Mode,
         /// The unit that raises it.
         pipe: Pipe,
-        /// The flag, 0 to 15.
+        /// The number of the flag, 0 to 15.
         flag: u16,
     },
-    /// `CrossCoreWaitFlag`.
+    /// A call of `CrossCoreWaitFlag`, which waits until the flag is raised.
     Await {
-        /// The flag.
+        /// The number of the flag, 0 to 15.
         flag: u16,
     },
-    /// `SyncAll<true>` of all vector cores, `SyncAll<false>` of all cores.
+    /// A barrier of all vector cores (`SyncAll<true>`) or of all cores (`SyncAll<false>`).
     All {
         /// Whether only vector cores take part.
         vector: bool,

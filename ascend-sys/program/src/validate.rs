@@ -9,11 +9,11 @@ use crate::step::*;
 /// written recursively.
 const DEEPEST: u32 = 256;
 
-/// The most values that a value is made of. A value is computed again wherever it is used, also
-/// within another value.
+/// The greatest number of values of which a value is made. A value is computed again wherever it is
+/// used, also within another value.
 const WIDEST: u64 = 1 << 12;
 
-/// The most arguments that a launch takes.
+/// The greatest number of arguments that a launch takes.
 const MOST_ARGUMENTS: usize = 128;
 
 impl Program {
@@ -72,7 +72,7 @@ impl<'a> Checker<'a> {
             identifier(&call.function)?;
             if call.from.call as usize > at {
                 return Err(format!(
-                    "call {} lies in call {}, which is not an earlier one",
+                    "call {} is in call {}, which is not an earlier one",
                     at + 1,
                     call.from.call
                 ));

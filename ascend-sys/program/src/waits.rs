@@ -5,7 +5,7 @@
 //! waited for that use already: by a wait or a barrier of the kernel, by a queue, or by an inserted
 //! wait.
 //!
-//! This module does not know the numbers of a launch. So it assumes:
+//! This module does not have the numbers of a launch. So it assumes:
 //!
 //! - a tensor is one memory with all of its buffer;
 //! - an argument is one memory with all of its elements, and two arguments are two memories;

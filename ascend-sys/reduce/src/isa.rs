@@ -1,8 +1,8 @@
 //! The operations that a kernel needs from the processor: moving 64 bytes between memory and
 //! registers, and converting 16-bit floats.
 //!
-//! A racing program may write device memory while a kernel reads it. So device memory is never
-//! behind a Rust reference, and every access is an assembly instruction or a volatile access
+//! A racing program may write device memory while a kernel reads it. So no Rust reference ever
+//! refers to device memory, and every access is an assembly instruction or a volatile access
 //! through a raw pointer. Then the compiler can neither assume that memory stays unchanged nor read
 //! it twice. A race yields unspecified bytes and nothing worse.
 
@@ -66,9 +66,9 @@ pub(crate) trait Isa {
     unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize);
     /// Makes streaming stores as ordered as plain stores.
     unsafe fn fence();
-    /// Returns the same line, in registers, without an instruction. The compiler cannot look
-    /// through this function, so it computes one line at a time. Otherwise it may spread the
-    /// elements of many lines over registers, which makes the loop ten times slower.
+    /// Returns the same line, in registers, without an instruction. This function is opaque to the
+    /// compiler, so it computes one line at a time. Otherwise it may spread the elements of many
+    /// lines over registers, which makes the loop ten times slower.
     #[inline(always)]
     fn keep(line: CacheLine) -> CacheLine {
         line

@@ -105,9 +105,9 @@ impl DataType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ReduceOp {
-    /// `a + b`.
+    /// The sum `a + b`.
     Sum = 0,
-    /// `a * b`.
+    /// The product `a * b`.
     Prod = 1,
     /// The larger value.
     Max = 2,

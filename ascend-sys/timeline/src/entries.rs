@@ -1,4 +1,4 @@
-//! The entries of a recording. Times are nanoseconds since its start.
+//! The entries of a recording. All times are nanoseconds since the start of the recording.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ pub struct Launch {
     pub device: u32,
     /// The name of the kernel.
     pub kernel: String,
-    /// The number of blocks.
+    /// The number of blocks of the launch.
     pub blocks: u32,
     /// The ranks of the device, one for each communicator of the kernel.
     pub ranks: Vec<usize>,
-    /// The start, in nanoseconds.
+    /// The time of the start, in nanoseconds.
     pub from: u64,
-    /// The end, in nanoseconds.
+    /// The time of the end, in nanoseconds.
     pub to: u64,
     /// The reason for the failure. `None` if the launch succeeded.
     pub failure: Option<String>,
@@ -26,9 +26,9 @@ pub struct Launch {
 /// The kind of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CoreKind {
-    /// AIC.
+    /// A cube core (AIC).
     Cube,
-    /// AIV.
+    /// A vector core (AIV).
     Vector,
 }
 
@@ -43,13 +43,13 @@ pub struct Block {
     pub core_index: u32,
     /// The number of the block.
     pub block: u32,
-    /// The start.
+    /// The time of the start, in nanoseconds.
     pub from: u64,
-    /// The end.
+    /// The time of the end, in nanoseconds.
     pub to: u64,
     /// The states of the core, in order and without gaps.
     pub parts: Vec<Part>,
-    /// Matrix products. Each lies within a part.
+    /// The matrix products. Each is within one of the parts.
     pub products: Vec<Part>,
     /// The messages to the server, each with its time in nanoseconds and its text.
     pub marks: Vec<(u64, String)>,
@@ -58,11 +58,11 @@ pub struct Block {
 /// A state of a core over some time, or a matrix product.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The state.
+    /// The state of the core.
     pub what: Doing,
-    /// The start.
+    /// The time of the start, in nanoseconds.
     pub from: u64,
-    /// The end.
+    /// The time of the end, in nanoseconds.
     pub to: u64,
 }
 
@@ -71,9 +71,9 @@ pub struct Part {
 pub enum Doing {
     /// The core ran from one line of the kernel to another.
     Runs {
-        /// The first line.
+        /// The line of the kernel at which the state began.
         first: String,
-        /// The last line.
+        /// The line of the kernel at which the state ended.
         last: String,
         /// The time that the interpreter worked for this core, in nanoseconds. In the rest of the
         /// state, the thread did other work.
@@ -88,7 +88,7 @@ pub enum Doing {
     },
     /// The core multiplied two matrices.
     Multiplies {
-        /// Rows, columns and depth.
+        /// The number of rows, the number of columns and the depth.
         sizes: [u64; 3],
     },
 }
@@ -119,13 +119,13 @@ pub struct TurnSpan {
     pub meets: bool,
     /// The label, such as "tiles 2 of 4".
     pub name: String,
-    /// The operation.
+    /// The operation that the turn carries out.
     pub operation: String,
     /// The line of the kernel that prepared it.
     pub place: String,
     /// The time when the rank arrived, in nanoseconds.
     pub from: u64,
-    /// The end on this rank, in nanoseconds.
+    /// The time of the end on this rank, in nanoseconds.
     pub to: u64,
     /// The data that this rank received.
     pub moved: Vec<Moved>,
@@ -170,11 +170,11 @@ pub struct PrimitiveSpan {
     pub name: String,
     /// The function that issued the primitive.
     pub call: String,
-    /// The work.
+    /// The work that the primitive does.
     pub work: PrimitiveWork,
     /// The time when the primitive became the next one of its thread, in nanoseconds.
     pub from: u64,
-    /// The end, in nanoseconds.
+    /// The time of the end, in nanoseconds.
     pub to: u64,
     /// The reason for the failure. `None` if the primitive succeeded.
     pub failure: Option<String>,
@@ -183,7 +183,7 @@ pub struct PrimitiveSpan {
 /// The work of a primitive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PrimitiveWork {
-    /// A copy or reduction.
+    /// A copy or a reduction of data.
     Moves {
         /// The source device.
         from: u32,
@@ -196,14 +196,14 @@ pub enum PrimitiveWork {
     },
     /// A record of a notify.
     Records {
-        /// The notify.
+        /// The notify that is recorded.
         notify: NotifyKey,
         /// The notify and its owner, in words.
         whose: String,
     },
     /// A wait for a notify.
     Waits {
-        /// The notify.
+        /// The notify that is waited for.
         notify: NotifyKey,
         /// The notify and its owner, in words.
         whose: String,

@@ -113,9 +113,9 @@ fn declares(header: &str, function: &str) -> bool {
 
 /// The processors for which we write jumps.
 pub enum Arch {
-    /// x86_64
+    /// The architecture x86_64.
     X86,
-    /// aarch64
+    /// The architecture aarch64.
     Arm,
 }
 

@@ -138,7 +138,7 @@ pub fn read(from: *const c_void, bytes: usize) -> Vec<u8> {
     to
 }
 
-/// Copies to the device.
+/// Copies bytes of the host to device memory.
 pub fn write(to: *mut c_void, bytes: &[u8]) {
     ok!(aclrtMemcpy(to, bytes.len(), bytes.as_ptr().cast(), bytes.len(), H2D));
 }

@@ -293,7 +293,7 @@ pub fn launch_for_two(
     stream
 }
 
-/// One prepare call.
+/// A call that prepares an operation.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub command: u32,

@@ -38,9 +38,10 @@ fn state(thread: &Path) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Waits until every thread of these processes except the calling one sleeps: `looks` times in a
-/// row, 10 ms apart. This is for tests in which another thread must be waiting already. Returns
-/// after half a minute in any case, since a housekeeping thread may be awake now and then.
+/// Waits until every thread of these processes except the calling one sleeps. All must be found
+/// asleep `looks` times in a row, 10 ms apart. This is for tests in which another thread must be
+/// waiting already. Returns after half a minute in any case, since a housekeeping thread may be
+/// awake now and then.
 pub fn until_asleep(processes: &[u32], looks: usize) {
     let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     let all_sleep = || {

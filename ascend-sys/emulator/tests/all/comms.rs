@@ -183,7 +183,7 @@ fn single_mistakes(rank: &Rank, product: u32) {
         refuses!(HCCL_E_NOT_SUPPORT, ["PROD"], HcclAllReduce(b, b, 1, dtype, prod, comm, stream));
     }
     refuses!(HCCL_E_PARA, ["root 1"], HcclBroadcast(b, 1, t, 1, comm, stream));
-    // Pointers.
+    // The calls below have wrong pointers.
     refuses!(HCCL_E_PARA, ["sendBuf"], HcclAllReduce(b, b, 1000, t, o, comm, stream));
     let mut host = [0u8; 64];
     let host = host.as_mut_ptr().cast();

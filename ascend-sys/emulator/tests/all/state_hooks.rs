@@ -52,12 +52,12 @@ impl Told {
 }
 
 unsafe extern "C" fn device(number: i32, state: aclrtDeviceState, told: *mut c_void) {
-    // SAFETY: this callback is registered with such a pointer.
+    // SAFETY: this callback is registered with a pointer of `Told::argument`.
     unsafe { Told::note(told, number as u64, state.0, 0) };
 }
 
 unsafe extern "C" fn of_stream(stream: aclrtStream, state: aclrtStreamState, told: *mut c_void) {
-    // SAFETY: this callback is registered with such a pointer.
+    // SAFETY: this callback is registered with a pointer of `Told::argument`.
     unsafe { Told::note(told, stream as u64, state.0, 0) };
 }
 
@@ -67,7 +67,7 @@ unsafe extern "C" fn abort(
     timeout: u32,
     told: *mut c_void,
 ) -> i32 {
-    // SAFETY: this callback is registered with such a pointer.
+    // SAFETY: this callback is registered with a pointer of `Told::argument`.
     unsafe { Told::note(told, number as u64, stage.0, timeout) }
 }
 
@@ -105,7 +105,7 @@ fn sets_and_resets_of_a_device_are_told_before_and_behind() {
 /// Sets and resets the device for which it is called. This inner set and reset must not be
 /// reported.
 unsafe extern "C" fn sets_again(number: i32, state: aclrtDeviceState, told: *mut c_void) {
-    // SAFETY: this callback is registered with a pointer of [`Told::argument`].
+    // SAFETY: this callback is registered with a pointer of `Told::argument`.
     let of = unsafe { &*told.cast::<Told>() }.of;
     if of == number as u64 && state == aclrtDeviceState::ACL_RT_DEVICE_STATE_SET_PRE {
         ok!(aclrtSetDevice(number));
@@ -130,7 +130,7 @@ fn a_callback_may_set_a_device_itself() {
 unsafe extern "C" fn created(stream: aclrtStream, state: aclrtStreamState, told: *mut c_void) {
     let mut number = -1;
     let _ = call!(aclrtGetDevice(&mut number));
-    // SAFETY: this callback is registered with a pointer of [`Told::argument`].
+    // SAFETY: this callback is registered with a pointer of `Told::argument`.
     unsafe { Told::note(told, number as u64, state.0, stream as u32) };
 }
 

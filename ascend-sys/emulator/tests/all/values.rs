@@ -34,8 +34,8 @@ fn each_condition_holds_a_stream_until_it_is_true() {
         ACL_STREAM_WAIT_VALUE_NOR,
     );
     const HIGH: u64 = 1 << 63;
-    // Each case has the condition, the value, the words for which the stream waits on, and the
-    // words that end the wait.
+    // Each case has the condition, the value, the words that do not end the wait, and the words
+    // that end it.
     let cases: [(u32, u64, &[u64], &[u64]); 5] = [
         (geq, 5, &[4, 0, u64::MAX], &[5, 6, HIGH]),
         // A counter may overflow past the largest number.

@@ -13,7 +13,7 @@ const PRINTED: usize = 12;
 pub struct Place {
     /// The number of the operator, from 0. `None` if only one operator was checked.
     pub operator: Option<u32>,
-    /// The rank.
+    /// The rank that runs the task.
     pub rank: u32,
     /// The thread of the rank.
     pub thread: u32,
@@ -21,7 +21,7 @@ pub struct Place {
     pub position: u32,
     /// The source line that recorded the task.
     pub source: &'static Location<'static>,
-    /// The task itself.
+    /// The task at this place.
     pub task: Task,
 }
 
@@ -52,7 +52,7 @@ pub enum Severity {
 /// thread, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The severity.
+    /// The severity of the finding.
     pub severity: Severity,
     /// The short name of the rule.
     pub rule: &'static str,
@@ -64,7 +64,7 @@ pub struct Finding {
     /// The source line of a finding without places. It is the line that first uses the channel in
     /// question, else the line that made the operator. `None` if the line is not known.
     pub source: Option<&'static Location<'static>>,
-    /// The remedy.
+    /// A text that says how to repair the problem.
     pub help: String,
     /// The number of further findings of this rule in the same source lines.
     pub more: u64,

@@ -11,7 +11,7 @@
 //! | `form` | tasks that no rank can carry out: ranks, threads and sizes that do not exist or do not fit |
 //! | `bounds`, `overlap`, `input` | every piece within its memory; no task reads what it writes; inputs are not written |
 //! | `remote` | peers are reached through a channel that both have opened, only their communication buffer, only notifies that it has |
-//! | `frame` | the main thread starts every sub-thread, and every sub-thread tells it when it ends |
+//! | `frame` | the main thread starts every sub-thread, and each one notifies it when it ends |
 //! | `product`, `quota`, `plan` | features that the product lacks; the resources of a communicator; the plan |
 //! | `deadlock` | every wait ends |
 //! | `unconsumed` | every record ends a wait, of the same operator |
@@ -62,9 +62,9 @@ pub struct Setting {
     pub product: Option<Product>,
     /// The engine that executes the threads of the operator.
     pub engine: Engine,
-    /// The most threads of a communicator.
+    /// The greatest number of threads of a communicator.
     pub threads: u32,
-    /// The most notifies of all threads of a communicator together.
+    /// The greatest number of notifies of all threads of a communicator together.
     pub notifies: u32,
     /// The most notifies of one thread.
     pub thread_notifies: u32,

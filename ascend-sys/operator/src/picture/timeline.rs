@@ -13,7 +13,8 @@ const WIDTH: f64 = 960.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const HEIGHT: f64 = 14.0;
 const WAITS: &str = "#e3e7ec";
-/// The most tasks of a picture that are too thin to be told apart, and the most notifies.
+/// The greatest number of tasks of a picture that are too thin to distinguish, and also of its
+/// notifies.
 const MOST_THIN: usize = 6000;
 
 pub(super) fn draw(operator: &Operator, model: &Model) -> String {

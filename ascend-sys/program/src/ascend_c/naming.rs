@@ -1,5 +1,5 @@
-//! Decides which values get names, and where: the values that the kernel names, and parts of
-//! expressions that would otherwise be unreadable.
+//! Decides which values get names, and where. These are the values that the kernel names, and parts
+//! of expressions that would otherwise be unreadable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::uses::operands;
 use crate::declared::*;
 use crate::layout::Number;
 
-/// The most unnamed parts of an expression. A longer expression is printed in pieces.
+/// The greatest number of unnamed parts of an expression. A longer expression is printed in pieces.
 const LONGEST: u64 = 48;
 
 impl Printer<'_> {

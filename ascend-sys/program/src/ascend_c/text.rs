@@ -2,7 +2,7 @@
 
 use crate::comment;
 
-/// The most characters of a line.
+/// The greatest number of characters of a line.
 const WIDTH: usize = 120;
 
 /// The text written so far.

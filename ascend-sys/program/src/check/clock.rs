@@ -103,7 +103,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Returns the tick up to which this clock knows the work of a unit.
+    /// Returns the tick up to which this clock has knowledge of the work of a unit.
     pub(super) fn of(&self, core: usize, unit: Unit) -> u32 {
         let ticks = if core == self.core { &self.own } else { &self.others[core] };
         ticks[unit as usize]

@@ -15,7 +15,7 @@ use crate::step::Source;
 /// remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The severity.
+    /// The severity of the finding.
     pub severity: Severity,
     /// The short name of the rule.
     pub rule: &'static str,
@@ -36,7 +36,7 @@ pub struct Finding {
     /// An order of units, cores and turns in which the result is wrong. `None` if the rule is not
     /// about order.
     pub witness: Option<Witness>,
-    /// The remedy.
+    /// A text that says how to repair the problem.
     pub help: String,
 }
 

@@ -145,8 +145,7 @@ fn reach(
     });
 }
 
-/// Checks that a number of elements lies within the memory of a place, and reports those that do
-/// not.
+/// Checks that a number of elements is within the memory of a place, and reports those that do not.
 pub(super) fn within(
     view: &mut View<'_, '_>,
     place: &Place,

@@ -10,7 +10,7 @@ use crate::declared::*;
 use crate::program::{Mix, Program};
 use crate::step::{Buffer, Local, Source};
 
-/// The most buffers of all queues. Each takes a hardware event.
+/// The greatest number of buffers of all queues together. Each takes a hardware event.
 const MOST_BUFFERS: u32 = 8;
 
 /// Stands for the buffer of a tensor that has none: the call would wait forever, which has been

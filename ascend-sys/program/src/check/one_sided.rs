@@ -8,7 +8,7 @@ use crate::declared::ValueId;
 use crate::layout::Number;
 use crate::step::*;
 
-/// The most items of a batch on A3.
+/// The greatest number of items of a batch on A3.
 const MOST_ITEMS: u64 = 2047;
 
 /// Checks a `BatchWrite`. Returns the memory of its items, if their place is known. The contents of

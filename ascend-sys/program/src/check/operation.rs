@@ -18,10 +18,10 @@ use crate::dtype;
 use crate::layout::Number;
 use crate::step::*;
 
-/// The most ranks of any operation.
+/// The greatest number of ranks of any operation.
 const MOST_RANKS: u32 = 256;
 
-/// The most bytes of one turn on Ascend 950.
+/// The greatest number of bytes of one turn on Ascend 950.
 const MOST_BYTES: u128 = 256 << 20;
 
 /// A prepare call.

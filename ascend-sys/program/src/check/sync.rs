@@ -15,7 +15,7 @@ use crate::declared::Core;
 use crate::program::Mix;
 use crate::step::{Mode, Pipe, Source, Sync};
 
-/// The most raises of a flag that fit into its counter.
+/// The greatest number of raises of a flag that fit into its counter.
 const MOST_RAISED: usize = 15;
 
 /// All flags of a launch.

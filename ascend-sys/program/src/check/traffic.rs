@@ -2,8 +2,9 @@
 //!
 //! The server owns the memory of a turn from the commit of the turn until a core has waited for it.
 //! Data that the turn sends must be written before the commit, by any core. Data that the turn
-//! receives must not be used before its end. A core knows of a commit or an end if it has executed
-//! the commit or the wait itself, or has since met a core that knows of it.
+//! receives must not be used before its end. A commit or an end comes before the later work of a
+//! core if the core has executed the commit or the wait itself, or has since met a core for which
+//! this holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -126,7 +127,7 @@ pub(super) struct Traffic {
     /// The cleans, by piece of memory, core and line.
     cleans: BTreeMap<(Space, usize, u128), Vec<Access>>,
     count: usize,
-    /// The most different accesses that are remembered.
+    /// The greatest number of different accesses that are remembered.
     most: usize,
     order: u64,
     /// The memory whose writes are not all known.

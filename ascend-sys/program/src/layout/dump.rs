@@ -11,7 +11,7 @@ pub struct Dump<'a> {
     bytes: &'a [u8],
 }
 
-/// The most elements of an array that are shown.
+/// The greatest number of elements of an array that are shown.
 const SHOWN: u64 = 16;
 
 impl Layout {

@@ -66,8 +66,8 @@ const fn code(number: Number) -> u32 {
     }
 }
 
-/// Hashes a text. The length comes first, so that two texts and two other texts with the same
-/// letters in all have different hashes.
+/// Hashes a text. The length comes first, so that the same letters give another hash if they are
+/// divided differently between two texts.
 const fn string(hash: u64, text: &str) -> u64 {
     bytes(number(hash, text.len() as u32), text.as_bytes())
 }

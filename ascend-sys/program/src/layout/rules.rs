@@ -1,17 +1,17 @@
 //! The rules of a tiling struct, as functions that run while the program is compiled.
 //!
-//! The derive macro cannot know the size of a type. So it makes the table, and passes each field to
-//! [`field_problem`] and the whole struct to [`size_problem`] and [`tail_problem`]. The text that
-//! they return becomes a compile error at that field or struct. So the rules are in one place, and
-//! the numbers in their texts are those of the compiler.
+//! The derive macro has no access to the size of a type. So it makes the table, and passes each
+//! field to [`field_problem`] and the whole struct to [`size_problem`] and [`tail_problem`]. The
+//! text that they return becomes a compile error at that field or struct. So the rules are in one
+//! place, and the numbers in their texts are those of the compiler.
 
 use super::{Communication, Item, Layout};
 
-/// The most `Mc2CcTiling` that belong to one `Mc2InitTiling`.
+/// The greatest number of `Mc2CcTiling` structs that belong to one `Mc2InitTiling`.
 pub const MAX_CC_TILINGS: usize = 8;
 
-/// The most bytes of a tiling struct. It is half of the 32 KiB stack of a core, because a kernel
-/// first copies the struct to that stack.
+/// The greatest number of bytes of a tiling struct. It is half of the 32 KiB stack of a core,
+/// because a kernel first copies the struct to that stack.
 pub const MAX_SIZE: usize = 16 * 1024;
 
 /// A text that is composed in a constant.

@@ -14,7 +14,7 @@ pub enum Hccl {
     /// `SetCcTilingV2`: the offset of a `Mc2CcTiling` in bytes from the `Mc2InitTiling`, and its
     /// path in C++.
     Configure(ClientId, u32, String),
-    /// A prepare call.
+    /// A call that prepares a task.
     Prepare {
         /// The task that the call returns.
         task: TaskId,
@@ -25,31 +25,31 @@ pub enum Hccl {
         /// Whether the call commits all turns at once.
         commit: bool,
     },
-    /// `Commit`: one more turn may run.
+    /// A call of `Commit`: one more turn may run.
     Commit(TaskId),
-    /// `Wait`: waits for one more turn.
+    /// A call of `Wait`, which waits for one more turn.
     Wait(TaskId),
     /// `InterHcclGroupSync`: the tasks that this client prepares later wait for a task of another
     /// group.
     After(ClientId, TaskId),
-    /// `QueueBarrier`.
+    /// A call of `QueueBarrier`.
     Barrier(ClientId, ValueId),
-    /// `Finalize<sync>`.
+    /// A call of `Finalize<sync>`.
     Finalize(ClientId, bool),
 }
 
 /// An operation that a client prepares. Counts and strides are in elements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operation {
-    /// `AllReduce`.
+    /// An `AllReduce` with its reduction.
     AllReduce(Exchange, Reduction),
-    /// `AllGather`.
+    /// An `AllGather` with its stride.
     AllGather(Exchange, ValueId),
-    /// `ReduceScatter`.
+    /// A `ReduceScatter` with its reduction and its stride.
     ReduceScatter(Exchange, Reduction, ValueId),
-    /// `AlltoAll`.
+    /// An `AlltoAll` with its stride.
     AlltoAll(Exchange, ValueId),
-    /// `AlltoAllV`.
+    /// An `AlltoAllV`, whose blocks may have different sizes.
     AlltoAllV {
         /// The beginning of the blocks for the other ranks.
         send: Place,
@@ -66,16 +66,16 @@ pub enum Operation {
         /// The beginning of each block to receive, in elements.
         recv_displs: PerRank,
     },
-    /// `BatchWrite`: the items are in global memory.
+    /// A `BatchWrite`, whose items are in global memory.
     BatchWrite {
-        /// The first item.
+        /// The place of the first item.
         items: Place,
         /// The number of items.
         count: ValueId,
         /// The index of the queue of the core.
         queue: ValueId,
     },
-    /// `AlltoAllvWrite`: blocks of bytes, each into the input window of another rank.
+    /// An `AlltoAllvWrite`, which writes blocks of bytes, each to the input window of another rank.
     AlltoAllvWrite {
         /// The memory of the blocks.
         send: Place,
@@ -120,9 +120,9 @@ pub enum PerRank {
 /// The buffers and the type of most operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// The input.
+    /// The beginning of the input.
     pub send: Place,
-    /// The output.
+    /// The beginning of the output.
     pub recv: Place,
     /// The number of elements of a block.
     pub count: ValueId,
@@ -130,7 +130,7 @@ pub struct Exchange {
     pub dtype: u32,
 }
 
-/// An `HcclReduceOp`.
+/// A reduction, as an `HcclReduceOp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Reduction {

@@ -45,7 +45,7 @@ impl Builder {
         Builder { program, open: vec![BlockId(0)], line: 0, call: 0 }
     }
 
-    // Declarations of the kernel.
+    // The functions below declare the things of the kernel.
 
     pub fn parameter(&mut self, name: &str, number: Number, output: bool) -> Base {
         self.program.parameters.push(Parameter { name: name.into(), number, output });
@@ -179,7 +179,7 @@ impl Builder {
         MatmulId(self.program.matmuls.len() as u32 - 1)
     }
 
-    // Values.
+    // The functions below add values.
 
     pub fn value(&mut self, of: Of, number: Number) -> ValueId {
         self.program.values.push(Value { of, number, name: None });
@@ -223,7 +223,7 @@ impl Builder {
         self.value(Of::Cast(index), Number::U64)
     }
 
-    // Steps.
+    // The functions below add steps.
 
     pub fn step(&mut self, step: Step) {
         self.line += 1;

@@ -131,8 +131,8 @@ fn casts_wrap_between_integers_and_saturate_from_floats() {
 
 #[test]
 fn casts_to_floats_round_as_often_as_in_cpp() {
-    // The number lies between two neighbours of `float`. It is above the middle by less than an
-    // `f64` can hold.
+    // The number is between two neighbouring `float` values. It is above their middle by less than
+    // an `f64` can express.
     let above = (1_u64 << 60) + (1 << 36) + 1;
     assert_eq!(cast(U64, F32, above), Ok(f64::from(above as f32).to_bits()));
     assert_ne!(above as f32, above as f64 as f32);

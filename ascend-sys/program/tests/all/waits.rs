@@ -122,7 +122,7 @@ fn random_kernels_without_waits_get_all_that_they_need() {
     assert!(broken > 300, "{broken}");
 }
 
-/// A wait is inserted where it is missing, once, with its reason.
+/// A wait is inserted once where it is missing, together with its reason.
 #[test]
 fn inserted_waits_say_why_they_are_there() {
     let mut b = Builder::new(Mix::MixAiv10);

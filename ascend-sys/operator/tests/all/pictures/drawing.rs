@@ -12,7 +12,7 @@ pub const WRONG: &str = "#c0282d";
 /// The colours of ranks 0 to 3.
 pub const RANKS: [&str; 4] = ["#8fbce8", "#f3c07a", "#93d3a4", "#eba3ad"];
 
-/// A picture on a white ground.
+/// A picture on a white background.
 pub struct Drawing(String);
 
 impl Drawing {

@@ -63,7 +63,7 @@ struct Own {
     syncs: u32,
     /// The tasks that must be finished before the next task.
     after: Vec<(ClientId, usize)>,
-    /// The handle that each task stands for now.
+    /// The current handle of each task.
     current: BTreeMap<TaskId, usize>,
     barriers: BTreeSet<u64>,
     /// The last wait: its tick and its source.
@@ -76,7 +76,7 @@ struct Own {
 #[derive(Debug, Clone)]
 struct Finalized {
     source: Source,
-    /// The tick of each other core up to which this core knows its work.
+    /// For each other core, the tick up to which this core has knowledge of its work.
     knows: Vec<u32>,
 }
 

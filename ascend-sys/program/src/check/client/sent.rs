@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// The most steps of a task that are followed. A task of 255 turns among 256 ranks has fewer steps.
-/// More ranks are an error, and could make the number of steps arbitrarily large.
+/// The greatest number of steps of a task that are followed. A task of 255 turns among 256 ranks
+/// has fewer steps. More ranks are an error, and could make the number of steps arbitrarily large.
 const MOST_STEPS: usize = 1 << 16;
 
 /// The work that is certain to be done when a turn is done.
 #[derive(Debug)]
 pub(super) struct Begun {
-    /// The ticks that the committing core knew when it committed.
+    /// The knowledge that the committing core had when it committed.
     knows: Rc<[Ticks]>,
     /// The number of turns that the servers of other groups must have finished before.
     after: Rc<[(ClientId, u32)]>,
@@ -87,8 +87,8 @@ impl Clients {
     }
 
     /// Records in a core's clock that the server of a client has finished `turns` turns. The core
-    /// then also knows the work that the committing cores knew, and that the tasks before these
-    /// turns are finished.
+    /// also gets the knowledge of the committing cores, and the knowledge that the tasks before
+    /// these turns are finished.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
         let before = clock.turns(server);

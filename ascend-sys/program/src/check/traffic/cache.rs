@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// The most pairs of accesses that are checked. A kernel with more pairs uses single elements where
-/// it should use copies.
+/// The greatest number of pairs of accesses that are checked. A kernel with more pairs uses single
+/// elements where it should use copies.
 const MOST_PAIRS: u32 = 1 << 24;
 
 struct Caches<'a, 'g> {

@@ -11,11 +11,11 @@ use super::super::ranges::Ranges;
 use super::super::windows::{Window, WindowRead, Windows};
 use super::*;
 
-/// The most pieces of a memory that are checked.
+/// The greatest number of pieces of a memory that are checked.
 const MOST_PIECES: usize = 1 << 22;
 
-/// The most ranges of windows that a rank reports for the check of all ranks, as written or as
-/// missing.
+/// The greatest number of ranges of windows that a rank reports for the check of all ranks, as
+/// written or as missing.
 const MOST_TOLD: usize = 1 << 16;
 
 /// A piece of memory that is unwritten at first, with all accesses to it.

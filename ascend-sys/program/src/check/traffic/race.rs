@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::super::view::{self, UnitUse};
 use super::*;
 
-/// The most pairs of accesses, and pieces of them, that are checked. In real kernels far fewer
-/// accesses lie near each other.
+/// The greatest number of pairs of accesses, and pieces of them, that are checked. In real kernels
+/// far fewer accesses lie near each other.
 const MOST_PAIRS: u128 = 1 << 22;
 
 /// Reports each line that uses memory which another core may be using at the same time. The

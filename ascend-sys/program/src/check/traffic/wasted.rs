@@ -7,7 +7,7 @@
 use super::*;
 use crate::program::Warning;
 
-/// The most pairs that are checked.
+/// The greatest number of pairs that are checked.
 const MOST_PAIRS: usize = 1 << 22;
 
 /// A block that a turn receives or sends: its beginning, its end, and the turn.

@@ -94,7 +94,7 @@ fn behind_the_end_of_what_was_read_nothing_is_known() {
     assert_eq!(twice(&[0, 0], twice_read)[1], []);
 }
 
-/// A core that queries a turn until it is over knows that it is over.
+/// If a core queries a turn until it is over, it comes after the turn, as after a wait.
 #[test]
 fn what_was_seen_of_a_turn_is_as_good_as_a_wait() {
     let asks = |until: u64| {

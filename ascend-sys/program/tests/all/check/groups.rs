@@ -31,7 +31,7 @@ fn two_groups(k: &mut Kernel) -> [(ClientId, TaskId, Operation); 2] {
     [(hccl, first, all_reduce(k, x, y)), (other, next, all_reduce(k, x, y))]
 }
 
-/// Adds an AlltoAllV of one element for each rank that is divided into steps of this size.
+/// Adds an AlltoAllV of one element for each rank, divided into steps of this size.
 fn stepped(
     k: &mut Kernel,
     step: u32,
@@ -462,7 +462,7 @@ fn what_comes_behind_very_many_turns_is_checked() {
     for (behind, heard, rules) in [
         (false, false, &["long"][..]),
         (true, false, &["bounds", "long"]),
-        // The checker needs to know the steps in the loop.
+        // The checker needs the steps in the loop, so it cannot check the code after the loop.
         (true, true, &["long"]),
     ] {
         let mut k = Kernel::new(Mix::MixAiv10);

@@ -212,7 +212,7 @@ fn a_chain_of_flags_orders_cores() {
         k.findings()
     };
     assert_eq!(findings(true), []);
-    // Without the flag among cube cores, core 0 knows nothing about block 1.
+    // Without the flag among cube cores, core 0 is not ordered after block 1.
     let wrong = findings(false);
     assert_eq!(wrong.len(), 1, "{wrong:#?}");
     assert_eq!(wrong[0].rule, "finalize-sync");

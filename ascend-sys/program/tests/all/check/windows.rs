@@ -196,8 +196,8 @@ fn a_window_of_a_rank_that_data_name_is_not_checked() {
     assert!(found.iter().all(|of| of.iter().any(|of| of.rule == "data")), "{found:#?}");
 }
 
-/// The check of one launch cannot know whether a window is written, even if there is only one rank:
-/// the host or an earlier launch may have written it.
+/// The check of one launch cannot find out whether a window is written, even if there is only one
+/// rank: the host or an earlier launch may have written it.
 #[test]
 fn the_launch_of_one_rank_cannot_know() {
     for ranks in [4, 1] {
