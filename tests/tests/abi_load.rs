@@ -142,7 +142,7 @@ fn a_missing_library_is_named() {
     assert_eq!(*library, Library::Hccl);
     assert_eq!(attempts.len(), 1);
     assert!(error.to_string().contains(&directory.path("libhccl.so: no such file")), "{error}");
-    assert!(error.to_string().contains("not complete"), "{error}");
+    assert!(error.to_string().contains("is incomplete"), "{error}");
 }
 
 #[test]

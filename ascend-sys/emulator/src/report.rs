@@ -46,8 +46,8 @@ pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Fail
     Ok(())
 }
 
-/// `aclrtUnSubscribeReport`: ends a subscription. Callbacks that the thread has not run yet run on a
-/// thread of the runtime.
+/// `aclrtUnSubscribeReport`: ends a subscription. Callbacks that the thread has not run yet run on
+/// a thread of the runtime.
 pub(crate) fn unsubscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
     end_subscription(thread, stream)?.into_iter().try_for_each(run_elsewhere)
 }

@@ -8,8 +8,8 @@
 //! notifies the peers.
 
 use std::ffi::CStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ascend_sys::HcclComm;
@@ -20,12 +20,19 @@ use crate::device::Device;
 use crate::device::deferred::Retire;
 use crate::error::Result;
 use crate::order::label::Label;
-use crate::order::patience::alarm;
+use crate::order::patience::{Patience, alarm};
 use crate::order::stamps::{Conflicts, Stamps, are_complete};
+use crate::order::stream_slot::StreamSlot;
+use crate::runtime::WeakRuntime;
+use crate::sync::lock;
 
 /// The delay before peers are notified that a rank of a run has dropped a communicator. If the rank
 /// returns an error within this time, the peers get that error as the reason, which says more.
-const GRACE: Duration = Duration::from_millis(100);
+pub(super) const GRACE: Duration = Duration::from_millis(100);
+
+/// The longest wait for an operator or a launch of a dropped communicator before the thread checks
+/// again whether the runtime still exists.
+const SLICE: Duration = Duration::from_millis(20);
 
 /// The `HcclComm` of a communicator, with the state that decides when it may be destroyed. See the
 /// [module](self).
@@ -40,8 +47,12 @@ pub(crate) struct CommHandle {
     /// The number of calls of [`hold`](Self::hold) that are not released: by operations on a
     /// detour, and by parts that are being made.
     detours: AtomicUsize,
-    /// Whether the communicator was dropped but its peers are not notified yet.
-    leaves_soon: AtomicBool,
+    /// The number of helpers that will notify the peers that this rank is gone.
+    leaving: AtomicUsize,
+    /// The newest custom operator or kernel launch on each stream. When the peers are notified that
+    /// this rank is gone, the notifies, channels and contexts of these operations end. So the peers
+    /// are notified only when they are complete.
+    own_work: Mutex<Conflicts>,
     pub(crate) links: Links,
 }
 
@@ -63,7 +74,7 @@ impl KeptComm {
 
 impl Drop for KeptComm {
     fn drop(&mut self) {
-        self.handle.label.leave_after_it(self.device.table());
+        self.handle.leave(&self.device, self.handle.label.reason_to_leave(), Duration::ZERO);
         // Released last, so that the communicator is not destroyed while the call above runs.
         self.handle.release();
     }
@@ -104,8 +115,9 @@ impl CommHandle {
         }
         let parts = AtomicUsize::new(0);
         let (detours, links) = (AtomicUsize::new(0), Links::new(label.rank, label.world_size));
-        let [destroyed, leaves_soon] = [(); 2].map(|()| AtomicBool::new(false));
-        CommHandle { raw, label, destroyed, origin, parts, detours, leaves_soon, links }
+        let (destroyed, leaving) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let own_work = Mutex::default();
+        CommHandle { raw, label, destroyed, origin, parts, detours, leaving, own_work, links }
     }
 
     /// Whether this is a part of another communicator.
@@ -167,24 +179,68 @@ impl CommHandle {
         table.abort(self.raw);
     }
 
-    /// Notifies the peers, [`GRACE`] from now, that this communicator issues nothing more. Does not
-    /// block.
-    pub(super) fn leave_soon(self: &Arc<Self>, device: &Device, reason: &'static CStr) {
-        let (handle, runtime) = (self.clone(), device.runtime().downgrade());
-        self.leaves_soon.store(true, Ordering::Release);
-        let tell = move || {
-            if let Some(runtime) = runtime.upgrade() {
-                handle.label.leave(runtime.table(), reason);
+    /// Notes a custom operator or a kernel launch that uses this communicator.
+    pub(crate) fn note_own_work(&self, slot: &'static StreamSlot, number: u64) {
+        lock(&self.own_work).add(slot, number);
+    }
+
+    fn unfinished_own_work(&self) -> Conflicts {
+        let mut own_work = lock(&self.own_work);
+        let noted = std::mem::take(&mut *own_work);
+        *own_work = noted.without(|slot, number| slot.is_complete(number));
+        own_work.clone()
+    }
+
+    /// Waits until the operators and launches of the communicator are complete. Returns early when
+    /// the runtime is dropped: it waits for its operations itself, and destroys the communicator.
+    fn wait_for_own_work(&self, runtime: &WeakRuntime) {
+        // The backend is told of an endless wait, so that it can prove a deadlock.
+        let mut patience = Patience::new(Duration::MAX);
+        while runtime.is_alive() {
+            let unfinished = self.unfinished_own_work();
+            if unfinished.is_empty() {
+                return;
             }
-            handle.leaves_soon.store(false, Ordering::Release);
-        };
-        let due = Instant::now() + GRACE;
-        match device.leaving().reserve("drop") {
-            Ok(job) => job.push([self.key()], move |_open| {
+            let waiter = "leaving a communicator";
+            if unfinished.wait_a_little(&mut patience, SLICE, waiter).is_err() {
+                // For example, the communicator was aborted. Its operations still use it.
+                std::thread::sleep(SLICE);
+            }
+        }
+    }
+
+    /// Removes a user of the communicator `after` this time. When the last user is removed,
+    /// notifies the peers that this communicator issues nothing more, but not before its operators
+    /// and launches are complete. Does not block.
+    pub(super) fn leave(self: &Arc<Self>, device: &Device, reason: &'static CStr, after: Duration) {
+        if after.is_zero() {
+            if !self.label.remove_user() {
+                return;
+            }
+            if self.unfinished_own_work().is_empty() {
+                return self.label.report_leave(device.table(), reason);
+            }
+        }
+        let (handle, runtime) = (self.clone(), device.runtime().downgrade());
+        self.leaving.fetch_add(1, Ordering::AcqRel);
+        let due = Instant::now() + after;
+        let leave = move |waits: bool| {
+            if waits {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                tell();
-            }),
-            Err(_) => tell(),
+            }
+            if after.is_zero() || handle.label.remove_user() {
+                if waits {
+                    handle.wait_for_own_work(&runtime);
+                }
+                if let Some(runtime) = runtime.upgrade() {
+                    handle.label.report_leave(runtime.table(), reason);
+                }
+            }
+            handle.leaving.fetch_sub(1, Ordering::AcqRel);
+        };
+        match device.leaving().reserve("drop") {
+            Ok(job) => job.push([self.key()], move |_open| leave(true)),
+            Err(_) => leave(false),
         }
     }
 
@@ -232,7 +288,7 @@ impl Retire for RetiredCommunicator {
     /// Held back until the peers are notified. If it were destroyed before, the peers would not get
     /// the reason.
     fn is_held_back(&self) -> bool {
-        self.handle.leaves_soon.load(Ordering::Acquire)
+        self.handle.leaving.load(Ordering::Acquire) != 0
     }
 
     fn unfinished(&self) -> Conflicts {

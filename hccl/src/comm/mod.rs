@@ -80,6 +80,7 @@ use std::ffi::c_char;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ascend_sys::HcclComm;
 
@@ -343,9 +344,9 @@ impl Drop for Member {
         let reason = reason_to_leave();
         self.label.note_drop(reason);
         match self.alive {
-            None => self.label.leave(self.device.table(), reason),
+            None => self.handle.leave(&self.device, reason, Duration::ZERO),
             // The run may report a more precise reason.
-            Some(_) => self.handle.leave_soon(&self.device, reason),
+            Some(_) => self.handle.leave(&self.device, reason, handle::GRACE),
         }
         let handle = self.handle.clone();
         let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));

@@ -147,6 +147,11 @@ impl KernelDriver {
             let alike = Alike { others, key: Some(Arc::as_ptr(self).addr() as u64) };
             first.issue_alike(stream, launch, Needs::Kernel(way), (alike, touches), call)
         };
+        if let Ok(issued) = &issued {
+            for member in members {
+                member.handle.note_own_work(stream.slot(), issued.number);
+            }
+        }
         handle(stream, issued.map_err(|error| first.explain(LAUNCH, sequence, error)), LAUNCH)
     }
 

@@ -269,6 +269,7 @@ impl<'a> Run<'a> {
         operators.tape = tape;
         let (slot, name, issued) = (stream.slot(), self.operator.name(), issued?);
         operators.issued.push(Last { slot, issued, name, sequence });
+        self.member.handle.note_own_work(slot, issued.number);
         self.member.count(Takes::Collective);
         let work = handle(stream, Ok(issued), name)?;
         if let (Some(record), Some(recorded)) = (&self.member.record, recorded) {

@@ -173,20 +173,27 @@ impl Label {
         let _ = self.dropped.set(reason);
     }
 
-    /// Removes a user that the communicator added before it was dropped.
-    pub(crate) fn leave_after_it(&self, table: &Table) {
-        self.leave(
-            table,
-            self.dropped.get().copied().unwrap_or(c"it has dropped its communicator"),
-        );
+    /// Returns the reason that a user of the communicator gives when it leaves after it.
+    pub(crate) fn reason_to_leave(&self) -> &'static CStr {
+        self.dropped.get().copied().unwrap_or(c"it has dropped its communicator")
     }
 
     /// Removes a user. When the last user is removed, reports to the peers that this rank issues
-    /// nothing more, if the backend can do that.
+    /// nothing more.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
-        if self.users.fetch_sub(1, AcqRel) == 1 {
-            self.peers.leave(table, reason);
+        if self.remove_user() {
+            self.report_leave(table, reason);
         }
+    }
+
+    /// Removes a user, and returns whether it was the last one.
+    pub(crate) fn remove_user(&self) -> bool {
+        self.users.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// Reports to the peers that this rank issues nothing more, if the backend can do that.
+    pub(crate) fn report_leave(&self, table: &Table, reason: &CStr) {
+        self.peers.leave(table, reason);
     }
 
     /// Returns the label that the replays of a graph use, or `None` if the graph uses no

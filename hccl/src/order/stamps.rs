@@ -58,7 +58,7 @@ struct List {
 
 /// The operations that an operation has to wait for: the highest number of each other stream. Up to
 /// four streams need no allocation.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Conflicts(SmallVec<[(&'static StreamSlot, u64); 4]>);
 
 impl Conflicts {

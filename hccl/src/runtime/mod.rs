@@ -101,6 +101,11 @@ impl Runtime {
 pub(crate) struct WeakRuntime(std::sync::Weak<Shared>);
 
 impl WeakRuntime {
+    /// Whether the runtime is not dropped.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     pub(crate) fn upgrade(&self) -> Option<Runtime> {
         self.0.upgrade().map(|shared| Runtime { shared })
     }

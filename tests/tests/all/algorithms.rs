@@ -55,7 +55,7 @@ fn data_larger_than_the_buffer_goes_in_rounds() {
 fn a_buffer_without_room_for_a_round_is_refused() {
     for case in catalogue(4, 0, even(4)) {
         let refused = case.operator.on(4).buffer_bytes(0).count(1).record().unwrap_err();
-        assert!(refused.to_string().contains("give the communicator a larger one"), "{refused}");
+        assert!(refused.to_string().contains("set a larger communication buffer"), "{refused}");
         // A run without elements needs no buffer.
         case.operator.on(4).buffer_bytes(0).record().unwrap();
     }

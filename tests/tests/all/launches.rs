@@ -137,6 +137,32 @@ fn a_launch_behind_an_operation_without_links_does_not_block_and_keeps_its_place
 }
 
 #[test]
+fn a_launch_goes_on_when_its_communicator_is_dropped() {
+    let kernel = all_to_all::all_to_all_custom::record().unwrap();
+    let runtime = a3();
+    let found = runtime.run_ranks(RANKS, |rank| {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let tiling = all_to_all::AllToAllTiling { data_count: 128, ..Tiling::zeroed() };
+        let tiling = filled(tiling, CmdType::AllToAll, comm.name());
+        let x = device.upload(&numbered(rank.index(), 512), &stream)?;
+        let mut y = device.zeros::<f16>(512, &stream)?;
+        let mut loaded = kernel.load(device)?;
+        if rank.index() == 1 {
+            // By now, the drops of the other ranks would have been reported.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
+        let work = launch.input(&x).output(&mut y).submit(&stream)?;
+        drop(comm);
+        work.wait()?;
+        y.to_vec(&stream).wait()
+    });
+    assert_eq!(found.unwrap(), transposed(128));
+    nothing_found(&runtime);
+}
+
+#[test]
 fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
     let kernel = all_to_all::all_to_all_custom::record().unwrap();
     let runtime = a3();

@@ -124,7 +124,7 @@ fn what_cann_would_refuse_is_refused() {
     assert!(text(world.subset(&[0], u32::MAX).wait()).starts_with("CANN keeps the id 4294967295"));
     let mut part = world.subset(&[0], 1).wait().unwrap().unwrap();
     let again = text(part.subset(&[0], 2).wait());
-    assert!(again.starts_with("CANN does not divide a communicator that is part"), "{again}");
+    assert!(again.starts_with("CANN does not divide a part of a communicator"), "{again}");
     assert_eq!(again.replace("subset", "split"), text(part.split(None, 0).wait()));
     // The name of this part is in use.
     let error = world.subset(&[0], 1).wait().map(drop).unwrap_err();

@@ -82,7 +82,7 @@ fn there_is_one_recording_at_a_time() {
     let (runtime, other) = (runtime(), runtime());
     let recording = runtime.record_timeline().unwrap();
     let refused = runtime.record_timeline().unwrap_err().to_string();
-    assert!(refused.contains("records already"), "{refused}");
+    assert!(refused.contains("already records"), "{refused}");
     let beside = other.record_timeline().unwrap();
     launch(&runtime);
     assert_eq!(counts(&beside.finish().unwrap()), [0, 0, 0]);

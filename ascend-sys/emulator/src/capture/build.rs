@@ -158,8 +158,8 @@ fn is_closed(track: &CapturedStream) -> Result<(), Failure> {
     }
 }
 
-/// `aclmdlRIBuildEnd`: ends the building of a graph. The graph can then be executed, and the streams
-/// run their operations again.
+/// `aclmdlRIBuildEnd`: ends the building of a graph. The graph can then be executed, and the
+/// streams run their operations again.
 pub(crate) fn end(handle: u64) -> Result<(), Failure> {
     building(handle, |state| {
         let Some(recording) = &state.recording else { return Ok(()) };

@@ -178,7 +178,8 @@ fn take_update(stream: &'static Stream) -> Option<Update> {
     Some(updates.swap_remove(at))
 }
 
-/// `aclmdlRICaptureTaskUpdateEnd`: ends an update. The graph changes here, completely or not at all.
+/// `aclmdlRICaptureTaskUpdateEnd`: ends an update. The graph changes here, completely or not at
+/// all.
 pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     let Some(Update { graph, old, new, .. }) = take_update(stream) else {
         return fail!(

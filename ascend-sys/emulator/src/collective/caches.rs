@@ -21,7 +21,8 @@ pub(crate) fn store_for(working_set: usize) -> Store {
 }
 
 /// Returns the number of bytes that stay in caches between two operations: the size of the last
-/// level of cache or, if unseen cores use that cache, the size of all caches of the level before it.
+/// level of cache, or the size of all caches of the level before it, if unseen cores use the last
+/// level.
 fn lasting_bytes(directory: &Path) -> u64 {
     let cores = cores(directory);
     let mut caches: Vec<Cache> = (0..8).filter_map(|index| Cache::read(directory, index)).collect();

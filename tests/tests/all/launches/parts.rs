@@ -77,7 +77,7 @@ fn slices_are_checked_as_buffers_are() {
     let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(wide.slice(4..).unwrap());
     let refused = launch.output(&mut z).submit(&stream).map(drop).unwrap_err().to_string();
-    assert!(refused.contains("an input `y` of f16, and an input of f32 was given"), "{refused}");
+    assert!(refused.contains("an input `y` of f16, but an input of f32 was given"), "{refused}");
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(elsewhere.slice(4..).unwrap());
     let refused = launch.output(&mut z).submit(&stream).map(drop);
     assert!(matches!(refused, Err(hccl::Error::WrongDevice { .. })));

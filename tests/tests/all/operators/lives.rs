@@ -330,3 +330,30 @@ fn waits_have_the_time_limit_of_the_devices() {
     assert!(text.contains("EI0002") && text.contains("for 1.0 s"), "{text}");
     assert!(text.contains("rank 1 did not record it"), "{text}");
 }
+
+#[test]
+fn an_operator_goes_on_when_its_communicator_is_dropped() {
+    both_backends(|runtime| {
+        // Without channels, the helper of the device issues the operator.
+        for has_channels in [false, true] {
+            let sums = runtime.run_ranks(2, |rank| -> Result<Vec<f32>> {
+                let (device, stream) = (rank.device(), rank.device().stream()?);
+                let mut comm = rank.communicator()?;
+                let mut x = device.upload(&[1.0f32; 100], &stream)?;
+                if has_channels {
+                    let mut before = device.upload(&[1.0f32; 100], &stream)?;
+                    comm.run(&mesh_all_reduce(Sum)).in_place(&mut before).submit(&stream)?;
+                }
+                if rank.index() == 1 {
+                    // By now, the drop of rank 0 would have been reported.
+                    std::thread::sleep(Duration::from_millis(300));
+                }
+                let work = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;
+                drop(comm);
+                work.wait()?;
+                x.to_vec(&stream).wait()
+            });
+            assert_eq!(sums.unwrap(), [[2.0; 100]; 2], "channels: {has_channels}");
+        }
+    });
+}
