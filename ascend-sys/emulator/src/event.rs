@@ -312,10 +312,7 @@ impl Event {
         let target = match self.mark() {
             Some(mark) if ex => Target::Mark(mark),
             None if ex => return Ok(()),
-            latest => {
-                let latest = latest.filter(|latest| !latest.is_complete());
-                Target::Flag { event: self, handle, latest }
-            }
+            latest => Target::Flag { event: self, handle, latest },
         };
         if let Target::Mark(mark) = target
             && mark.is_complete()
@@ -348,7 +345,8 @@ impl Event {
         if !self.is_flag() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "only events of aclrtCreateEventWithFlag with ACL_EVENT_SYNC can be reset"
+                "only events of aclrtCreateEvent, or of aclrtCreateEventWithFlag with \
+                 ACL_EVENT_SYNC, can be reset"
             );
         }
         Ok(ResetEvent { event: self, handle })

@@ -109,6 +109,13 @@ impl Checkpoints {
 
     /// Saves this rank's parts of some arrays. All ranks must call it for the same step. Blocks
     /// until all ranks have written. If it fails on one rank, it fails on all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Checkpoint`] before anything is written, if the ranks differ in the step or in the
+    /// number of elements of an array, or if they do not have each element exactly once. An array
+    /// that all ranks have whole is a part of one rank only; the others give an empty range.
+    /// [`Error::Checkpoint`] also if a file cannot be written.
     pub fn save<T: Gradient>(
         &self,
         step: u64,
@@ -117,6 +124,23 @@ impl Checkpoints {
         stream: &Stream,
     ) -> Result<()> {
         let unfinished = self.directory.join(format!("unfinished-{step}"));
+        let own = parts.iter().map(plan).collect::<Result<Vec<PartPlan>>>();
+        let own = own.map_err(|why| why.to_string());
+        let mut plans = Vec::new();
+        let all = objects::all_gather(&(step, own), comm, stream)?;
+        for (rank, (its_step, its_parts)) in (0..).zip(all) {
+            if its_step != step {
+                let own = comm.rank();
+                return Err(Error::Checkpoint(format!(
+                    "rank {own} saves step {step}, but rank {rank} saves step {its_step}: save the \
+                     same step on all ranks"
+                )));
+            }
+            let its_parts: Vec<PartPlan> =
+                its_parts.map_err(|why| Error::Checkpoint(format!("rank {rank}: {why}")))?;
+            plans.extend(its_parts.into_iter().map(|part| (rank, part)));
+        }
+        check_cover(plans)?;
         // If an earlier training was ended during a save, its files may still be there.
         let cleared = match comm.rank() {
             0 if unfinished.exists() => fs::remove_dir_all(&unfinished),
@@ -180,7 +204,11 @@ fn parse(file: &str) -> Option<(&str, Range<usize>)> {
     Some((name, start.parse().ok()?..end.parse().ok()?))
 }
 
-fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
+/// The name of an array, its length, and the range of a part.
+type PartPlan = (String, u64, Range<u64>);
+
+/// Checks a part by itself.
+fn plan<T: Gradient>(part: &ArrayPart<'_, T>) -> Result<PartPlan> {
     let ArrayPart { name, total, own, values } = part;
     let is_name = |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
     if name.is_empty() || !is_name(name) {
@@ -194,6 +222,51 @@ fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
             "the part {own:?} of \"{name}\" does not lie inside its {total} elements"
         )));
     }
+    Ok((name.to_string(), *total as u64, own.start as u64..own.end as u64))
+}
+
+/// Checks that the parts of all ranks, each with its rank, have each element of each array once.
+fn check_cover(mut parts: Vec<(u32, PartPlan)>) -> Result<()> {
+    parts.sort_by(|(_, (a, _, x)), (_, (b, _, y))| (a, x.start, x.end).cmp(&(b, y.start, y.end)));
+    for array in parts.chunk_by(|(_, (a, ..)), (_, (b, ..))| a == b) {
+        let Some((first, (name, total, _))) = array.first() else { continue };
+        let mut end = 0;
+        let mut before = *first;
+        for (rank, (_, length, range)) in array {
+            if length != total {
+                return Err(Error::Checkpoint(format!(
+                    "the array \"{name}\" has {total} elements on rank {first}, but {length} on \
+                     rank {rank}"
+                )));
+            }
+            if range.is_empty() {
+                continue;
+            }
+            if range.start < end {
+                return Err(Error::Checkpoint(format!(
+                    "ranks {before} and {rank} both have element {} of the array \"{name}\": each \
+                     element must be in the part of one rank only",
+                    range.start
+                )));
+            }
+            if range.start > end {
+                return Err(missing(name, end));
+            }
+            (end, before) = (range.end, *rank);
+        }
+        if end < *total {
+            return Err(missing(name, end));
+        }
+    }
+    Ok(())
+}
+
+fn missing(name: &str, element: u64) -> Error {
+    Error::Checkpoint(format!("no rank has element {element} of the array \"{name}\""))
+}
+
+fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
+    let ArrayPart { name, own, values, .. } = part;
     let path = directory.join(format!("{name}.{}-{}.part", own.start, own.end));
     let mut bytes = MAGIC.to_vec();
     bytes.extend((size_of::<T>() as u64).to_le_bytes());

@@ -69,10 +69,9 @@ pub fn gather<T: Serialize + DeserializeOwned>(
     comm: &mut Communicator,
     stream: &Stream,
 ) -> Result<Option<Vec<T>>> {
+    check_root(root, comm)?;
     let mut pieces = vec![Vec::new(); comm.world_size() as usize];
-    if let Some(piece) = pieces.get_mut(root as usize) {
-        *piece = written(object)?;
-    }
+    pieces[root as usize] = written(object)?;
     let came = exchange(&pieces, comm, stream)?;
     if comm.rank() != root {
         return Ok(None);
@@ -88,6 +87,7 @@ pub fn scatter<T: Serialize + DeserializeOwned>(
     comm: &mut Communicator,
     stream: &Stream,
 ) -> Result<T> {
+    check_root(root, comm)?;
     let ranks = comm.world_size() as usize;
     let mut pieces = vec![Vec::new(); ranks];
     if comm.rank() == root {
@@ -100,7 +100,15 @@ pub fn scatter<T: Serialize + DeserializeOwned>(
         }
     }
     let came = exchange(&pieces, comm, stream)?;
-    read(came.get(root as usize).map_or(&[], Vec::as_slice))
+    read(&came[root as usize])
+}
+
+/// Checks that the root is a rank of the communicator.
+fn check_root(root: u32, comm: &Communicator) -> Result<()> {
+    match root < comm.world_size() {
+        true => Ok(()),
+        false => Err(Error::NoSuchRoot { root, ranks: comm.world_size() }),
+    }
 }
 
 /// Sends `pieces[i]` to rank `i`, and returns the pieces from all ranks, in the order of the ranks.

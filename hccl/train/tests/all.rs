@@ -371,6 +371,11 @@ fn objects_of_any_size_go_to_the_ranks_that_want_them() {
         let given = (rank.index() == last).then_some(&turned[..]);
         let own_piece = objects::scatter(given, last, comm, stream)?;
         assert_eq!(own_piece, turned[rank.index() as usize]);
+        let outside = rank.world_size();
+        let nobody = objects::gather(&own, outside, comm, stream);
+        assert!(matches!(nobody, Err(Error::NoSuchRoot { root, .. }) if root == outside));
+        let nobody = objects::scatter::<Object>(None, outside, comm, stream);
+        assert!(matches!(nobody, Err(Error::NoSuchRoot { root, .. }) if root == outside));
         if rank.world_size() == 1 {
             let few = objects::scatter::<Object>(Some(&[]), 0, comm, stream);
             assert!(matches!(few, Err(Error::ObjectsOfRanks { given: 0, ranks: 1, .. })));
@@ -515,6 +520,47 @@ fn a_checkpoint_is_read_with_another_number_of_ranks() {
         let failed = saved.save(20, &[part], comm, stream).expect_err("a name").to_string();
         assert!(failed.contains(&format!("rank {}:", ranks - 1)), "{failed}");
         assert_eq!(saved.latest(), Some(12));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_checkpoint_that_could_not_be_loaded_is_not_saved() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-covered");
+    let _ = std::fs::remove_dir_all(&directory);
+    on_ranks(|rank, comm, stream| {
+        if rank.world_size() != 2 {
+            return Ok(());
+        }
+        let saved = Checkpoints::new(&directory);
+        let own = rank.index() as usize;
+        let mut fails =
+            |steps: [u64; 2], totals: [usize; 2], parts: &[[(usize, usize); 2]], text| {
+                let values = [1.0_f32; 9];
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|part| part[own])
+                    .map(|(start, end)| ArrayPart {
+                        name: "w",
+                        total: totals[own],
+                        own: start..end,
+                        values: &values[start..end],
+                    })
+                    .collect();
+                let why = saved.save(steps[own], &parts, comm, stream).expect_err(text).to_string();
+                assert!(why.contains(text), "{text:?} is not in: {why}");
+            };
+        let halves = [(0, 3), (3, 6)];
+        fails([1, 1], [9, 9], &[halves], "no rank has element 6 of the array \"w\"");
+        fails([1, 1], [6, 6], &[[(1, 3), (3, 6)]], "no rank has element 0");
+        fails([1, 1], [6, 6], &[[(0, 2), (3, 6)]], "no rank has element 2");
+        fails([1, 1], [6, 6], &[[(0, 5), (1, 6)]], "ranks 0 and 1 both have element 1");
+        fails([1, 1], [6, 6], &[[(0, 6), (0, 6)]], "both have element 0");
+        fails([1, 1], [6, 6], &[halves, halves], "both have element 0");
+        fails([1, 1], [6, 7], &[halves], "has 6 elements on rank 0, but 7 on rank 1");
+        fails([10, 11], [6, 6], &[halves], "saves step 1");
+        assert_eq!(saved.latest(), None);
+        assert!(!directory.join("unfinished-1").exists());
         Ok(())
     });
 }

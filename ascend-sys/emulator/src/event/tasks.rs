@@ -15,7 +15,7 @@ pub(super) enum Target {
     Flag {
         event: &'static Event,
         handle: u64,
-        /// The latest record before the wait, if it was still in flight.
+        /// The latest record before the wait.
         latest: Option<Mark>,
     },
 }
@@ -45,11 +45,15 @@ impl Drop for WaitEvent {
 
 impl TaskBody<Stream> for WaitEvent {
     fn poll(&mut self, _: &'static Stream) -> Step {
-        if let Target::Flag { event, handle, .. } = self.target {
+        if let Target::Flag { event, handle, latest } = self.target {
             if self.target.point().is_some() {
                 return Step::Park;
             }
             if EVENTS.get(handle).is_none() {
+                // The event was destroyed. The wait still comes after the record before it.
+                if let Some(latest) = latest {
+                    self.target = Target::Mark(latest);
+                }
                 return Step::Done(Ok(()));
             }
             if !event.flag.is_set() {

@@ -78,7 +78,7 @@ impl RunningKernel {
         let (program, device) = (&launched.recorded.program, stream.device());
         if launched.blocks > RESIDENT && synchronises(program) {
             return Err(format!(
-                "{} blocks, whose cores wait for each other: all of them must run at once, but the device runs at most {RESIDENT}",
+                "{} blocks, whose cores wait for each other: all of them must run at once, but the device has fewer cores: launch fewer blocks",
                 launched.blocks
             ));
         }

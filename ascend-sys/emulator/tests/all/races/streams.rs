@@ -31,6 +31,34 @@ fn an_event_is_missing() {
 }
 
 #[test]
+fn an_event_that_is_destroyed_at_once_still_orders() {
+    race(&[WRITTEN, "1 write: fill", "2 read: copy", EVENT], |two, repaired| {
+        let flag = |waits: bool| {
+            let mut event = std::ptr::null_mut();
+            ok!(aclrtCreateEvent(&mut event));
+            ok!(aclrtRecordEvent(event, two.a));
+            // The record may be complete when the other stream begins to wait.
+            if waits {
+                sync(two.a);
+            }
+            ok!(aclrtStreamWaitEvent(two.b, event));
+            ok!(aclrtDestroyEvent(event));
+        };
+        let (x, y) = (two.memory(), two.memory());
+        fill(x, two.a);
+        if repaired {
+            flag(false);
+        }
+        copy(y, x, two.b);
+        if repaired {
+            fill(x, two.a);
+            flag(true);
+            copy(y, x, two.b);
+        }
+    });
+}
+
+#[test]
 fn an_event_is_recorded_too_early() {
     race(&[WRITTEN, "1 write: fill", "2 read: copy", "up to task", EVENT], |two, repaired| {
         let (x, y) = (two.memory(), two.memory());
