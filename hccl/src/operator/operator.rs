@@ -132,7 +132,8 @@ impl Operator {
     ///
     /// Returns every mistake that one rank makes by itself, with its line: ranges outside of
     /// buffers, lengths that differ, and calls whose counterpart is missing, such as `enter`
-    /// without `leave`.
+    /// without `leave`. [`Recorded::check`] finds the other mistakes: races, deadlocks, and writes
+    /// to the input.
     #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()
