@@ -151,7 +151,7 @@ macro_rules! elements {
                 bytes >> self.size().trailing_zeros()
             }
 
-            /// Whether this is a floating-point type, whose sums and products are rounded.
+            /// Returns whether this is a floating-point type, whose sums and products are rounded.
             pub(crate) const fn is_float(self) -> bool {
                 matches!(self, DType::F16 | DType::F32 | DType::F64 | DType::BF16)
             }
@@ -277,7 +277,7 @@ macro_rules! reduces {
         $($(impl Reduce<$op> for $element {})*)*
 
         impl DType {
-            /// Whether at least one Ascend product reduces elements of this type with this
+            /// Returns whether at least one Ascend product reduces elements of this type with this
             /// reduction. This is [`Reduce`] for a type that is known at run time only.
             pub const fn is_reduced_by(self, kind: ReduceKind) -> bool {
                 match kind {

@@ -179,7 +179,7 @@ impl<T> Pending<T> {
         outcome.ok_or(self)
     }
 
-    /// Whether the object has been made, or its making has failed. Does not block.
+    /// Returns whether the object has been made, or its making has failed. Does not block.
     pub fn is_done(&self) -> bool {
         match &self.0 {
             PendingSource::Helper(shared, _) => lock(&shared.state).is_made(),

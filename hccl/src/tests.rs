@@ -35,7 +35,8 @@ use crate::*;
 const SOON: Duration = Duration::from_millis(30);
 const LONG: Duration = Duration::from_secs(20);
 
-/// The optional entries that make a block of devices, describe its faults, and end it.
+/// The optional entries that the tests need on every table: they create and destroy a block of
+/// devices, and set and clear its faults.
 const KEPT: [&[u8]; 4] = [
     b"ascendExtBlockCreate",
     b"ascendExtBlockDestroy",
@@ -43,7 +44,7 @@ const KEPT: [&[u8]; 4] = [
     b"ascendExtFaultClear",
 ];
 
-/// Whether this run uses the runtime of loaded libraries.
+/// Returns whether this run uses the runtime of loaded libraries.
 pub(crate) fn is_loaded() -> bool {
     std::env::var_os("HCCL_TEST_RUNTIME").is_some_and(|runtime| runtime == "cann")
 }

@@ -124,7 +124,7 @@ enum Verdict {
     NotShown(Vec<String>),
     /// The checker accepts it, and it does the same as the kernel.
     Same,
-    /// The checker accepts it, and it always does the same, but not the same as the kernel.
+    /// The checker accepts it, and all runs have the same result, but not that of the kernel.
     Different,
     Missed(String),
 }

@@ -132,7 +132,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Whether the stream still waits for the function, which was not called yet.
+    /// Returns whether the stream still waits for the function, which was not called yet.
     fn waits(self) -> bool {
         self.stream.host_call.0.load(Ordering::Acquire) == self.number | HANDED_OVER
     }
@@ -198,7 +198,7 @@ impl TaskBody<Stream> for HostCall {
     }
 }
 
-/// Whether the head of the stream is a host function that has begun.
+/// Returns whether the head of the stream is a host function that has begun.
 pub(crate) fn is_running(stream: &Stream) -> bool {
     stream.host_call.state() != IDLE
 }
@@ -211,7 +211,7 @@ pub(crate) struct CallbackJob {
 }
 
 impl CallbackJob {
-    /// Whether the stream that waited for the function has given it up.
+    /// Returns whether the stream that waited for the function has given it up.
     pub(crate) fn is_given_up(&self) -> bool {
         self.caller.is_some_and(|caller| !caller.waits())
     }

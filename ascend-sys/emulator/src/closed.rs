@@ -74,7 +74,7 @@ impl Closed {
         Some(Closed { asleep, looked, others })
     }
 
-    /// Whether no thread has run since `earlier`, except to find that its wait is not over.
+    /// Returns whether no thread has run since `earlier`, except to find that its wait is not over.
     pub(crate) fn follows(&self, earlier: &Closed) -> bool {
         let looked = || earlier.looked.iter().zip(&self.looked).all(|(old, new)| *new >= old + 2);
         self.asleep == earlier.asleep && self.others == earlier.others && looked()
@@ -99,8 +99,8 @@ fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     (is_futex && is_private).then(|| switches(number)).flatten()
 }
 
-/// Whether the time limit of a futex wait is as far away as that of a thread that counts as asleep.
-/// `None` if the limit cannot be read.
+/// Returns whether the time limit of a futex wait is as far away as that of a thread that counts as
+/// asleep. `None` if the limit cannot be read.
 fn is_far(until: u64, operation: i32) -> Option<bool> {
     const LENGTH: usize = size_of::<libc::timespec>();
     let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
@@ -149,7 +149,7 @@ fn switches(number: i32) -> Option<u64> {
     counts.sum()
 }
 
-/// Whether no other process can have the memory at this address.
+/// Returns whether no other process can have the memory at this address.
 fn is_own_memory(address: u64) -> Option<bool> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     Some(maps.lines().any(|line| {
@@ -164,9 +164,9 @@ fn is_own_memory(address: u64) -> Option<bool> {
     }))
 }
 
-/// Whether a signal could make the process do something. This is so if the process catches a signal
-/// other than these: those that its own errors raise, those that the C library reserves, and those
-/// by which people end programs.
+/// Returns whether a signal could make the process do something. This is so if the process catches
+/// a signal other than these: those that its own errors raise, those that the C library reserves,
+/// and those by which people end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

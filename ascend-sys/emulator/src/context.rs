@@ -145,7 +145,7 @@ impl Stream {
     }
 }
 
-/// Whether the stream is the one that NULL stands for in its context.
+/// Returns whether the stream is the one that NULL stands for in its context.
 pub(crate) fn is_default(stream: &Stream) -> bool {
     CONTEXTS
         .get(stream.context())
@@ -246,7 +246,7 @@ fn primary_context(
     Ok(primary.context)
 }
 
-/// Whether a device has a primary context: it was set more often than it was reset.
+/// Returns whether a device has a primary context: it was set more often than it was reset.
 pub(crate) fn has_primary(device: &Device) -> bool {
     CONTEXTS.get(device.primary.lock().context).is_some()
 }

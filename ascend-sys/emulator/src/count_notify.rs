@@ -281,7 +281,8 @@ impl TaskBody<Stream> for WaitForCount {
         Helpers::Queued(vec![Need::Signal(self.handle)])
     }
 
-    /// Whether this wait can meet a need: another wait may be for the 0 that this one leaves.
+    /// Returns whether this wait can meet a need: another wait may be for the 0 that this one
+    /// leaves.
     fn provides(&self, need: &Need) -> bool {
         self.awaited.clears && matches!(need, Need::Signal(number) if *number == self.handle)
     }

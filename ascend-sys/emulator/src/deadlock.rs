@@ -171,7 +171,7 @@ impl Watch {
         }
     }
 
-    /// Whether the stuck streams have a cycle that was there for long enough.
+    /// Returns whether the stuck streams have a cycle that was there for long enough.
     fn found_cycle(&mut self, stuck: &[Stuck]) -> bool {
         let members = members_of_cycles(stuck);
         let state = state_of(members.iter().map(|at| &stuck[*at]));

@@ -200,7 +200,7 @@ impl Event {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0
     }
 
-    /// Whether the event is of the older kind, and streams can wait for it.
+    /// Returns whether the event is of the older kind, and streams can wait for it.
     #[inline]
     fn is_flag(&self) -> bool {
         !self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
@@ -240,12 +240,12 @@ impl Event {
         self.flags.load(Ordering::Relaxed)
     }
 
-    /// Whether it was made for waits across the border of a capture.
+    /// Returns whether it was made for waits across the border of a capture.
     pub(crate) fn is_external(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0
     }
 
-    /// Whether it was made by `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
+    /// Returns whether it was made by `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
     pub(crate) fn is_for_captures(&self) -> bool {
         self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
@@ -385,7 +385,7 @@ impl Event {
         }
     }
 
-    /// Whether waits of streams for this event are still unfinished.
+    /// Returns whether waits of streams for this event are still unfinished.
     pub(crate) fn has_waits(&self) -> bool {
         self.waits.load(Ordering::Acquire) != 0
     }

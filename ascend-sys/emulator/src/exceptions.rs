@@ -122,7 +122,7 @@ pub(crate) fn failed(failure: &Failure, exception: impl FnOnce(aclError) -> Exce
     }
 }
 
-/// Whether a task with this code gave up because its stream or its context ends.
+/// Returns whether a task with this code gave up because its stream or its context ends.
 pub(crate) fn is_a_consequence(code: aclError) -> bool {
     matches!(
         code,

@@ -114,8 +114,8 @@ pub(crate) fn wait_sliced(
     seen(stream, ticket, true, |goal| block_with_patience(goal, Some(limit), Some(patience)))
 }
 
-/// Whether a point of a stream is complete. If so, checked mode notes that the host has seen it.
-/// Does not wait.
+/// Returns whether a point of a stream is complete. If so, checked mode notes that the host has
+/// seen it. Does not wait.
 #[inline]
 pub(crate) fn is_complete(mark: Mark) -> bool {
     mark.stream().is_none_or(|stream| seen(stream, mark.ticket(), false, |_| false))

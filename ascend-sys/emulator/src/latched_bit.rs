@@ -48,7 +48,7 @@ impl LatchedBit {
         self.word.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0
     }
 
-    /// Wakes the streams for another reason. Those that still wait arm the bit again.
+    /// Wakes the streams without setting the bit. Streams that still wait arm it again.
     pub(crate) fn wake(&self) {
         self.sleepers.wake();
     }

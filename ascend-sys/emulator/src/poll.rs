@@ -157,7 +157,7 @@ impl Stream {
         self.queue.unpark_threads();
     }
 
-    /// Whether the stream is held and has no task left that has begun.
+    /// Returns whether the stream is held and has no task left that has begun.
     pub(crate) fn is_at_rest(&'static self) -> bool {
         self.queue.is_held() && polling(|| self.queue.is_at_rest(self))
     }

@@ -49,13 +49,14 @@ impl QueuePoint {
         QueuePoint { progress, ticket: progress.submitted() }
     }
 
-    /// Whether every job before the point is finished.
+    /// Returns whether every job before the point is finished.
     pub(crate) fn is_complete(self) -> bool {
         self.progress.completed() >= self.ticket
     }
 }
 
-/// Whether all points are complete. Removes those that are, so that they are not checked again.
+/// Returns whether all points are complete. Removes those that are, so that they are not checked
+/// again.
 pub(crate) fn are_complete(points: &mut Vec<QueuePoint>) -> bool {
     points.retain(|point| !point.is_complete());
     points.is_empty()

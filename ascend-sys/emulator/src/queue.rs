@@ -200,7 +200,7 @@ impl<J: Job> TaskQueue<J> {
         completed == self.submitted()
     }
 
-    /// Whether a thread has the lock right now.
+    /// Returns whether a thread has the lock right now.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {
         self.head.is_taken()
@@ -422,7 +422,8 @@ impl<J: Job> TaskQueue<J> {
         self.arm(owner, ticket)
     }
 
-    /// Holds the lock once: runs the jobs that can run, and arms the head if it is parked.
+    /// Tries to take the lock. With the lock held, polls at most one job, and arms the job if it is
+    /// parked. Returns [`Readiness::Retry`] if the caller must not sleep yet.
     fn arm(&self, owner: &'static J::Owner, ticket: u64) -> Readiness {
         let Some(mut head) = self.try_head() else { return Readiness::Retry };
         let readiness = head.with(|head| match self.run(owner, head, 1) {
@@ -477,7 +478,7 @@ impl<J: Job> TaskQueue<J> {
         last
     }
 
-    /// Whether the job with this ticket must give up.
+    /// Returns whether the job with this ticket must give up.
     pub(crate) fn is_void(&self, ticket: u64) -> bool {
         ticket <= self.void.load(Ordering::Acquire)
     }
@@ -493,7 +494,7 @@ impl<J: Job> TaskQueue<J> {
         queue.iter().rev().find(|(_, job)| is_such(job)).map(|(ticket, _)| *ticket)
     }
 
-    /// Whether there is a job after the head for which `is_such` is true.
+    /// Returns whether there is a job after the head for which `is_such` is true.
     pub(crate) fn has_waiting(&self, is_such: impl Fn(&J) -> bool) -> bool {
         self.queue.lock().iter().any(|(_, job)| is_such(job))
     }

@@ -123,7 +123,7 @@ impl Drop for OwnThread {
     }
 }
 
-/// Whether a thread is one of the emulator's own.
+/// Returns whether a thread is one of the emulator's own.
 pub(crate) fn is_own(number: i32) -> bool {
     lock(&OWN).contains(&number)
 }
@@ -234,7 +234,7 @@ pub(crate) fn say(patience: Duration) {
     }
 }
 
-/// Whether any thread sleeps in a call that waits for calls of others.
+/// Returns whether any thread sleeps in a call that waits for calls of others.
 pub(crate) fn any_calls() -> bool {
     CALLS.load(Ordering::SeqCst) != 0
 }

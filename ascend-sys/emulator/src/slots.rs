@@ -82,7 +82,7 @@ impl HandleKind {
         (self as u64) << 56
     }
 
-    /// Whether the first byte of a handle is that of this kind.
+    /// Returns whether the first byte of a handle is that of this kind.
     pub(crate) const fn is_kind_of(self, handle: u64) -> bool {
         handle >> 56 == self as u64
     }

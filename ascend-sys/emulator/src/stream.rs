@@ -147,7 +147,7 @@ impl Stream {
         machine::device_slot(self.device_id())
     }
 
-    /// Whether submitted tasks go to a graph.
+    /// Returns whether submitted tasks go to a graph.
     #[inline]
     pub(crate) fn is_diverted(&self) -> bool {
         self.diverted.load(Ordering::Relaxed) != 0

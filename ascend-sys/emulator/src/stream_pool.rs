@@ -171,7 +171,7 @@ pub(crate) fn free(
     queued
 }
 
-/// Whether an allocation of a pool begins at an address.
+/// Returns whether an allocation of a pool begins at an address.
 #[inline]
 pub(crate) fn is_pooled(start: usize) -> bool {
     COUNT.load(Ordering::Acquire) != 0 && lock(&ALL).allocations.contains_key(&start)

@@ -86,7 +86,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         Awaited::default()
     }
 
-    /// Whether this task meets a need of another task.
+    /// Returns whether this task meets a need of another task.
     fn provides(&self, _: &Need) -> bool {
         false
     }

@@ -25,12 +25,13 @@ impl Watchers {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether any thread is watching now.
+    /// Returns whether any thread is watching now.
     pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a watcher will see the event that the calling thread made happen before this call.
+    /// Returns whether a watcher will see the event that the calling thread made happen before this
+    /// call.
     pub(crate) fn will_see(&self) -> bool {
         fence(Ordering::SeqCst);
         self.any()

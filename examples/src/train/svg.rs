@@ -13,7 +13,7 @@ pub enum Anchor {
     End,
 }
 
-/// A picture on white, in pixels from its upper left corner.
+/// A picture on a white background. Coordinates are pixels from its upper left corner.
 #[derive(Debug)]
 pub struct Svg(String);
 

@@ -296,7 +296,7 @@ impl Store {
         self.rank
     }
 
-    /// Whether the store does not answer any more.
+    /// Returns whether the store does not answer any more.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn has_lost(&self) -> bool {
         self.is_lost

@@ -198,7 +198,7 @@ impl Table {
         Some(Error::Call { function: "HcclGroupEnd", code, message, context: None })
     }
 
-    /// Whether [`await_activity`](Self::await_activity) can be called.
+    /// Returns whether [`await_activity`](Self::await_activity) can be called.
     pub(crate) fn has_await_activity(&self) -> bool {
         self.functions().ascendExtAwaitActivity.is_some()
     }

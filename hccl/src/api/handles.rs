@@ -106,7 +106,7 @@ impl Table {
         unsafe { call!(self, aclrtSetDevice, id) }
     }
 
-    /// Whether CANN reports this context as the calling thread's current context
+    /// Returns whether CANN reports this context as the calling thread's current context
     /// (`aclrtGetCurrentContext`).
     #[inline]
     pub(crate) fn is_current(&self, wanted: ContextHandle) -> bool {
@@ -197,7 +197,7 @@ impl Table {
         Ok(self.waited("aclrtSynchronizeStreamWithTimeout", code, STREAM_TIMEOUT))
     }
 
-    /// Whether all tasks on the stream are complete.
+    /// Returns whether all tasks on the stream are complete.
     pub(crate) fn query_stream(&self, stream: &StreamHandle) -> Result<bool> {
         let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
         // SAFETY: the handle is alive, and the out parameter is a live local.
@@ -266,7 +266,7 @@ impl Table {
         unsafe { call!(self, aclrtStreamWaitEvent, stream.0, event.0) }
     }
 
-    /// Whether the stream has reached the latest record of the event.
+    /// Returns whether the stream has reached the latest record of the event.
     pub(crate) fn query_event(&self, event: &EventHandle) -> Result<bool> {
         let mut status = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY;
         // SAFETY: the handle is alive, and the out parameter is a live local.

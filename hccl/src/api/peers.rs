@@ -174,7 +174,8 @@ const COLLECTIVES: [(&str, &str); 12] = [
     ("barrier", "HcclBarrier"),
 ];
 
-/// Whether an operation is a collective, for which the backend reports the states of the ranks.
+/// Returns whether an operation is a collective, for which the backend reports the states of the
+/// ranks.
 pub(crate) fn is_collective(operation: &str) -> bool {
     COLLECTIVES.iter().any(|(name, _)| *name == operation)
 }

@@ -143,8 +143,8 @@ impl Drop for DetourHold {
 }
 
 impl Member {
-    /// Whether the calling thread can issue an operation itself. This needs two conditions: the
-    /// links are made, so that the call does not wait for other ranks, and no earlier operation
+    /// Returns whether the calling thread can issue an operation itself. This needs two conditions:
+    /// the links are made, so that the call does not wait for other ranks, and no earlier operation
     /// waits for a helper to issue it. A capture ignores the second condition.
     #[inline]
     pub(crate) fn is_linked<S: StreamState>(&self, takes: Takes<'_>) -> bool {

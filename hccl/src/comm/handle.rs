@@ -120,12 +120,12 @@ impl CommHandle {
         CommHandle { raw, label, destroyed, origin, parts, detours, leaving, own_work, links }
     }
 
-    /// Whether this is a part of another communicator.
+    /// Returns whether this is a part of another communicator.
     pub(super) fn is_part(&self) -> bool {
         matches!(self.origin, Origin::Part(_))
     }
 
-    /// Whether parts of this communicator exist.
+    /// Returns whether parts of this communicator exist.
     fn has_parts(&self) -> bool {
         self.parts.load(Ordering::Acquire) != 0
     }
@@ -360,7 +360,7 @@ impl AbortHandle {
         Ok(())
     }
 
-    /// Whether the communicator has been aborted, or dropped and destroyed.
+    /// Returns whether the communicator has been aborted, or dropped and destroyed.
     pub fn is_aborted(&self) -> bool {
         self.handle.is_aborted() || self.handle.is_destroyed()
     }

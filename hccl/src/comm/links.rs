@@ -47,12 +47,12 @@ impl Links {
         Links { rank, is_alone, collectives, kernels: Mutex::default(), peers }
     }
 
-    /// Whether the links of a kernel that communicates in this way are made.
+    /// Returns whether the links of a kernel that communicates in this way are made.
     pub(crate) fn are_made_for_kernel(&self, way: u64) -> bool {
         self.is_alone || lock(&self.kernels).contains(&way)
     }
 
-    /// Whether the links of an operation that takes these numbers are made.
+    /// Returns whether the links of an operation that takes these numbers are made.
     #[inline]
     pub(crate) fn are_made(&self, takes: Takes<'_>) -> bool {
         match takes {

@@ -23,10 +23,10 @@ pub(crate) trait Retire: Send {
     /// Returns the position in the order of destruction. If several objects are free at the same
     /// time, those with lower numbers are destroyed first.
     fn order(&self) -> u8;
-    /// Whether nothing uses the object any more. Never blocks.
+    /// Returns whether nothing uses the object any more. Never blocks.
     fn is_free(&mut self) -> bool;
-    /// Whether the object should stay for now, because a helper is about to report to its peers why
-    /// it ends. Destroying it earlier would report the end without the reason.
+    /// Returns whether the object should stay for now, because a helper is about to report to its
+    /// peers why it ends. Destroying it earlier would report the end without the reason.
     fn is_held_back(&self) -> bool {
         false
     }

@@ -78,7 +78,7 @@ impl Event {
         self.slot.take_unseen(self.number, Unseen::Dropped)
     }
 
-    /// Whether everything before the event is complete. Does not block.
+    /// Returns whether everything before the event is complete. Does not block.
     pub fn is_done(&self) -> bool {
         self.slot.is_complete(self.number)
     }
@@ -135,7 +135,7 @@ impl TimedEvent {
         self.work.wait()
     }
 
-    /// Whether the device has reached the event. Does not block.
+    /// Returns whether the device has reached the event. Does not block.
     pub fn is_done(&self) -> bool {
         self.work.is_done()
     }

@@ -491,7 +491,7 @@ impl Graph {
         self.operations as usize
     }
 
-    /// Whether nothing was recorded.
+    /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.operations == 0
     }

@@ -127,14 +127,14 @@ impl DeviceState {
         }
     }
 
-    /// Whether there are dropped objects. Costs one load for each list if there are none.
+    /// Returns whether there are dropped objects. Costs one load for each list if there are none.
     #[inline]
     pub(super) fn has_dropped(&self) -> bool {
         !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.deferred.is_empty()
     }
 
-    /// Whether a thread has taken dropped objects off the lists and may not have destroyed them
-    /// yet. Read after [`has_dropped`](Self::has_dropped).
+    /// Returns whether a thread has taken dropped objects off the lists and may not have destroyed
+    /// them yet. Read after [`has_dropped`](Self::has_dropped).
     #[inline]
     pub(super) fn is_reaping(&self) -> bool {
         self.is_reaping.load(Relaxed)
@@ -161,8 +161,8 @@ impl DeviceState {
         self.context == context
     }
 
-    /// Whether an operation should check the dropped objects now. If many of them are unfinished,
-    /// not every operation checks them.
+    /// Returns whether an operation should check the dropped objects now. If many of them are
+    /// unfinished, not every operation checks them.
     #[inline]
     pub(super) fn is_look_due(&self) -> bool {
         self.has_dropped() && self.pace.is_over()

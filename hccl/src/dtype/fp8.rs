@@ -175,7 +175,7 @@ macro_rules! formats {
                 $format.decode(self.0)
             }
 
-            /// Whether the value is a NaN.
+            /// Returns whether the value is a NaN.
             pub const fn is_nan(self) -> bool {
                 self.to_f32().is_nan()
             }

@@ -81,7 +81,8 @@ impl Mistake {
         Mistake { calls, ..self }
     }
 
-    /// Whether the other mistake has the same text and the same place, whatever the function calls.
+    /// Returns whether the other mistake has the same text and the same place, whatever the
+    /// function calls.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let is = |of: &Self| (of.file, of.line, of.column);
         self.text == other.text && is(self) == is(other)

@@ -192,7 +192,7 @@ impl Error {
         if claims.len() > 1 { claims } else { Vec::new() }
     }
 
-    /// Whether the communicator of the operation can still be used. `None` if there is no
+    /// Returns whether the communicator of the operation can still be used. `None` if there is no
     /// communicator, or if the answer is not known, because CANN returns only a code.
     pub fn is_communicator_usable(&self) -> Option<bool> {
         let error = self.root_cause();
@@ -213,10 +213,11 @@ impl Error {
         }
     }
 
-    /// Whether the same call can succeed if it is tried again. A wait that reached its time limit
-    /// can succeed later. An allocation can succeed after the program has dropped some memory. A
-    /// call for which CANN returned `HCCL_E_AGAIN` can succeed too. An operation that failed on the
-    /// device cannot succeed. A call with an argument that does not fit cannot succeed either.
+    /// Returns whether the same call can succeed if it is tried again. A wait that reached its time
+    /// limit can succeed later. An allocation can succeed after the program has dropped some
+    /// memory. A call for which CANN returned `HCCL_E_AGAIN` can succeed too. An operation that
+    /// failed on the device cannot succeed. A call with an argument that does not fit cannot
+    /// succeed either.
     pub fn is_retryable(&self) -> bool {
         match self.root_cause() {
             Error::Timeout { .. } | Error::OutOfMemory { .. } => true,

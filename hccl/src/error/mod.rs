@@ -422,9 +422,9 @@ impl Error {
         }
     }
 
-    /// Whether a wait of this crate reached its time limit. The operation or the rank of that wait
-    /// goes on. If the *backend* gave up an operation, the operation has failed instead, and its
-    /// [`code`](Self::code) says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
+    /// Returns whether a wait of this crate reached its time limit. The operation or the rank of
+    /// that wait goes on. If the *backend* gave up an operation, the operation has failed instead,
+    /// and its [`code`](Self::code) says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
     pub fn is_timeout(&self) -> bool {
         matches!(self.root_cause(), Error::Timeout { .. })
     }

@@ -227,7 +227,7 @@ impl PeerReport {
         all.filter(|(_, state)| state.presence == presence).map(|(rank, _)| rank).collect()
     }
 
-    /// Whether a rank other than `own` has not arrived.
+    /// Returns whether a rank other than `own` has not arrived.
     pub(super) fn lacks_others(&self, own: Option<u32>) -> bool {
         let mut others = (0..).zip(&*self.ranks).filter(|(rank, _)| Some(*rank) != own);
         others.any(|(_, state)| state.presence != Presence::Arrived)

@@ -53,7 +53,7 @@ impl RankError {
         &*self.cause
     }
 
-    /// Whether the rank panicked.
+    /// Returns whether the rank panicked.
     pub fn panicked(&self) -> bool {
         self.cause.is::<Panic>()
     }

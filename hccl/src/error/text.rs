@@ -183,7 +183,7 @@ impl Error {
                 write!(f, "{count} elements are more than HCCL takes in one operation ({most})")
             }
             Error::NotSupported { dtype, kind, product, who, .. } => {
-                write!(f, "the {product} does not reduce {dtype} ({kind}); {who}")
+                write!(f, "this operation does not reduce {dtype} ({kind}) on the {product}; {who}")
             }
             Error::NotReduced { dtype, kind } => {
                 write!(f, "no Ascend product reduces {dtype} ({kind})")

@@ -49,7 +49,7 @@ impl GroupWork {
         self.0.iter().map(|work| work.wait_timeout(left())).fold(Ok(()), Result::and)
     }
 
-    /// Whether all operations are complete. Does not block.
+    /// Returns whether all operations are complete. Does not block.
     pub fn is_done(&self) -> bool {
         self.0.iter().all(Work::is_done)
     }

@@ -204,8 +204,8 @@ impl<T: TilingArgument> Recorded<T> {
     }
 }
 
-/// Whether a note says that a part of the kernel was not checked. Considers only the rules that
-/// need no other rank.
+/// Returns whether a note says that a part of the kernel was not checked. Considers only the rules
+/// that need no other rank.
 pub(super) fn is_cut(note: &Finding) -> bool {
     note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
 }
@@ -284,14 +284,14 @@ impl Report {
         self.findings().filter(|finding| finding.severity == Severity::Note)
     }
 
-    /// Whether the whole kernel was checked. This requires that no part of it depends on data or is
-    /// too long, that there are not too many blocks, and that all sizes were given.
+    /// Returns whether the whole kernel was checked. This requires that no part of it depends on
+    /// data or is too long, that there are not too many blocks, and that all sizes were given.
     pub fn is_complete(&self) -> bool {
         let is_open = |note: &Finding| is_cut(note) || note.rule == Warning::Windows.rule();
         self.unknown.is_empty() && !self.notes().any(is_open)
     }
 
-    /// Whether there is no error. If `strict` is set, the whole kernel must also have been
+    /// Returns whether there is no error. If `strict` is set, the whole kernel must also have been
     /// [checked](Self::is_complete).
     pub fn is_good(&self, strict: bool) -> bool {
         self.errors().next().is_none() && (self.is_complete() || !strict)

@@ -157,8 +157,8 @@ impl<T> If<false> for T {
     type Symbols = ();
 }
 
-/// The type of the first argument of a kernel, with a stand-in for a type that cannot be one. It
-/// works like [`If`].
+/// The type of the first argument of a kernel. If the given type cannot be the first argument,
+/// `Kernel<()>` stands in for it. The trait works like [`If`].
 pub trait FirstIf<const IS_FIRST: bool> {
     /// The type itself, or `Kernel<()>` if it cannot be the first argument.
     type Itself: First;

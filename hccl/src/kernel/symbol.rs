@@ -218,7 +218,7 @@ impl<T: Scalar, const N: usize> Values<T, N> {
         N
     }
 
-    /// Whether the array has no elements.
+    /// Returns whether the array has no elements.
     pub const fn is_empty(&self) -> bool {
         N == 0
     }

@@ -357,8 +357,8 @@ impl<'a> Region<'a> {
         self.range.end - self.range.start
     }
 
-    /// Whether it is memory of other code, which may overlap other buffers without the borrow
-    /// checker seeing it.
+    /// Returns whether it is memory of other code, which may overlap other buffers without the
+    /// borrow checker seeing it.
     #[inline]
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.allocation.backing, Backing::Foreign(_))

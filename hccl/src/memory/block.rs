@@ -87,7 +87,7 @@ impl Block {
         }
     }
 
-    /// Whether no operation uses the block any more and no graph will. Never blocks.
+    /// Returns whether no operation uses the block any more and no graph will. Never blocks.
     pub(crate) fn is_complete(&mut self) -> bool {
         are_complete(&mut self.stamps)
     }

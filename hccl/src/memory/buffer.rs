@@ -243,7 +243,7 @@ impl<T: Element, S> DeviceBuffer<T, S> {
         self.len
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -95,7 +95,7 @@ impl<T: Element> Download<T> {
         Ok(transfer::read_block(&self.landing.wait_timeout(limit)?, self.len))
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns whether [`wait`](Self::wait) would return at once.
     pub fn is_done(&self) -> bool {
         self.landing.is_done()
     }
@@ -124,7 +124,7 @@ impl<'d, T: Element> DownloadInto<'d, T> {
         Ok(())
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns whether [`wait`](Self::wait) would return at once.
     pub fn is_done(&self) -> bool {
         self.landing.is_done()
     }

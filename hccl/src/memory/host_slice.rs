@@ -81,7 +81,7 @@ impl<'a, T: Element> HostSlice<'a, T> {
         self.range.len()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -151,7 +151,7 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         self.range.len()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }

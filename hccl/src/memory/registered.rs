@@ -228,7 +228,7 @@ impl<M: HostMemory> Registered<M> {
         self.len
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -113,7 +113,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         self.range.len()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -210,7 +210,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         self.range.len()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }

@@ -128,7 +128,7 @@ pub trait Source<T: Element>: sealed::Source {
         sealed::Source::region(self).bytes() / size_of::<T>()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

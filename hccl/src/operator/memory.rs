@@ -78,7 +78,7 @@ macro_rules! places {
                 self.length
             }
 
-            /// Whether the buffer has no elements.
+            /// Returns whether the buffer has no elements.
             pub fn is_empty(&self) -> bool {
                 self.length == 0
             }

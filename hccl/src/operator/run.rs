@@ -435,13 +435,13 @@ impl Run<'_> {
         if kind != ReduceKind::Prod && matches!(dtype, I8 | I16 | I32 | F16 | BF16 | F32) {
             return Ok(());
         }
-        let who = "the tasks of operators take sums, maxima and minima of i8, i16, i32, f16, bf16 and f32";
+        let who = "the tasks of an operator compute only sums, maxima and minima of i8, i16, i32, f16, bf16 and f32";
         let instead = "Convert first, or use the collective of the communicator, which takes more.";
         Err(Error::NotSupported { dtype, kind, product, who, instead })
     }
 }
 
-/// Whether the input can be a part of the output for this goal.
+/// Returns whether the input can be a part of the output for this goal.
 fn runs_in_place(goal: &Goal) -> bool {
     matches!(
         goal,

@@ -99,7 +99,7 @@ impl Visit {
         self.span != span || self.thread == thread
     }
 
-    /// Whether all uses are certain to be complete when the thread leaves the buffer.
+    /// Returns whether all uses are certain to be complete when the thread leaves the buffer.
     pub(super) fn is_over_for(&self, thread: u32, span: u32) -> bool {
         let (last, by) = self.used;
         (self.span != span || self.thread == thread) && (last != span || by == Some(thread))

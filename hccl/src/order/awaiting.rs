@@ -137,8 +137,8 @@ impl Blocking {
     }
 }
 
-/// Whether the function names on a stack show that an executor is polling a task. Nothing else
-/// shows this, so a program without symbols gets no warning.
+/// Returns whether the function names on a stack show that an executor is polling a task. Nothing
+/// else shows this, so a program without symbols gets no warning.
 fn is_in_poll(stack: &str) -> bool {
     // The innermost call comes first. Each call has one line, or two if its source is known.
     let mut calls: Vec<String> = Vec::new();
@@ -164,7 +164,7 @@ fn is_in_poll(stack: &str) -> bool {
     first(&polls).is_some_and(|poll| first(&may_block).is_none_or(|blocking| poll < blocking))
 }
 
-/// Whether no warning has named the call so far. Notes that the caller now logs one.
+/// Returns whether no warning has named the call so far. Notes that the caller now logs one.
 fn is_news(told: &ToldCalls, call: &'static str) -> bool {
     let mut told = lock(told);
     let is_news = !told.contains(&call);

@@ -194,7 +194,8 @@ impl Faults {
         })
     }
 
-    /// Whether a known failure may be that of operation `number`. This does not count as a report.
+    /// Returns whether a known failure may be that of operation `number`. This does not count as a
+    /// report.
     pub(crate) fn is_known(&self, number: u64) -> bool {
         self.any() && {
             let kept = lock(&self.kept);

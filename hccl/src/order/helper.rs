@@ -97,8 +97,8 @@ impl Helper {
         self.waits
     }
 
-    /// Whether no job is open. If so, the effects of all jobs so far are visible to the calling
-    /// thread.
+    /// Returns whether no job is open. If so, the effects of all jobs so far are visible to the
+    /// calling thread.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.open.load(Acquire) == 0
@@ -224,8 +224,8 @@ impl HelperState {
         patience.saturating_sub(since).max(Duration::from_millis(1))
     }
 
-    /// Whether the patience is over and every queued job waits for a running job that shares a key
-    /// with it.
+    /// Returns whether the patience is over and every queued job waits for a running job that
+    /// shares a key with it.
     fn waits_for_keys(&self) -> bool {
         let is_over =
             self.running.last().is_some_and(|(_, since)| since.elapsed() >= self.patience());

@@ -67,7 +67,7 @@ impl<L: Issuer> IssueOrder<L> {
         }
     }
 
-    /// Whether `slot`, whose issue lock the caller holds, is the owner.
+    /// Returns whether `slot`, whose issue lock the caller holds, is the owner.
     #[inline]
     pub(crate) fn is_of(&self, slot: &'static L) -> bool {
         self.owner.load(Relaxed) == name(slot)

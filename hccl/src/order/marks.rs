@@ -278,8 +278,8 @@ fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandl
     true
 }
 
-/// Whether a success can be believed: no blocking call can have received a failure, because no
-/// target of these calls is complete. If a query returns an error, no other call receives it.
+/// Returns whether a success can be believed: no blocking call can have received a failure, because
+/// no target of these calls is complete. If a query returns an error, no other call receives it.
 fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {

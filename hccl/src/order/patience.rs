@@ -120,8 +120,8 @@ impl Patience {
         Self { since, limit, warned: false, watch: watch_of_this_thread(), looked: None }
     }
 
-    /// Whether the wait has lasted so long that the caller should log the warning. Returns true
-    /// only once.
+    /// Returns whether the wait has lasted so long that the caller should log the warning. Returns
+    /// true only once.
     pub(crate) fn is_long(&mut self) -> bool {
         let is_long = !self.warned && self.elapsed() >= WARN_AFTER;
         self.warned |= is_long;

@@ -124,7 +124,7 @@ impl StreamQueue {
         Ok(submitted)
     }
 
-    /// Whether the number is complete. May query the backend; never blocks.
+    /// Returns whether the number is complete. May query the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
         // A thread that cannot make the device's context current cannot query the backend. Then the
         // answer is "not yet".

@@ -232,8 +232,8 @@ impl Stamps {
         true
     }
 
-    /// Whether no operation uses the allocation any more. Removes complete stamps. May query the
-    /// backend; never blocks.
+    /// Returns whether no operation uses the allocation any more. Removes complete stamps. May
+    /// query the backend; never blocks.
     fn are_complete(&mut self) -> bool {
         let mut list = self.list.lock();
         list.stamps.retain(|stamp| !stamp.slot.is_complete(stamp.number));
@@ -292,8 +292,8 @@ impl Stamps {
     }
 }
 
-/// Whether no operation uses the stamped object any more and no graph shares its stamps. Never
-/// blocks.
+/// Returns whether no operation uses the stamped object any more and no graph shares its stamps.
+/// Never blocks.
 pub(crate) fn are_complete(stamps: &mut Arc<Stamps>) -> bool {
     Arc::get_mut(stamps).is_some_and(Stamps::are_complete)
 }

@@ -87,7 +87,7 @@ impl Issuing {
 /// implementation is [`StreamQueue`](super::queue::StreamQueue), which belongs to a higher layer.
 pub(crate) trait Occupant: Any + Send + Sync {
     fn slot(&self) -> &'static StreamSlot;
-    /// Whether the number is complete. May query the backend; never blocks.
+    /// Returns whether the number is complete. May query the backend; never blocks.
     fn is_complete(&self, number: u64) -> bool;
     /// Collects the failures that the backend has counted since the last call.
     fn examine(&self);
@@ -230,8 +230,8 @@ impl StreamSlot {
         self.progress.map_or(0, Progress::submitted)
     }
 
-    /// Whether events show completion, and `number` is the last number that got a `Work`, which is
-    /// still alive.
+    /// Returns whether events show completion, and `number` is the last number that got a `Work`,
+    /// which is still alive.
     #[inline]
     pub(crate) fn is_watched(&self, number: u64) -> bool {
         self.progress.is_none() && self.watched.load(Acquire) == number
@@ -252,7 +252,7 @@ impl StreamSlot {
         }
     }
 
-    /// Whether the number is known to be complete without a call of the backend.
+    /// Returns whether the number is known to be complete without a call of the backend.
     #[inline]
     pub(crate) fn is_known_complete(&self, number: u64) -> bool {
         match self.progress {
@@ -264,15 +264,15 @@ impl StreamSlot {
         }
     }
 
-    /// Whether the number is complete. May query the backend; never blocks.
+    /// Returns whether the number is complete. May query the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
         self.is_known_complete(number)
             || self.progress.is_none()
                 && self.occupant_of(number).is_none_or(|stream| stream.is_complete(number))
     }
 
-    /// Whether the number is complete, for a `Work`: it has its own ticket, so this is faster than
-    /// [`is_complete`](Self::is_complete).
+    /// Returns whether the number is complete, for a `Work`: it has its own ticket, so this is
+    /// faster than [`is_complete`](Self::is_complete).
     #[inline]
     pub(crate) fn is_work_complete(&self, number: u64, ticket: u64) -> bool {
         match self.progress {
@@ -376,8 +376,8 @@ impl StreamSlot {
         self.faults.of(number, tickets).map_or(Ok(()), Err)
     }
 
-    /// Whether there may be failures that have not been collected: the backend has counted some, or
-    /// there are outcomes elsewhere.
+    /// Returns whether there may be failures that have not been collected: the backend has counted
+    /// some, or there are outcomes elsewhere.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.progress.is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire))
@@ -450,13 +450,14 @@ impl StreamSlot {
         self.refused[(number % WINDOW) as usize].store(number, Release);
     }
 
-    /// Whether the call of this number returned an error. False for numbers older than the window.
+    /// Returns whether the call of this number returned an error. False for numbers older than the
+    /// window.
     pub(crate) fn is_refused(&self, number: u64) -> bool {
         number != 0 && self.refused[(number % WINDOW) as usize].load(Acquire) == number
     }
 
-    /// Whether the `Work` of this number was dropped before it was seen complete, or the number is
-    /// older than the window.
+    /// Returns whether the `Work` of this number was dropped before it was seen complete, or the
+    /// number is older than the window.
     pub(crate) fn is_detached(&self, number: u64) -> bool {
         number + WINDOW <= self.timeline.submitted()
             || self.detached[(number % WINDOW) as usize].load(Acquire) == number

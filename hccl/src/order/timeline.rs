@@ -67,7 +67,7 @@ impl StreamTimeline {
         self.began.store(number, Release);
     }
 
-    /// Whether `number` belongs to an earlier stream and is therefore complete.
+    /// Returns whether `number` belongs to an earlier stream and is therefore complete.
     #[inline]
     pub(crate) fn is_past(&self, number: u64) -> bool {
         number < self.began.load(Acquire)
@@ -115,7 +115,7 @@ impl StreamTimeline {
         let _ = self.completed.fetch_update(Release, Relaxed, higher);
     }
 
-    /// Whether `number` was marked as complete.
+    /// Returns whether `number` was marked as complete.
     #[inline]
     pub(crate) fn is_told_complete(&self, number: u64) -> bool {
         self.completed.load(Acquire) >= number

@@ -82,7 +82,7 @@ impl StreamSlot {
         self.take_unseen_of_all(number, unseen)
     }
 
-    /// Whether there may be a failure that nobody has seen.
+    /// Returns whether there may be a failure that nobody has seen.
     #[inline]
     pub(crate) fn may_have_unseen(&self) -> bool {
         self.has_news() || self.faults.any_untold()

@@ -80,7 +80,8 @@ impl Work {
         self.wait_for(Some(limit))
     }
 
-    /// Whether the operation is complete: nothing touches its memory any more. Does not block.
+    /// Returns whether the operation is complete: nothing touches its memory any more. Does not
+    /// block.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.slot.is_work_complete(self.issued.number, self.issued.tickets.1)

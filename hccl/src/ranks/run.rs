@@ -74,8 +74,8 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// Whether all ranks have joined and have dropped their communicators, so that no rank is left
-    /// to notify.
+    /// Returns whether all ranks have joined and have dropped their communicators, so that no rank
+    /// is left to notify.
     fn is_over(&self) -> bool {
         self.members.iter().all(|member| member.as_ref().is_some_and(has_gone))
     }
@@ -192,7 +192,7 @@ impl RankRun {
     }
 }
 
-/// Whether an error says that another rank is gone. If so, that rank has failed first.
+/// Returns whether an error says that another rank is gone. If so, that rank has failed first.
 pub(super) fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let Some(error) = cause.downcast_ref::<Error>() else { return false };
     // An abort is also reported with these codes.

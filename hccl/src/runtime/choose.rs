@@ -104,7 +104,7 @@ impl Runtime {
         cann(ascend_sys::Api::load())
     }
 
-    /// Makes a runtime of the CANN in one directory. Blocks while libraries are read.
+    /// Makes a runtime that uses the CANN libraries in `directory`. Blocks while it loads them.
     ///
     /// The libraries in this directory are trusted as in [`cann`](Self::cann), so name only a
     /// directory whose files you would run.

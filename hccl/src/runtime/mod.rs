@@ -101,7 +101,7 @@ impl Runtime {
 pub(crate) struct WeakRuntime(std::sync::Weak<Shared>);
 
 impl WeakRuntime {
-    /// Whether the runtime is not dropped.
+    /// Returns whether the runtime is not dropped.
     pub(crate) fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }

@@ -97,7 +97,7 @@ impl LastWords {
     }
 }
 
-/// The last words of a rank, shared with the thread that prints its lines.
+/// The last error of a rank, shared with the thread that prints the lines of the rank.
 pub(crate) type SharedWords = Arc<Mutex<LastWords>>;
 
 /// Starts a thread that prints lines from `pipe` until its last writer is gone.

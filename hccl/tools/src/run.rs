@@ -137,7 +137,7 @@ impl Job<'_> {
     fn start(&mut self, rank: u32) -> Result<(), String> {
         self.starts += 1;
         let number = self.starts;
-        let refused = |error| format!("no descriptor for the timeline of rank {rank}: {error}");
+        let refused = |error| format!("no memory file for the timeline of rank {rank}: {error}");
         let part = self.options.timeline.as_ref().map(|_| TimelinePart::new());
         let part = part.transpose().map_err(refused)?;
         let process = RankProcess::start(
@@ -216,7 +216,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether no rank is running, and one has succeeded: a new process would find nobody to join.
+    /// Returns whether no rank is running, and one has succeeded: a new process would find nobody
+    /// to join.
     fn is_done(&self) -> bool {
         let is_running = self.running.iter().any(|(_, process)| process.ended.is_none());
         let mut ends = self.running.iter().filter_map(|(_, process)| process.ended);

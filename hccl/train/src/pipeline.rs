@@ -148,7 +148,7 @@ impl<T: Gradient> Pipeline<T> {
         self.stage
     }
 
-    /// Whether this stage is the last one of the model.
+    /// Returns whether this stage is the last one of the model.
     pub fn is_last(&self) -> bool {
         self.stage + 1 == self.stages
     }

@@ -94,9 +94,9 @@ impl<T: Gradient> Shards<T> {
         found.ok_or(Error::NoSuch { what: "tensor", index: tensor, count })
     }
 
-    /// Returns the memory into which the backward pass writes the gradient of a tensor. It keeps its
-    /// contents between steps, and a reduction scales them in place. So write every element in each
-    /// step; do not add to the old contents.
+    /// Returns the memory into which the backward pass writes the gradient of a tensor. It keeps
+    /// its contents between steps, and a reduction scales them in place. So write every element in
+    /// each step; do not add to the old contents.
     pub fn gradient_mut(&mut self, tensor: usize) -> Result<&mut [T]> {
         let place = self.place(tensor)?;
         Ok(&mut self.gradients.as_mut_slice()?[place])

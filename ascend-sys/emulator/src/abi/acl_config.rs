@@ -47,8 +47,13 @@ impl AclConfig {
     fn of(bytes: &[u8], path: &str) -> Result<AclConfig, Failure> {
         let object = match serde_json::from_slice(bytes) {
             Ok(Value::Object(object)) => object,
-            Ok(_) => return fail!(ACL_ERROR_PARSE_FILE, "{path} is no JSON object"),
-            Err(error) => return fail!(ACL_ERROR_PARSE_FILE, "{path} is no JSON: {error}"),
+            Ok(_) => {
+                return fail!(
+                    ACL_ERROR_PARSE_FILE,
+                    "{path} is JSON, but not an object: the configuration must be one object"
+                );
+            }
+            Err(error) => return fail!(ACL_ERROR_PARSE_FILE, "{path} is not valid JSON: {error}"),
         };
         let mut config = AclConfig::default();
         if let Some(mode) = object.get("err_msg_mode") {

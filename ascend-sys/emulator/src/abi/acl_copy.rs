@@ -191,8 +191,8 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Whether the copy uses pageable host memory. The program may free such memory when the call
-    /// returns.
+    /// Returns whether the copy uses pageable host memory. The program may free such memory when
+    /// the call returns.
     #[inline]
     pub(super) fn is_pageable(&self) -> bool {
         self.to == MemoryPlace::Pageable || self.from == MemoryPlace::Pageable

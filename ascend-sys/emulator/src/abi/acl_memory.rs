@@ -278,7 +278,8 @@ pub(super) fn end_exports(device: &machine::Device, address: usize) -> Result<()
         .map_err(|who| format!("{address:#x} cannot be freed: {who}"))
 }
 
-/// Whether an allocation of a device, or of pinned host memory if `of_host`, begins at an address.
+/// Returns whether an allocation of a device, or of pinned host memory if `of_host`, begins at an
+/// address.
 fn is_allocated(address: usize, of_host: bool) -> bool {
     let pool = match memory::place_of(address) {
         Ok(MemoryPlace::Device(id)) if !of_host => &machine::device_slot(id).memory,

@@ -33,7 +33,7 @@ entries! {
             memory::place_of(tiling.addr()),
             Ok(MemoryPlace::Pageable | MemoryPlace::Pinned)
         ) {
-            return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
+            return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is not host memory");
         }
         let member = comm.find()?;
         // SAFETY: the pointer is not null, and by the C contract it points to a filled tiling

@@ -145,7 +145,7 @@ impl MessagePlace {
     }
 }
 
-/// Returns the number of a message among those of its place.
+/// Returns the position of message `number` among the messages that use the same place, from 1.
 fn sequence(number: u64) -> u16 {
     ((number - 1) / PLACES + 1) as u16
 }
@@ -194,7 +194,7 @@ impl MessageChannel {
         Some(number)
     }
 
-    /// Whether the other side has posted the message.
+    /// Returns whether the other side has posted the message.
     pub(crate) fn is_matched(&self, number: u64, send: bool) -> bool {
         let (_, other) = self.place(number).sides(send);
         other.number.load(Ordering::SeqCst) >= number
@@ -247,7 +247,7 @@ impl MessageChannel {
         }
     }
 
-    /// Whether [`look`](Self::look) would return [`Found::Nothing`].
+    /// Returns whether [`look`](Self::look) would return [`Found::Nothing`].
     pub(crate) fn is_quiet(&self, number: u64, send: bool, content: MessageShape) -> bool {
         matches!(self.see(number, send, content), MessageView::Nothing)
     }

@@ -120,8 +120,8 @@ impl Exchange {
         self.channel(source, destination)
     }
 
-    /// Whether the other side has posted its side of an item of `rank`. A message of a rank to
-    /// itself has no other side, and counts as matched.
+    /// Returns whether the other side has posted its side of an item of `rank`. A message of a rank
+    /// to itself has no other side, and counts as matched.
     pub(crate) fn is_matched(&self, rank: usize, item: &BatchItem) -> bool {
         match item.state {
             ItemState::New => item.peer == rank,
@@ -175,7 +175,8 @@ impl Exchange {
         }
     }
 
-    /// Whether a rank will post no more messages. If so, everything that it has posted is visible.
+    /// Returns whether a rank will post no more messages. If so, everything that it has posted is
+    /// visible.
     #[inline]
     pub(crate) fn is_gone(&self, rank: usize) -> bool {
         let own = &self.counts[rank];

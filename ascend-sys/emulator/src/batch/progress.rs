@@ -27,13 +27,13 @@ impl MessageProgress {
         [sequence, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
     }
 
-    /// Whether no chunk of message `sequence` was taken, and the previous message is done.
+    /// Returns whether no chunk of message `sequence` was taken, and the previous message is done.
     pub(super) fn is_fresh(self, sequence: u16) -> bool {
         self.left == 0 && self.sequence == sequence.wrapping_sub(1)
     }
 
-    /// Whether message `sequence` is done. The place may already have a later message, because a
-    /// side may post that before it has checked this one.
+    /// Returns whether message `sequence` is done. The place may already have a later message,
+    /// because a side may post that before it has checked this one.
     pub(super) fn is_done(self, sequence: u16) -> bool {
         match self.sequence.wrapping_sub(sequence) as i16 {
             0 => self.left == 0,

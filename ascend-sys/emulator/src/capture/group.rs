@@ -134,7 +134,7 @@ pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), F
     })
 }
 
-/// Whether a diverted stream is updating a group, and is not captured.
+/// Returns whether a diverted stream is updating a group, and is not captured.
 pub(super) fn is_updating(stream: &'static Stream) -> bool {
     lock(&UPDATES).iter().any(|update| std::ptr::eq(update.stream, stream))
 }

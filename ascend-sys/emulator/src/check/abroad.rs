@@ -247,7 +247,7 @@ impl Arrivals {
         self.told.iter().all(|(participant, _)| engine.has_arrived(key, *participant))
     }
 
-    /// Whether the rank may have learned something that no checker has reported.
+    /// Returns whether the rank may have learned something that no checker has reported.
     pub(super) fn leave_something_out(&self, engine: &Checker, key: ArrivalKey) -> bool {
         self.some_tell_nothing || !self.are_heard(engine, key)
     }

@@ -38,7 +38,7 @@ pub(crate) fn close(block: u32) {
     COUNT.store(checked.len(), Ordering::Release);
 }
 
-/// Whether any block is checked.
+/// Returns whether any block is checked.
 #[inline]
 pub(crate) fn is_on() -> bool {
     COUNT.load(Ordering::Relaxed) != 0

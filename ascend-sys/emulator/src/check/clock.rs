@@ -34,7 +34,7 @@ impl Clock {
         self.times.iter().copied()
     }
 
-    /// Whether a point is known to be passed.
+    /// Returns whether a point is known to be passed.
     pub(crate) fn covers(&self, point: ClockPoint) -> bool {
         self.get(point.component) >= point.time
     }
@@ -47,7 +47,7 @@ impl Clock {
         }
     }
 
-    /// Whether this clock contains everything that `other` contains.
+    /// Returns whether this clock contains everything that `other` contains.
     pub(crate) fn knows(&self, other: &Clock) -> bool {
         other.times.iter().all(|&(component, time)| self.get(component) >= time)
     }

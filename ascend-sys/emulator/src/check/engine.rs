@@ -210,7 +210,7 @@ impl Checker {
         }
     }
 
-    /// Whether an address lies in a window.
+    /// Returns whether an address lies in a window.
     pub(crate) fn is_window(&self, address: usize) -> bool {
         lock(&self.state).memory.holding(address).is_some_and(|memory| memory.is_window)
     }
@@ -470,8 +470,8 @@ impl CheckedMeeting {
         CheckedMeeting { arrivals, own: 0, expected: participants, union: None, left: 0 }
     }
 
-    /// Whether all participants of this process have left the meeting, and no other arrival will be
-    /// reported.
+    /// Returns whether all participants of this process have left the meeting, and no other arrival
+    /// will be reported.
     fn is_over(&self) -> bool {
         self.own > 0
             && self.left == self.own

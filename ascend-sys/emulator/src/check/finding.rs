@@ -90,7 +90,7 @@ impl FindingSide {
         if self.is_host() { place } else { format!("task {} of {place}", self.time) }
     }
 
-    /// Whether the host of this process or of another one did the operation.
+    /// Returns whether the host of this process or of another one did the operation.
     pub(crate) fn is_host(&self) -> bool {
         self.operation.place == HOST_NAME
     }
@@ -193,7 +193,7 @@ impl Finding {
         })
     }
 
-    /// Whether one of the sides is in another process.
+    /// Returns whether one of the sides is in another process.
     fn crosses(&self) -> bool {
         self.sides.iter().any(FindingSide::is_abroad)
     }

@@ -16,7 +16,8 @@ use crate::stream::Stream;
 use crate::task::Touch;
 use std::sync::Arc;
 
-/// The reports that must follow an operation that was announced.
+/// An operation that was announced to the checker. The caller must then report its outcome: it is
+/// in the stream ([`enqueued`](Self::enqueued)), or it is not ([`withdrawn`](Self::withdrawn)).
 #[must_use]
 pub(crate) struct Announced(Option<(Arc<Checker>, Vec<Leaving>)>);
 

@@ -61,8 +61,8 @@ impl CollectiveCall {
         [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
     }
 
-    /// Whether the send buffer and the receive buffer share bytes. `sends` and `receives` are their
-    /// extents.
+    /// Returns whether the send buffer and the receive buffer share bytes. `sends` and `receives`
+    /// are their extents.
     #[inline]
     pub(crate) fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
         let (send, recv) = (self.send as usize, self.recv as usize);
@@ -70,7 +70,7 @@ impl CollectiveCall {
         send < recv + receives.end && recv < send + sends.end
     }
 
-    /// Whether the buffers overlap in the way that the operation accepts as in place.
+    /// Returns whether the buffers overlap in the way that the operation accepts as in place.
     #[cold]
     pub(crate) fn is_in_place(&self, rank: usize) -> bool {
         let own = rank * self.request.bytes();

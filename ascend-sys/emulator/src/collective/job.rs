@@ -187,12 +187,12 @@ impl CollectiveJob {
         fence_for_loom();
     }
 
-    /// Whether an operation was abandoned.
+    /// Returns whether an operation was abandoned.
     pub(crate) fn is_abandoned(&self, number: u64) -> bool {
         self.rare().abandoned.load(Ordering::SeqCst) >= number
     }
 
-    /// Whether a rank may hold a chunk of an operation that was abandoned.
+    /// Returns whether a rank may hold a chunk of an operation that was abandoned.
     pub(crate) fn is_held_by(&self, rank: usize, number: u64) -> bool {
         self.holding[rank].0.load(Ordering::SeqCst) == number
     }
@@ -253,7 +253,7 @@ impl CollectiveJob {
         before.is_some_and(|before| before + 1 == share) && self.complete(number, chunks)
     }
 
-    /// Whether all chunks are done.
+    /// Returns whether all chunks are done.
     #[inline]
     pub(crate) fn complete(&self, number: u64, chunks: impl Fn(Range<usize>) -> u32) -> bool {
         self.homes.iter().enumerate().all(|(home, words)| {
@@ -273,7 +273,7 @@ pub(crate) struct WorkChunk {
     pub(crate) index: u32,
 }
 
-/// Whether a tagged count belongs to an operation.
+/// Returns whether a tagged count belongs to an operation.
 #[inline]
 fn is_of(word: u64, number: u64) -> bool {
     word >> 32 == number & 0xffff_ffff

@@ -340,8 +340,8 @@ impl<W: Wake> Meeting<W> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether any process has ended the communicator. This process may not have received the
-    /// reason yet.
+    /// Returns whether any process has ended the communicator. This process may not have received
+    /// the reason yet.
     pub(crate) fn is_broken(&self) -> bool {
         self.alarm[0].0.load(Ordering::SeqCst) & BROKEN != 0
     }

@@ -94,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// Whether the request alone shows that each rank has at most one chunk of its own.
+    /// Returns whether the request alone shows that each rank has at most one chunk of its own.
     #[inline]
     pub(crate) fn has_single_chunks(&self, ranks: usize) -> bool {
         match self.runs {

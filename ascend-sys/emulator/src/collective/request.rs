@@ -98,7 +98,7 @@ impl Operation {
         }
     }
 
-    /// Whether each rank brings a table of counts and displacements.
+    /// Returns whether each rank brings a table of counts and displacements.
     #[inline]
     pub(crate) fn has_table(self) -> bool {
         use Operation::*;
@@ -198,13 +198,14 @@ impl CollectiveRequest {
         }
     }
 
-    /// Whether the operation is not a barrier, and its arguments show that no rank gives anything.
+    /// Returns whether the operation is not a barrier, and its arguments show that no rank gives
+    /// anything.
     #[inline]
     pub(crate) fn is_void(&self) -> bool {
         self.count == 0 && self.operation != Operation::Barrier
     }
 
-    /// Whether the operation has arguments; only a barrier has none.
+    /// Returns whether the operation has arguments; only a barrier has none.
     pub(crate) fn has_arguments(&self) -> bool {
         self.operation != Operation::Barrier
     }
@@ -230,8 +231,8 @@ impl CollectiveRequest {
         Some(Self { operation, dtype, count: claim.count })
     }
 
-    /// Whether two ranks can make their link with these two requests. Their tables are compared
-    /// later, when both exist.
+    /// Returns whether two ranks can make their link with these two requests. Their tables are
+    /// compared later, when both exist.
     pub(crate) fn links_with(&self, other: &Self) -> bool {
         let counts = self.count == other.count
             || (self.operation.has_table() && !self.is_void() && !other.is_void());

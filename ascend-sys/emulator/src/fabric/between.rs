@@ -172,7 +172,7 @@ pub(super) fn seat_of(device: u32, settings: &Settings) -> Seat {
 }
 
 impl Applicant {
-    /// Whether the applicant is a rank of the process `peer`.
+    /// Returns whether the applicant is a rank of the process `peer`.
     pub(super) fn is_of(&self, peer: &Peer) -> bool {
         self.guest.as_ref().is_some_and(|guest| guest.peer.home == peer.home)
     }

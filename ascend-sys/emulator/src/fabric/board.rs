@@ -120,7 +120,7 @@ impl Board {
         call.said[rank].replace(said).is_none()
     }
 
-    /// Whether all ranks have made a call.
+    /// Returns whether all ranks have made a call.
     pub(super) fn have_all_called(&self, purpose: &str) -> bool {
         let call = self.lock().shared.get(purpose).map(|call| call.absent().next().is_none());
         call == Some(true)
@@ -280,7 +280,7 @@ impl LinksState {
         open.map(|(_, peer)| *peer).chain(absent).collect()
     }
 
-    /// Whether a batch of `rank` waits for the first batch of `peer` with `rank`.
+    /// Returns whether a batch of `rank` waits for the first batch of `peer` with `rank`.
     pub(super) fn waits_for(&self, rank: usize, peer: usize) -> bool {
         self.wanted.contains_key(&(rank, peer)) && !self.wanted.contains_key(&(peer, rank))
     }

@@ -129,7 +129,7 @@ impl Formation {
         Comm::new_on(ground, self.name.clone(), self.product, self.connect_timeout, ranks)
     }
 
-    /// Whether the formation is consistent, as far as this process can see.
+    /// Returns whether the formation is consistent, as far as this process can see.
     pub(super) fn is_sound(&self) -> bool {
         let within = |(process, _): &(usize, Seat)| *process < self.processes.len();
         (1..=MAX_DEVICES as usize).contains(&self.ranks.len()) && self.ranks.iter().all(within)

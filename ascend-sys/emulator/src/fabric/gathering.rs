@@ -189,18 +189,18 @@ impl Gathering {
         Self { by_table: true, ..Self::new(side) }
     }
 
-    /// Whether a rank of this process is on a device of another block.
+    /// Returns whether a rank of this process is on a device of another block.
     pub(super) fn has_other_block(&self, block: u32) -> bool {
         let mut own = self.applicants.values().filter(|one| one.guest.is_none());
         own.any(|one| one.settings.block != block)
     }
 
-    /// Whether ranks may still come.
+    /// Returns whether ranks may still come.
     pub(super) fn is_open(&self) -> bool {
         self.outcome.is_none()
     }
 
-    /// Whether a rank on this device waits for others, or has not yet gone on with the
+    /// Returns whether a rank on this device waits for others, or has not yet gone on with the
     /// communicator.
     pub(super) fn is_joined_on(&self, device: u32) -> bool {
         !matches!(self.outcome, Some(Err(_))) && self.devices.contains_key(&device)
@@ -233,7 +233,7 @@ impl Gathering {
         is_elsewhere || self.applicants.contains_key(&rank)
     }
 
-    /// Whether no rank can come from another process.
+    /// Returns whether no rank can come from another process.
     pub(super) fn is_for_one_process(&self) -> bool {
         matches!(self.side, Side::Local)
     }

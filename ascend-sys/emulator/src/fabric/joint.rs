@@ -56,7 +56,7 @@ pub(super) struct Abroad {
 /// The number of joint communicators. If there are none, callers need not search for one.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether some communicator of this process has ranks in other processes.
+/// Returns whether some communicator of this process has ranks in other processes.
 #[inline]
 pub(crate) fn is_any_joint() -> bool {
     LIVE.load(Ordering::Relaxed) != 0
@@ -94,7 +94,7 @@ impl Joint {
         self.ranks.get(rank)?.as_ref()
     }
 
-    /// Whether a rank is in this process.
+    /// Returns whether a rank is in this process.
     pub(crate) fn is_own(&self, rank: usize) -> bool {
         self.abroad(rank).is_none()
     }
@@ -156,7 +156,7 @@ impl Joint {
         !self.unheard.is_empty()
     }
 
-    /// Whether some process is gone.
+    /// Returns whether some process is gone.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.has_lost.get().is_some()
@@ -170,7 +170,7 @@ impl Joint {
         Some((ranks, why))
     }
 
-    /// Whether the process of a rank is gone.
+    /// Returns whether the process of a rank is gone.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
     }
@@ -191,30 +191,30 @@ impl Joint {
 }
 
 impl Comm {
-    /// Whether a rank is in this process.
+    /// Returns whether a rank is in this process.
     #[inline]
     pub(crate) fn is_own(&self, rank: usize) -> bool {
         self.joint.as_ref().is_none_or(|joint| joint.is_own(rank))
     }
 
-    /// Whether checked mode in another process watches a rank of that process.
+    /// Returns whether checked mode in another process watches a rank of that process.
     pub(crate) fn is_checked_abroad(&self, rank: usize) -> bool {
         let joint = self.joint.as_ref();
         joint.and_then(|joint| joint.abroad(rank)).is_some_and(|abroad| abroad.checked)
     }
 
-    /// Whether earlier frames still wait for one of its processes to listen.
+    /// Returns whether earlier frames still wait for one of its processes to listen.
     pub(crate) fn is_behind(&self) -> bool {
         let joint = self.joint.as_ref();
         joint.is_some_and(|joint| joint.peers.iter().any(|peer| peer.is_waiting()))
     }
 
-    /// Whether the process of a rank is gone.
+    /// Returns whether the process of a rank is gone.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.joint.as_ref().is_some_and(|joint| joint.is_lost(rank))
     }
 
-    /// Whether some of its ranks are in other processes.
+    /// Returns whether some of its ranks are in other processes.
     #[inline]
     pub(crate) fn is_joint(&self) -> bool {
         self.joint.is_some()

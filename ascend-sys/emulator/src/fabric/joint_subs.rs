@@ -34,8 +34,8 @@ use ascend_sync::lock_std as lock;
 /// The parents whose register this process keeps although its own ranks have left them.
 static KEPT: Mutex<Vec<Arc<Comm>>> = Mutex::new(Vec::new());
 
-/// Whether this process keeps the register of `comm`, and ranks of other processes may still send
-/// requests to it.
+/// Returns whether this process keeps the register of `comm`, and ranks of other processes may
+/// still send requests to it.
 fn is_asked(comm: &Comm) -> bool {
     let Some(joint) = comm.joint.as_ref().filter(|joint| joint.rest.is_some()) else {
         return false;

@@ -74,8 +74,8 @@ impl Unheard {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether there is no news. Called after a part was made. The fence pairs with the one in
-    /// `add`: it orders the new part before the check.
+    /// Returns whether there is no news. Called after a part was made. The fence pairs with the one
+    /// in `add`: it orders the new part before the check.
     pub(super) fn is_empty(&self) -> bool {
         fence(Ordering::SeqCst);
         !self.any.load(Ordering::Acquire)

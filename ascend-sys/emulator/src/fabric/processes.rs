@@ -44,7 +44,7 @@ fn place_of(number: u64) -> Rendezvous {
     Rendezvous::of("number", &format!("{number:x}"))
 }
 
-/// Whether an address is that of this process.
+/// Returns whether an address is that of this process.
 pub(crate) fn is_this_process(home: &Home) -> bool {
     listener::is_own(home)
 }

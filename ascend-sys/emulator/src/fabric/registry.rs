@@ -154,7 +154,7 @@ pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
     })
 }
 
-/// Whether a device is in a communicator of a rank table.
+/// Returns whether a device is in a communicator of a rank table.
 pub(super) fn has_cluster(device: u32) -> bool {
     members().any(|member| member.device == device && member.comm.is_cluster)
 }

@@ -259,8 +259,8 @@ impl Stillness {
         states.iter().all(answers)
     }
 
-    /// Whether no frame is in flight between any two of the processes that have answered and this
-    /// one.
+    /// Returns whether no frame is in flight between any two of the processes that have answered
+    /// and this one.
     fn is_all_heard(&self, own: u64, answer: &StillAnswer) -> bool {
         let all: Vec<(u64, &StillAnswer)> = self
             .answers

@@ -115,7 +115,7 @@ impl Comm {
         &all[..needed]
     }
 
-    /// Whether two ranks are in one instance of a layer.
+    /// Returns whether two ranks are in one instance of a layer.
     pub(crate) fn are_together(&self, layer: &Layer, a: usize, b: usize) -> bool {
         let instance = |rank: usize| {
             self.places.get(rank).map(|place| instance(self.product, layer.holds, *place))

@@ -56,7 +56,8 @@ struct Fault {
 }
 
 impl Fault {
-    /// Whether the fault is still to happen, at the operation or allocation with this number.
+    /// Returns whether the fault is still to happen, at the operation or allocation with this
+    /// number.
     fn is_at(&self, number: u64) -> bool {
         !self.over && (self.number == 0 || self.number == number)
     }
@@ -80,7 +81,7 @@ impl Fault {
 /// The number of faults that are requested in the process.
 static ASKED_FOR: AtomicU32 = AtomicU32::new(0);
 
-/// Whether any fault is requested.
+/// Returns whether any fault is requested.
 #[inline]
 pub(crate) fn are_any() -> bool {
     ASKED_FOR.load(Ordering::Relaxed) != 0
@@ -120,8 +121,8 @@ impl Faults {
         asked.faults.iter_mut().filter(operations).filter_map(due).collect()
     }
 
-    /// Whether a link fails that an operation makes. The device issues `operations` operations
-    /// before that operation.
+    /// Returns whether a link fails that an operation makes. The device issues `operations`
+    /// operations before that operation.
     pub(super) fn link_fails(&self, operations: usize) -> bool {
         let mut due = false;
         let links = |fault: &&mut Fault| fault.kind == FaultKind::LinkTimeout;
@@ -133,7 +134,7 @@ impl Faults {
         due
     }
 
-    /// Whether an allocation must fail.
+    /// Returns whether an allocation must fail.
     #[inline]
     pub(crate) fn allocation_fails(&self) -> bool {
         are_any() && self.allocation_is_due()

@@ -72,7 +72,8 @@ fn same(found: &[Frame], wanted: &[(Vec<u8>, usize)]) {
     assert_eq!(found, wanted);
 }
 
-/// A simple reader that follows the rules of a line.
+/// A simple reader that follows the rules of [`Line`](crate::processes::line). It is the model with
+/// which the real reader is compared.
 #[derive(Default)]
 struct Expected {
     bytes: VecDeque<u8>,

@@ -31,7 +31,7 @@ pub(super) struct Imported {
     pub(super) peer: Arc<Peer>,
     /// The number of the export.
     pub(super) number: u64,
-    /// The number of the import: that of the question that was granted.
+    /// The number of the import, which is the number of the question that requested it.
     import: u64,
     is_over: bool,
 }

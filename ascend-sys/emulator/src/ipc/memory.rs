@@ -225,7 +225,7 @@ fn with_import<T>(address: usize, found: impl FnOnce(&ImportedMemory) -> T) -> O
     all.find(|import| import.memory.addresses().contains(&address)).map(found)
 }
 
-/// Whether an address is in memory that was imported from another card.
+/// Returns whether an address is in memory that was imported from another card.
 #[inline]
 pub(crate) fn is_across(address: usize) -> bool {
     with_import(address, |import| import.device.id != import.user) == Some(true)

@@ -51,7 +51,7 @@ impl ImportedPhysical {
         self.peer.home.process
     }
 
-    /// Whether it is the export `number` of the process `home`.
+    /// Returns whether it is the export `number` of the process `home`.
     pub(crate) fn is(&self, home: &Home, number: u64) -> bool {
         self.peer.home == *home && self.number == number
     }

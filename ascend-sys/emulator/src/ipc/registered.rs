@@ -92,7 +92,7 @@ impl RegisteredImport {
         self.memory.addresses().start + self.range.start % PAGE
     }
 
-    /// Whether the exporter has withdrawn the memory.
+    /// Returns whether the exporter has withdrawn the memory.
     pub(crate) fn is_withdrawn(&self) -> bool {
         self.is_withdrawn.load(Ordering::Acquire)
     }

@@ -300,7 +300,7 @@ impl SharedEvent {
         }
     }
 
-    /// Whether a process with this index has ended. Called in the creator.
+    /// Returns whether a process with this index has ended. Called in the creator.
     pub(super) fn has_lost(&self, index: usize) -> bool {
         let gone = self.words.get().gone.get(index);
         gone.is_some_and(|gone| gone.load(Ordering::Acquire) != 0)

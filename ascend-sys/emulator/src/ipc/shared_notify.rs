@@ -82,7 +82,7 @@ impl SharedNotify {
         Ok(())
     }
 
-    /// Whether an importer has recorded it.
+    /// Returns whether an importer has recorded it.
     pub(crate) fn is_set(&self) -> bool {
         self.words.get().set.load(Ordering::SeqCst) != 0
     }

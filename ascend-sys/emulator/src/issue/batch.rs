@@ -87,7 +87,7 @@ impl PendingBatch {
         Step::Park
     }
 
-    /// Whether nothing touches the memory of the batch any more.
+    /// Returns whether nothing touches the memory of the batch any more.
     fn is_over(&mut self) -> bool {
         let rest = &self.items[self.over..];
         self.over += rest.iter().take_while(|item| item.state == ItemState::Over).count();
@@ -348,7 +348,7 @@ impl PendingBatch {
         Helpers::Queued(own.map(other_side).chain(comm.abroad()).collect())
     }
 
-    /// Whether it posts the message that another task waits for.
+    /// Returns whether it posts the message that another task waits for.
     fn provides(&self, need: &Need) -> bool {
         let Need::Message { comm, rank, peer, sends } = need else { return false };
         let Member { comm: own, rank: me, .. } = &*self.member;

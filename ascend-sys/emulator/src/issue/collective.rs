@@ -252,8 +252,8 @@ impl PendingCollective {
         Step::Done(Ok(()))
     }
 
-    /// Whether the sums of the sent and of the expected counts agree. This is needed only in
-    /// `HcclAlltoAllV`, in which no rank has the counts of the other ranks.
+    /// Returns whether the sums of the sent and of the expected counts agree. This is needed only
+    /// in `HcclAlltoAllV`, in which no rank has the counts of the other ranks.
     #[inline]
     fn sides_agree(&self) -> bool {
         if self.call.request.operation != Operation::AlltoAllV {
@@ -418,7 +418,7 @@ impl PendingCollective {
         }
     }
 
-    /// Whether another task waits for this operation.
+    /// Returns whether another task waits for this operation.
     fn provides(&self, need: &Need) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (id, own, place) = (comm.id, *rank, self.place.number);

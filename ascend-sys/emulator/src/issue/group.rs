@@ -116,7 +116,7 @@ impl GroupedAction {
     }
 }
 
-/// Whether the calling thread has an open group.
+/// Returns whether the calling thread has an open group.
 #[inline]
 pub(crate) fn is_open() -> bool {
     DEPTH.get() > 0

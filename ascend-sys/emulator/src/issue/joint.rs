@@ -68,7 +68,7 @@ impl PendingCollective {
         }
     }
 
-    /// Whether no living rank touches the memory of an abandoned operation any more.
+    /// Returns whether no living rank touches the memory of an abandoned operation any more.
     pub(super) fn is_untouched(&self) -> bool {
         let comm = &self.member.comm;
         let is_lost = |rank| comm.joint.as_ref().is_some_and(|joint| joint.is_lost(rank));

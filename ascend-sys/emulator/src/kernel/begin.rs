@@ -19,7 +19,7 @@ use ascend_program::step::{Step as Does, Sync};
 use ascend_program::{Core as Kind, Program};
 use std::sync::Arc;
 
-/// Whether the cores of a program wait for each other.
+/// Returns whether the cores of a program wait for each other.
 fn synchronises(program: &Program) -> bool {
     let waits = |step: &Does| {
         matches!(step, Does::Sync(Sync::Raise { .. } | Sync::Await { .. } | Sync::All { .. }))

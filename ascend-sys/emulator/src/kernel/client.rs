@@ -368,18 +368,18 @@ pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Resul
     Ok(false)
 }
 
-/// Whether the server has answered the final message.
+/// Returns whether the server has answered the final message.
 pub(super) fn server_has_left(world: &mut World, client: usize, generation: u64) -> bool {
     world.group_of(client).is_ok_and(|group| group.area.state().generation != generation)
 }
 
-/// Whether the server can end the conversation without another call of this kernel.
+/// Returns whether the server can end the conversation without another call of this kernel.
 pub(super) fn may_leave(world: &mut World, client: usize) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     group.area.state().queues.iter().all(|queue| queue.closing)
 }
 
-/// Whether a wait for turns can end without another call of this kernel.
+/// Returns whether a wait for turns can end without another call of this kernel.
 pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u32) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();

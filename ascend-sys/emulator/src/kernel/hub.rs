@@ -79,9 +79,9 @@ impl Hub {
         }
     }
 
-    /// Whether the first turn of a task may begin. Between processes it may begin only after the
-    /// tasks of all ranks were compared. If a rank is gone, or the communicator has failed, it may
-    /// begin at once, because the turn then fails with the reason.
+    /// Returns whether the first turn of a task may begin. Between processes it may begin only
+    /// after the tasks of all ranks were compared. If a rank is gone, or the communicator has
+    /// failed, it may begin at once, because the turn then fails with the reason.
     pub(super) fn is_compared(&self, number: u64) -> bool {
         let is_gone = |rank: &usize| self.comm.board.departure(*rank).is_some();
         !self.comm.is_joint() || self.comm.meeting.error().is_some() || {

@@ -67,7 +67,7 @@ impl Unit {
     }
 }
 
-/// For each unit, the number of instructions, from its first on, that must be done.
+/// For each unit, the number of instructions that must be done, counted from the unit's first one.
 pub(super) type Counts = [u32; UNITS];
 
 fn join(a: &mut Counts, b: &Counts) {
@@ -150,7 +150,7 @@ impl Order {
         Order { random, ..self.clone() }
     }
 
-    /// Whether a pending instruction of the core is late.
+    /// Returns whether a pending instruction of the core is late.
     fn is_late(&self, (kind, index): (Core, u32), pending: &Pending) -> bool {
         let asked = Late::Line { kind, index, line: pending.source.line };
         self.late == Some(pending.unit) || self.asked == Some(asked)
@@ -161,7 +161,7 @@ impl Order {
         self.below(if self.is_server_late { 32 } else { 2 }) != 0
     }
 
-    /// Whether the server is late, so that the kernel continues before each turn.
+    /// Returns whether the server is late, so that the kernel continues before each turn.
     pub(super) fn is_server_late(&self) -> bool {
         self.is_server_late
     }
@@ -290,7 +290,7 @@ impl PendingUnits {
         self.pending.is_empty()
     }
 
-    /// Whether all instructions of these counts are done.
+    /// Returns whether all instructions of these counts are done.
     pub(super) fn are_done(&self, counts: &Counts) -> bool {
         self.pending.iter().all(|pending| pending.number > counts[pending.unit as usize])
     }

@@ -141,8 +141,8 @@ pub(super) fn last_is_done(
     }
 }
 
-/// Whether the engine can do the turn in a place without another call of this kernel; without a
-/// place, whether it can do any further turn.
+/// Returns whether the engine can do the turn in a place without another call of this kernel;
+/// without a place, whether it can do any further turn.
 pub(super) fn may_end(world: &mut World, client: usize, place: Option<usize>) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();

@@ -224,7 +224,7 @@ impl RunningKernel {
         }
     }
 
-    /// Whether every server has ended its conversation with this kernel.
+    /// Returns whether every server has ended its conversation with this kernel.
     fn is_left(&self) -> bool {
         let left = |group: &KernelComm| {
             !group.leaving || group.area.state().generation != group.generation
@@ -269,7 +269,7 @@ impl RunningKernel {
         outcome
     }
 
-    /// Whether an action outside of the cores can end any of their waits.
+    /// Returns whether an action outside of the cores can end any of their waits.
     fn may_go_on(&mut self) -> bool {
         let (mut waits, mut places) = (Vec::new(), Vec::new());
         for core in &self.cores {

@@ -239,7 +239,7 @@ impl Recorded {
     }
 }
 
-/// Whether a note reports that a part was not checked.
+/// Returns whether a note reports that a part was not checked.
 fn is_left_out(note: &Finding) -> bool {
     matches!(note.rule, "data" | "long")
 }

@@ -162,8 +162,8 @@ impl Drop for ForeignMemory {
     }
 }
 
-/// Whether an address is not among the addresses of its device that other processes can map: it is
-/// in memory of another process, or in mapped memory.
+/// Returns whether an address is not among the addresses of its device that other processes can
+/// map: it is in memory of another process, or in mapped memory.
 #[inline]
 pub(crate) fn is_outside(address: usize) -> bool {
     let is_mapped = || match place_of(address) {
@@ -173,7 +173,7 @@ pub(crate) fn is_outside(address: usize) -> bool {
     is_foreign(address) || is_any_mapped() && is_mapped()
 }
 
-/// Whether an address is in memory of another process.
+/// Returns whether an address is in memory of another process.
 #[inline]
 pub(crate) fn is_foreign(address: usize) -> bool {
     (LIVE.load(Ordering::Relaxed) != 0 || is_any_mapped())

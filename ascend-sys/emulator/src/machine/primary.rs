@@ -122,7 +122,7 @@ impl PrimaryContext {
         Some(if count == 0 { Reset::Last { context, round } } else { Reset::Counted })
     }
 
-    /// Whether the context is still in this round.
+    /// Returns whether the context is still in this round.
     pub(crate) fn is_in(&self, round: u64) -> bool {
         self.lock().round == round
     }

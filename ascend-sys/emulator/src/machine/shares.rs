@@ -85,8 +85,8 @@ impl Shares {
         self.addresses.len()
     }
 
-    /// Whether the process has at least a quarter of all shares. If so, it reuses resting addresses
-    /// first.
+    /// Returns whether the process has at least a quarter of all shares. If so, it reuses resting
+    /// addresses first.
     pub(super) fn are_many(&self) -> bool {
         let had = self.all.iter().filter(|share| !matches!(share, Share::Other)).count();
         self.name.is_some() && had * 4 >= self.all.len()

@@ -188,7 +188,7 @@ static REGISTERED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 /// The number of registered ranges. It is usually 0, and then no thread takes the lock.
 static REGISTERED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether all of these bytes are host memory that the program has registered.
+/// Returns whether all of these bytes are host memory that the program has registered.
 pub(crate) fn is_registered(address: usize, length: usize) -> bool {
     if REGISTERED_COUNT.load(Ordering::Acquire) == 0 {
         return false;

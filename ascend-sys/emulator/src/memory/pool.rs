@@ -212,7 +212,7 @@ impl MemoryPool {
         }
     }
 
-    /// Whether another process may still reach memory that was freed.
+    /// Returns whether another process may still reach memory that was freed.
     pub(crate) fn is_held(&self) -> bool {
         let state = self.state();
         let mut holds = state.limbo.iter().flat_map(|limbo| &limbo.holds);

@@ -128,7 +128,7 @@ impl MemoryWindows {
         data.wrapping_sub(self.data).wrapping_add(self.nominal)
     }
 
-    /// Whether an address is in pinned host memory, of this process or another one.
+    /// Returns whether an address is in pinned host memory, of this process or another one.
     #[inline]
     pub(crate) fn is_host(&self, address: usize) -> bool {
         address.wrapping_sub(self.host) < self.host_bytes + self.foreign_host_bytes

@@ -37,7 +37,7 @@ thread_local! {
     static BATCH: RefCell<PrimitiveBatch> = const { RefCell::new(PrimitiveBatch { tag: None, kept: Vec::new() }) };
 }
 
-/// Whether the calling OS thread is in a batch mode.
+/// Returns whether the calling OS thread is in a batch mode.
 #[inline]
 pub(crate) fn is_open() -> bool {
     OPEN.get()

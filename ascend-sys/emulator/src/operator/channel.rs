@@ -191,7 +191,7 @@ impl Channel {
         about.reached.take()
     }
 
-    /// Whether the peer is in another process.
+    /// Returns whether the peer is in another process.
     #[inline]
     pub(super) fn is_abroad(&self) -> bool {
         self.is_abroad.load(Ordering::Relaxed)
@@ -217,7 +217,7 @@ impl Channel {
         self.side.load(Ordering::Relaxed)
     }
 
-    /// Whether it is an end of this rank.
+    /// Returns whether it is an end of this rank.
     pub(crate) fn is_of(&self, member: &Member) -> bool {
         self.side() == side_of(member)
     }
@@ -287,7 +287,7 @@ impl Channel {
         (self.start.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the peer has exchanged all `bytes` bytes from `address` on.
+    /// Returns whether the peer has exchanged all `bytes` bytes from `address` on.
     #[inline]
     pub(super) fn has_exchanged(&self, address: usize, bytes: usize) -> bool {
         let inside = |start: usize, length: usize| {

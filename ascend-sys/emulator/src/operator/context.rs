@@ -114,7 +114,7 @@ pub(crate) fn copy_into(
     let (to, length) = (context.address + offset as usize, bytes as usize);
     let source = match memory::resolve(from, length) {
         Ok(source) if !matches!(source.place, MemoryPlace::Device(_)) => source,
-        Ok(_) => return refuse!(HCCL_E_PARA, "srcCtx: {from:#x} is no host memory"),
+        Ok(_) => return refuse!(HCCL_E_PARA, "srcCtx: {from:#x} is not host memory"),
         Err(text) => return refuse!(HCCL_E_PARA, "srcCtx: {text}"),
     };
     let target = match memory::resolve(to, length) {

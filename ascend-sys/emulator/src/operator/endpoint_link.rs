@@ -114,8 +114,8 @@ impl Link {
         }
     }
 
-    /// Whether this end and an end of another process fit: each leads to the endpoint on which the
-    /// other one begins.
+    /// Returns whether this end and an end of another process fit: each leads to the endpoint on
+    /// which the other one begins.
     fn fits(&self, end: &End, peer: &Peer, asked: &AskedEnd) -> bool {
         let own = (self.pair.peer.home, self.pair.seat.start, self.seat.start);
         (peer.home, asked.seat.start, asked.to) == own

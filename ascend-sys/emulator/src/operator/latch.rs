@@ -126,7 +126,7 @@ impl Latch {
         }
     }
 
-    /// Whether a wait would end now: the bit is set, or the owner has ended.
+    /// Returns whether a wait would end now: the bit is set, or the owner has ended.
     pub(super) fn is_due(&self, generation: u32) -> bool {
         let word = self.0.load(Ordering::Acquire);
         word & SET != 0 || !is_of(word, generation)

@@ -205,7 +205,7 @@ impl LinkRequest {
         self.channel_requests.iter().map(|it| it.end)
     }
 
-    /// Whether the request comes from a rank of another process.
+    /// Returns whether the request comes from a rank of another process.
     pub(super) fn is_abroad(&self) -> bool {
         self.number != 0
     }

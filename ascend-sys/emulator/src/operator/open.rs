@@ -217,7 +217,7 @@ fn own_home() -> Result<Home, Failure> {
     })
 }
 
-/// Whether the memory that was exported under this number is still registered.
+/// Returns whether the memory that was exported under this number is still registered.
 pub(super) fn is_exported(number: u64) -> bool {
     let is_it =
         |it: &RegisteredMemory| matches!(&it.exported, Some((key, _)) if key.number == number);

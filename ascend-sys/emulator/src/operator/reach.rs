@@ -40,8 +40,8 @@ impl Reaches {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether no call is left that may have found the peer's end. The peer has removed its end
-    /// before this.
+    /// Returns whether no call is left that may have found the peer's end. The peer has removed its
+    /// end before this.
     pub(super) fn are_over(&self) -> bool {
         // Orders the removal of the end before the check of the count; pairs with the fence in
         // `begin`.

@@ -34,8 +34,8 @@ enum Owner {
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl MemoryImport {
-    /// Whether the memory was registered on this endpoint. `home` is the process that has exported
-    /// the memory.
+    /// Returns whether the memory was registered on this endpoint. `home` is the process that has
+    /// exported the memory.
     fn is_of(&self, owner: &Endpoint, home: Home) -> bool {
         match (&self.of, owner.abroad) {
             (Owner::Here(endpoint), _) => endpoint == owner,

@@ -103,12 +103,12 @@ impl NotifyRef {
         }
     }
 
-    /// Whether its records are sent to another process or come from one.
+    /// Returns whether its records are sent to another process or come from one.
     fn crosses(&self) -> bool {
         matches!(self.of, Of::Channel(channel) | Of::Peer(channel) if channel.is_abroad())
     }
 
-    /// Whether its records come from a process that is not in checked mode, and so sends no
+    /// Returns whether its records come from a process that is not in checked mode, and so sends no
     /// information for checks.
     fn is_told_nothing(&self) -> bool {
         let Of::Channel(channel) = self.of else { return false };
@@ -346,8 +346,8 @@ impl Await {
         PrimitiveWork::Waits { notify, whose, recorder }
     }
 
-    /// Whether the wait is for a channel whose peer has left without recording the notify. The
-    /// caller has seen the mark `LEFT`.
+    /// Returns whether the wait is for a channel whose peer has left without recording the notify.
+    /// The caller has seen the mark `LEFT`.
     fn has_left(&self) -> bool {
         matches!(self.spot.of, Of::Channel(_)) && !self.spot.latch.is_due(self.spot.generation)
     }

@@ -60,7 +60,7 @@ thread_local! {
     static RECORDING: RefCell<Option<CacheRecording>> = const { RefCell::new(None) };
 }
 
-/// Whether the calling OS thread records its primitives.
+/// Returns whether the calling OS thread records its primitives.
 #[inline]
 pub(super) fn is_open() -> bool {
     OPEN.get()
@@ -93,7 +93,7 @@ pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive, over:
     });
 }
 
-/// Whether there is a recording for a device and tag.
+/// Returns whether there is a recording for a device and tag.
 pub(crate) fn has(device: u32, tag: &str) -> bool {
     lock(&KEPT).contains_key(&(device, tag.to_owned()))
 }

@@ -120,7 +120,7 @@ impl Thread {
         self.side.load(Ordering::Relaxed)
     }
 
-    /// Whether it accepts primitives only in batch mode.
+    /// Returns whether it accepts primitives only in batch mode.
     #[inline]
     pub(super) fn is_batched(&self) -> bool {
         self.marks.load(Ordering::Relaxed) & BATCHED != 0
@@ -132,7 +132,7 @@ impl Thread {
         self.marks.fetch_or(SHARED, Ordering::Relaxed);
     }
 
-    /// Whether the thread and another one may record each other's notifies.
+    /// Returns whether the thread and another one may record each other's notifies.
     #[inline]
     pub(super) fn goes_with(&self, other: &Thread) -> bool {
         let shared = || {

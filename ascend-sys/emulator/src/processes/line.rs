@@ -233,7 +233,7 @@ impl Outlet {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Whether a frame waits for room.
+    /// Returns whether a frame waits for room.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -79,7 +79,7 @@ fn known() -> Option<&'static Own> {
     (*lock(&OWN)).filter(|own| own.home.process == process)
 }
 
-/// Whether an address is that of this process.
+/// Returns whether an address is that of this process.
 pub(crate) fn is_own(home: &Home) -> bool {
     known().is_some_and(|own| own.home == *home)
 }
@@ -302,7 +302,7 @@ fn end_of(process: i32) -> Option<OwnedFd> {
     }
 }
 
-/// Whether a process has ended, even if the listener has not noticed it yet.
+/// Returns whether a process has ended, even if the listener has not noticed it yet.
 pub(crate) fn has_ended(peer: &Peer) -> bool {
     if peer.gone().is_some() {
         return true;
@@ -419,7 +419,7 @@ fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
 }
 
-/// Whether a line can be written to standard error without waiting for its reader.
+/// Returns whether a line can be written to standard error without waiting for its reader.
 pub(crate) fn takes_lines() -> bool {
     let mut stderr = [polled(libc::STDERR_FILENO, libc::POLLOUT)];
     // SAFETY: one structure, writable.

@@ -178,7 +178,7 @@ pub(crate) fn withdrawn(from: &Home, number: u64) {
 }
 
 impl Sharing {
-    /// Whether the bytes must stay in place.
+    /// Returns whether the bytes must stay in place.
     pub(super) fn is_fixed(&self) -> bool {
         self.exported.is_some() || self.imported.is_some() || self.lingers.is_some()
     }
@@ -192,7 +192,7 @@ impl Sharing {
         self.imported.as_ref().map_or(0, ImportedPhysical::process)
     }
 
-    /// Whether it has ended in this process, while other processes may have it.
+    /// Returns whether it has ended in this process, while other processes may have it.
     pub(super) fn has_ended(&self) -> bool {
         self.lingers.is_some()
     }

@@ -44,7 +44,7 @@ fn unconsumed(ground: &Ground<'_>, notes: &mut Notes) {
     let left = ground.order.unconsumed();
     for record in left.iter().filter_map(|record| ground.order.number(*record)) {
         notes.add("unconsumed", "", vec![ground.place(record)], || {
-            let message = "nobody waits for this record: it ends a wait of whatever runs next";
+            let message = "nobody waits for this record, so its notify stays set, and the first wait for it in the next operator ends at once";
             (message.into(), who_waits(ground, record))
         });
     }

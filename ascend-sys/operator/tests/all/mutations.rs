@@ -1,5 +1,6 @@
-//! Correct algorithms with a random change. If the checker accepts an operator, it is correct at
-//! any speed of the ranks. A race that the checker reports is a race by the definition.
+//! Tests of the checker on correct algorithms with one random change. An operator that the checker
+//! accepts must give the right result at any speed of the ranks. Two tasks that the checker reports
+//! as a race must be one: they touch the same bytes, one of them writes, and nothing orders them.
 
 use crate::algorithms::*;
 use crate::recorder::ELEMENT;

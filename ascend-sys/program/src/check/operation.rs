@@ -225,7 +225,7 @@ fn strided(
     let Some(count) = view.count(exchange.count) else { return Vec::new() };
     if count == 0 {
         let message = format!("`{}` has a count of 0", view.words().task(call.task));
-        view.error("count", message, "leave it out on all ranks when there is nothing to do");
+        view.error("count", message, "if there is nothing to do, leave the call out on all ranks");
         return Vec::new();
     }
     if stride.is_some() {

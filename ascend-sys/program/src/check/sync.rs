@@ -323,7 +323,7 @@ pub(super) fn barrier(view: &mut View<'_, '_>, vector: bool) -> bool {
     let mix = view.ground.program.mix;
     let wrong = match (vector, view.core.kind) {
         (true, Core::Aic) => Some((
-            "a barrier of vector cores, on a cube core",
+            "a cube core calls a barrier of vector cores",
             "move it to vector cores, or use a barrier of all cores",
         )),
         (false, _) if mix.ratio(Core::Aic) == 0 => Some((

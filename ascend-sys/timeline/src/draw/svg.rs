@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fmt::Write as _;
 
-/// A picture on a white ground. Coordinates are pixels from its upper left corner.
+/// A picture on a white background. Coordinates are pixels from its upper left corner.
 pub struct Svg(String);
 
 impl Svg {

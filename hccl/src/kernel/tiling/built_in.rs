@@ -199,12 +199,12 @@ where
         self.0[2]
     }
 
-    /// Whether a rank's own block is not copied to its output.
+    /// Returns whether a rank's own block is not copied to its output.
     pub fn skip_local_rank_copy(&self) -> bool {
         self.0[0] == 1
     }
 
-    /// Whether the input is already in the window.
+    /// Returns whether the input is already in the window.
     pub fn skip_buffer_window_copy(&self) -> bool {
         self.0[1] == 2
     }

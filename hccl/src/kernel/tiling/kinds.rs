@@ -63,7 +63,7 @@ commands! {
 }
 
 impl CmdType {
-    /// Whether the operation combines elements.
+    /// Returns whether the operation combines elements.
     pub const fn reduces(self) -> bool {
         matches!(self, CmdType::AllReduce | CmdType::ReduceScatter)
     }

@@ -23,7 +23,7 @@ pub struct RangeBounds<T> {
 }
 
 impl<T> RangeBounds<T> {
-    /// Whether the range contains no value.
+    /// Returns whether the range contains no value.
     pub const fn is_empty(&self) -> bool {
         self.is_empty
     }

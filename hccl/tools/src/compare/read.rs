@@ -93,7 +93,9 @@ fn parse(text: &str, device: String) -> Result<(Member, Vec<Line>), String> {
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
     let ["hccl run record 1", title, count, rank, ranks] = head[..] else {
-        return Err("it does not begin as a record of this version does".into());
+        return Err(
+            "its first line is not that of a record of this version: record the run again".into()
+        );
     };
     let number = |text: &str| text.parse::<u32>().map_err(|_| format!("\"{text}\" is no number"));
     let (count, rank, ranks) = (number(count)? as usize, number(rank)?, number(ranks)?);

@@ -40,8 +40,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("HCCL_BUFFSIZE", "MiB of each half of an HCCL buffer (200 unless set)"),
     ("HCCL_DETERMINISTIC", "whether sums of floats are made in one order"),
     ("HCCL_OP_EXPANSION_MODE", "which engine runs the operations"),
-    ("HCCL_INTRA_ROCE_ENABLE", "links inside of a server over RoCE"),
-    ("HCCL_INTRA_PCIE_ENABLE", "links inside of a server over PCIe"),
+    ("HCCL_INTRA_ROCE_ENABLE", "whether links inside a server use RoCE"),
+    ("HCCL_INTRA_PCIE_ENABLE", "whether links inside a server use PCIe"),
     ("ASCEND_EMULATOR_DEVICES", "devices of the emulator's libraries (8 unless set)"),
     ("ASCEND_EMULATOR_PRODUCT", "what the emulator's devices pretend to be (A3 unless set)"),
     ("ASCEND_EMULATOR_MEMORY", "bytes of memory of each device of the emulator's libraries"),
@@ -80,7 +80,7 @@ pub(crate) fn section(for_report: bool) -> Section {
         section.row(
             Mark::Plain,
             "variables",
-            "none of those that CANN, the emulator or hccl read is set",
+            "no variable that CANN, the emulator or hccl reads is set",
         );
     }
     let (mark, text) = match JobEnv::from_env() {

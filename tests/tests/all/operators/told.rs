@@ -161,7 +161,7 @@ fn a_channel_with_one_end_has_the_line_that_uses_it() {
   --> 0 => main.signal(op.channel(1), 0),
    = help: open it on both ranks: opening waits for the peer
 
-error[unconsumed]: nobody waits for this record: it ends a wait of whatever runs next
+error[unconsumed]: nobody waits for this record, so its notify stays set, and the first wait for it in the next operator ends at once
   --> 0 => main.signal(op.channel(1), 0),
    = rank 0, thread 0, task 0: record of notify 2 of rank 1 on its channel with rank 0
    = help: let rank 1 wait for it in the same operator, or leave the record out

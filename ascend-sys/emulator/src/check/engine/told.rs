@@ -18,7 +18,7 @@ pub(super) struct ForeignComponents {
     names: Vec<ToldComponent>,
 }
 
-/// Whether a component belongs to another checker.
+/// Returns whether a component belongs to another checker.
 pub(super) fn is_foreign(component: ClockComponent) -> bool {
     component != HOST && component.0 >= FIRST
 }
@@ -127,7 +127,7 @@ impl Checker {
         }
     }
 
-    /// Whether the arrival of a participant at a meeting was noted.
+    /// Returns whether the arrival of a participant at a meeting was noted.
     pub(crate) fn has_arrived(&self, key: ArrivalKey, participant: usize) -> bool {
         let state = lock(&self.state);
         let meeting = state.meetings.get(&key);

@@ -20,7 +20,7 @@ const LEVELS: [(&str, &[&str]); 3] = [
     ("level2", &["NA", "ring", "H-D_R", "NHR", "NB", "pipeline"]),
 ];
 
-/// Whether a text names algorithms. It names them either for all operations, as in
+/// Returns whether a text names algorithms. It names them either for all operations, as in
 /// `level0:NA;level1:NHR`, or for single operations, as in
 /// `allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise`.
 pub(super) fn algorithms(text: &str) -> bool {
@@ -41,7 +41,7 @@ fn levels(text: &str) -> bool {
     })
 }
 
-/// Whether a text says on which levels to retry: `L1:1, L2:0`.
+/// Returns whether a text says on which levels to retry: `L1:1, L2:0`.
 pub(super) fn retry_levels(text: &str) -> bool {
     once(text.split(','), |part| {
         let (level, on) = part.trim().split_once(':')?;
@@ -49,7 +49,7 @@ pub(super) fn retry_levels(text: &str) -> bool {
     })
 }
 
-/// Whether a text says how to retry: attempts, and two times in milliseconds.
+/// Returns whether a text says how to retry: attempts, and two times in milliseconds.
 pub(super) fn retry_parameters(text: &str) -> bool {
     let mut parts = text.split(',').map(str::trim);
     let mut within = |name: &str, low: u32, high: u32| {
@@ -64,7 +64,7 @@ pub(super) fn retry_parameters(text: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// Whether `about` names a subject for every part, and no subject twice.
+/// Returns whether `about` names a subject for every part, and no subject twice.
 fn once<'a>(
     parts: impl Iterator<Item = &'a str>,
     about: impl Fn(&'a str) -> Option<&'a str>,

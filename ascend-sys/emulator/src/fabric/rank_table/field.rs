@@ -15,8 +15,8 @@ pub(super) struct Field<'a> {
 /// The length of the longest name of a network interface, in bytes.
 const MOST_SCOPE: usize = 15;
 
-/// Whether a text is an IPv6 address, with or without a scope. A scope is an interface or its
-/// number, as in `fe80::1%eth0`.
+/// Returns whether a text is an IPv6 address, with or without a scope. A scope is an interface or
+/// its number, as in `fe80::1%eth0`.
 fn is_ipv6(text: &str) -> bool {
     let (address, scope) = text.split_once('%').unwrap_or((text, "any"));
     let is_scope = (1..=MOST_SCOPE).contains(&scope.len())

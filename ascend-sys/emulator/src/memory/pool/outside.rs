@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of mapped allocations. If there are none, callers need not search for one.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether any pool has a mapped allocation.
+/// Returns whether any pool has a mapped allocation.
 #[inline]
 pub(crate) fn is_any_mapped() -> bool {
     MAPPED.load(Ordering::Relaxed) != 0
@@ -26,7 +26,7 @@ impl MemoryPool {
         state.live.insert(start, new);
     }
 
-    /// Whether an address is in an allocation of another process.
+    /// Returns whether an address is in an allocation of another process.
     pub(crate) fn is_adopted(&self, address: usize) -> bool {
         self.state().holding(address, 1).is_some_and(|(_, allocation)| allocation.process != 0)
     }
@@ -84,8 +84,8 @@ impl MemoryPool {
         }
     }
 
-    /// Whether an address is in an allocation outside of the pool's own addresses: one of another
-    /// process, or a mapped one.
+    /// Returns whether an address is in an allocation outside of the pool's own addresses: one of
+    /// another process, or a mapped one.
     pub(crate) fn is_outside(&self, address: usize) -> bool {
         let state = self.state();
         let found = state.holding(address, 1);

@@ -51,9 +51,10 @@ fn an_event_that_is_destroyed_at_once_still_orders() {
         }
         copy(y, x, two.b);
         if repaired {
-            fill(x, two.a);
+            let other = two.memory();
+            fill(other, two.a);
             flag(true);
-            copy(y, x, two.b);
+            copy(y, other, two.b);
         }
     });
 }

@@ -14,8 +14,9 @@ fn recorder(name: &str, goal: Goal, ranks: u32, count: u64, buffer: u64) -> Reco
     recorder
 }
 
-/// Each rank reads from its left neighbour the block that the neighbour has read before. In each
-/// step the main thread gives and thread 1 takes.
+/// Each rank reads from its left neighbour the block that the neighbour read in the step before, or
+/// the neighbour's own block in the first step. In each step, the main thread exposes the buffer
+/// and thread 1 reads.
 pub fn ring(ranks: u32, n: u64) -> Operator {
     let mut r = recorder("ring all-gather", Goal::AllGather, ranks, n, n * u64::from(ranks));
     let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;

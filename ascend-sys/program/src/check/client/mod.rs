@@ -445,7 +445,11 @@ impl Clients {
         let most = if matches!(command, 18 | 20) { 1 } else { 255 };
         if repeat == 0 {
             let message = "a repeat of 0: nothing is prepared and there is no handle".to_owned();
-            view.error("repeat", message, "leave it out on all ranks when there is nothing to do");
+            view.error(
+                "repeat",
+                message,
+                "if there is nothing to do, leave the call out on all ranks",
+            );
         } else if repeat > most {
             let message = format!(
                 "a repeat of {repeat}, but {} takes at most {most}",

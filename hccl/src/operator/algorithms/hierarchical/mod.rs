@@ -53,7 +53,7 @@ impl Groups {
         self.0.iter().map(Vec::as_slice)
     }
 
-    /// Whether each of `ranks` ranks is in exactly one group.
+    /// Returns whether each of `ranks` ranks is in exactly one group.
     fn divide(&self, ranks: u32) -> bool {
         let mut all: Vec<u32> = self.0.iter().flatten().copied().collect();
         all.sort_unstable();
