@@ -159,7 +159,7 @@ fn what_does_not_fit_into_a_context_is_refused() {
         let device = rank.upload(&[2; 64]);
         refuses!(
             HCCL_E_PARA,
-            ["srcCtx", "no host memory"],
+            ["srcCtx", "not host memory"],
             HcclEngineCtxCopy(comm, AICPU, tag, device, 64, 0)
         );
         let other = c"other".as_ptr();

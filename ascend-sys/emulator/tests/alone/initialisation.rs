@@ -37,7 +37,7 @@ fn a_configuration_that_is_wrong_does_not_initialise() {
     alone!();
     for (text, code, said) in [
         ("err_msg_mode", 100006, "is not valid JSON"),
-        ("[1]", 100006, "no JSON object"),
+        ("[1]", 100006, "but not an object"),
         (r#"{"err_msg_mode": "7"}"#, 100008, "err_msg_mode"),
         (r#"{"defaultDevice": {"default_device": "99"}}"#, 107001, "no device 99"),
     ] {
