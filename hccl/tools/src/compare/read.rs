@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn what_is_no_record_is_an_error_with_its_line() {
         for (text, problem) in [
-            ("", "does not begin"),
-            ("hccl run record 2\tworld\t1\t0\t1\n", "does not begin"),
+            ("", "first line"),
+            ("hccl run record 2\tworld\t1\t0\t1\n", "first line"),
             ("hccl run record 1\tworld\t1\tzero\t1\n", "\"zero\" is no number"),
             ("hccl run record 1\tworld\t1\t0\t1\n0\tworld barrier 1\tf3", "line 2 is no operation"),
             ("hccl run record 1\tworld\t1\t0\t1\nx\ta\tb\tc\td\n", "line 2 has no number"),

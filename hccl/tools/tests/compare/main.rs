@@ -246,7 +246,7 @@ fn what_cannot_be_compared_is_an_error_that_says_why() {
     says(
         compare(&a, &fewer),
         2,
-        &["other communicators or ranks", "communicator world, rank 2 of 3"],
+        &["different communicators or ranks", "communicator world, rank 2 of 3"],
     );
     says(compare(&a, Path::new("/there is/no record")), 2, &["/there is/no record:"]);
     let empty = directory("empty");

@@ -334,7 +334,7 @@ fn a_wait_for_a_value_ends_when_its_rank_is_gone_and_when_the_store_is() {
     let late = own.get("key", Duration::from_millis(50)).unwrap_err();
     assert!(late.to_string().starts_with("storing \"key\" did not happen within 50ms"), "{late}");
     let large = own.set("key", &vec![0; 65537]).unwrap_err();
-    assert!(large.to_string().contains("65537 bytes, and at most 65536"), "{large}");
+    assert!(large.to_string().contains("65537 bytes: the limit is 65536"), "{large}");
     own.set("key", &vec![1; 65536]).unwrap();
     assert_eq!(own.get("key", limit).unwrap().len(), 65536);
 }

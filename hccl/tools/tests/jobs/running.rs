@@ -165,5 +165,8 @@ fn what_cannot_be_started_is_said() {
     let job = Job::of(Command::new(env!("CARGO_BIN_EXE_hcclrun")).args(["-n", "0", "true"]));
     assert_eq!(job.status, Some(125));
     let job = Job::of(Command::new(env!("CARGO_BIN_EXE_hcclrun")).args(["--help"])).succeeds();
-    job.says(&["hcclrun -n 4 target/release/examples/train", "The status is that of the rank"]);
+    job.says(&[
+        "hcclrun -n 4 target/release/examples/train",
+        "The status is 0 when all ranks succeeded",
+    ]);
 }
