@@ -251,7 +251,7 @@ fn a_backward_pass_outside_of_the_step_is_refused() {
             one.sum_all()?.backward()?;
             one.sum_all()
         });
-        said(refused.map(drop), "tensor 0 was pushed before");
+        said(refused.map(drop), "tensor 0 was already pushed");
         Ok(())
     });
 }
