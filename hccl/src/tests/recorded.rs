@@ -119,7 +119,7 @@ fn an_operator_that_cannot_be_recorded_leaves_its_tape_to_the_next_one() {
 
 #[test]
 fn a_recording_that_is_dropped_goes_on() {
-    let runtime = own(1, ascend_emulator::table());
+    let runtime = runtime_with(1);
     let (recording, directory, first) = recorded("dropped", &runtime);
     drop((recording, first));
     // No communicator keeps the record now.
