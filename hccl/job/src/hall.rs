@@ -347,7 +347,7 @@ impl Hall {
                 Some((rank, why)) => {
                     if matches!(what, Awaited::Generation) && self.generation > 0 {
                         // It came too late to take part, which is no failure of the job.
-                        let text = tamed(&why);
+                        let text = why.clone();
                         self.report(Report { rank: rank_of_client, text, follows: true });
                     }
                     Answer::Gone { rank, why }

@@ -165,8 +165,17 @@ impl Job<'_> {
     }
 
     fn is_over(&self) -> bool {
-        let ended = self.running.iter().all(|(_, process)| process.ended.is_some());
-        ended && (self.to_restart.is_empty() || self.ending.is_some())
+        self.all_have_ended() && (self.to_restart.is_empty() || self.ending.is_some())
+    }
+
+    fn all_have_ended(&self) -> bool {
+        self.running.iter().all(|(_, process)| process.ended.is_some())
+    }
+
+    /// Returns the time at which the first rank succeeded.
+    fn first_success(&self) -> Option<Instant> {
+        let ends = self.running.iter().filter_map(|(_, process)| process.ended);
+        ends.filter(|end| end.status.success()).map(|end| end.at).min()
     }
 
     fn supervise(&mut self) -> Result<(), String> {
@@ -219,9 +228,7 @@ impl Job<'_> {
     /// Returns whether no rank is running, and one has succeeded: a new process would find nobody
     /// to join.
     fn is_done(&self) -> bool {
-        let is_running = self.running.iter().any(|(_, process)| process.ended.is_none());
-        let mut ends = self.running.iter().filter_map(|(_, process)| process.ended);
-        !is_running && ends.any(|end| end.status.success())
+        self.all_have_ended() && self.first_success().is_some()
     }
 
     fn pass_on(&mut self, signal: i32) {
@@ -303,10 +310,7 @@ impl Job<'_> {
     /// failed after that. Ranks that failed because of another rank do not count, such as those
     /// that came too late to take part. Earlier failures were printed when they happened.
     fn some_went_on_to_the_end(&self, reports: &[Report]) -> bool {
-        let ends = self.running.iter().filter_map(|(_, process)| process.ended);
-        let Some(first) = ends.filter(|it| it.status.success()).map(|it| it.at).min() else {
-            return false;
-        };
+        let Some(first) = self.first_success() else { return false };
         let follows = |rank: u32| reports.iter().any(|it| it.rank == rank && it.follows);
         self.failures.iter().all(|failure| failure.at < first || follows(failure.rank))
     }

@@ -127,14 +127,6 @@ pub enum Error {
         /// The error of the serialisation.
         source: postcard::Error,
     },
-    /// The root of a gather or a scatter is not a rank of the communicator.
-    #[error("the root is {root}, but the communicator has {ranks} ranks, numbered from 0")]
-    NoSuchRoot {
-        /// The root that was passed.
-        root: u32,
-        /// The number of ranks.
-        ranks: u32,
-    },
     /// The root of a scatter has objects for another number of ranks.
     #[error("rank {root} has {given} objects to scatter to {ranks} ranks: each rank needs one")]
     ObjectsOfRanks {

@@ -103,12 +103,13 @@ pub fn scatter<T: Serialize + DeserializeOwned>(
     read(&came[root as usize])
 }
 
-/// Checks that the root is a rank of the communicator.
-fn check_root(root: u32, comm: &Communicator) -> Result<()> {
-    match root < comm.world_size() {
-        true => Ok(()),
-        false => Err(Error::NoSuchRoot { root, ranks: comm.world_size() }),
+/// Checks that the root is a rank of the communicator. A broadcast returns the same error.
+fn check_root(root: u32, comm: &Communicator) -> hccl::Result<()> {
+    let world_size = comm.world_size();
+    if root < world_size {
+        return Ok(());
     }
+    Err(hccl::Error::NoSuchRank { what: "the root", rank: root, world_size })
 }
 
 /// Sends `pieces[i]` to rank `i`, and returns the pieces from all ranks, in the order of the ranks.
