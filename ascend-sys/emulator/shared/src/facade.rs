@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use ascend_emulator::UNDECLARED;
 use ascend_sys::{Functions, Library, SYMBOLS};
 
 use crate::home::HEADERS;
@@ -18,6 +19,8 @@ pub struct Facade {
     homes: &'static [Library],
     /// The symbols that it holds in addition.
     extra: Extra,
+    /// The private headers of CANN whose functions it holds, by the beginnings of their names.
+    private: &'static [&'static str],
 }
 
 /// The symbols that a library holds in addition to those of its `homes`.
@@ -45,41 +48,53 @@ pub const FACADES: &[Facade] = &[
         needs: &[],
         homes: &[Library::AclRt, Library::Extension],
         extra: Extra::None,
+        private: &[],
     },
     Facade {
         file: "libascendcl.so",
         needs: &["libacl_rt.so"],
         homes: &[Library::AclRt, Library::Extension],
         extra: Extra::None,
+        private: &[],
     },
     Facade {
         file: "libhcomm.so",
         needs: &["libacl_rt.so"],
         homes: &[Library::Hcomm],
         extra: Extra::Named(&["HcclBarrier"]),
+        private: &["hccl/", "hcomm/"],
     },
     // CANN's library has stand-ins for functions that an older libhcomm.so lacks. Our libhcomm.so
     // lacks no function.
-    Facade { file: "libhccl_compat.so", needs: &["libacl_rt.so"], homes: &[], extra: Extra::None },
+    Facade {
+        file: "libhccl_compat.so",
+        needs: &["libacl_rt.so"],
+        homes: &[],
+        extra: Extra::None,
+        private: &[],
+    },
     Facade {
         file: "libhccl.so",
         needs: &["libhcomm.so", "libhccl_compat.so", "libacl_rt.so"],
         homes: &[Library::Hccl],
         extra: Extra::None,
+        private: &[],
     },
     Facade {
         file: "libmsprofiler.so",
         needs: &["libacl_rt.so"],
         homes: &[Library::MsProfiler],
         extra: Extra::None,
+        private: &[],
     },
     // CANN's library is for the processors of the device. Kernels of the AI CPU find the primitives
-    // in it.
+    // and the functions of diagnosis in it.
     Facade {
         file: "libccl_kernel.so",
         needs: &[],
         homes: &[],
         extra: Extra::Declared("hcomm/hcomm_primitives.h"),
+        private: &["hccl/hccl_diag.h", "hccl/hcomm_diag.h", "hcomm/hcomm_primitives_expt.h"],
     },
 ];
 
@@ -96,6 +111,18 @@ impl Facade {
             (here && table.address(name).is_some()).then_some((name, index * size_of::<usize>()))
         });
         held.collect()
+    }
+
+    /// Returns the functions without a published signature that this library holds, each with the
+    /// index of its header and its own index there.
+    pub fn undeclared(&self) -> Vec<(&'static str, [usize; 2])> {
+        let held = UNDECLARED.iter().enumerate().filter(|(_, list)| {
+            self.private.iter().any(|beginning| list.header.starts_with(beginning))
+        });
+        held.flat_map(|(header, list)| {
+            list.names.iter().enumerate().map(move |(at, name)| (*name, [header, at]))
+        })
+        .collect()
     }
 }
 
@@ -130,28 +157,37 @@ impl Arch {
     }
 
     /// Returns a constructor that fetches the table from the core, and one jump for each symbol. A
-    /// jump keeps every register that carries an argument. That includes al, which counts the
-    /// vector registers of a variadic call.
-    pub fn assembly(&self, symbols: &[(&str, usize)]) -> String {
-        let (setup, load) = match self {
+    /// jump through the table keeps every register that carries an argument. That includes al, which
+    /// counts the vector registers of a variadic call. A jump of an undeclared function passes its
+    /// two indices instead.
+    pub fn assembly(&self, symbols: &[(&str, usize)], undeclared: &[(&str, [usize; 2])]) -> String {
+        let (setup, load, call) = match self {
             Arch::X86 => (
                 "    endbr64\n    subq $8, %rsp\n    call ascend_emulator_table@PLT\n    \
                  movq %rax, table(%rip)\n    addq $8, %rsp\n    ret\n",
                 "    endbr64\n    movq table(%rip), %r11\n    jmp *OFFSET(%r11)\n",
+                "    endbr64\n    movl $HEADER, %edi\n    movl $AT, %esi\n    \
+                 jmp ascend_emulator_undeclared@PLT\n",
             ),
             Arch::Arm => (
                 "    stp x29, x30, [sp, #-16]!\n    bl ascend_emulator_table\n    adrp x16, table\n    \
                  str x0, [x16, #:lo12:table]\n    ldp x29, x30, [sp], #16\n    ret\n",
                 "    adrp x16, table\n    ldr x16, [x16, #:lo12:table]\n    ldr x16, [x16, #OFFSET]\n    \
                  br x16\n",
+                "    mov w0, #HEADER\n    mov w1, #AT\n    b ascend_emulator_undeclared\n",
             ),
         };
         let mut text = format!(
             ".local table\n.comm table, 8, 8\n.section .init_array, \"aw\"\n    .balign 8\n    \
              .quad fetch_table\n.text\nfetch_table:\n{setup}"
         );
-        for (name, offset) in symbols {
-            let jump = load.replace("OFFSET", &offset.to_string());
+        let table =
+            symbols.iter().map(|(name, at)| (*name, load.replace("OFFSET", &at.to_string())));
+        let others = undeclared.iter().map(|(name, [header, at])| {
+            let jump = call.replace("HEADER", &header.to_string());
+            (*name, jump.replace("AT", &at.to_string()))
+        });
+        for (name, jump) in table.chain(others) {
             // Writing to a String cannot fail.
             let _ = write!(
                 text,

@@ -1,9 +1,10 @@
 //! The emulator in one shared library, `libascend_emulator_core.so`.
 //!
-//! It exports a single function of our own, [`ascend_emulator_table`], and none of CANN's names.
-//! Those belong to the thin libraries that the installer (`ascend-emulator-install`) puts next to
-//! it. Each thin library holds one jump through this table for each of its symbols. So all of them
-//! share the state of the one emulator here, in any number and any order of loading.
+//! It exports two functions of our own, and none of CANN's names. Those belong to the thin libraries
+//! that the installer (`ascend-emulator-install`) puts next to it. Each thin library holds one jump
+//! for each of its symbols: through the table of [`ascend_emulator_table`], or, for a function
+//! without a published signature, to [`ascend_emulator_undeclared`]. So all of them share the state
+//! of the one emulator here, in any number and any order of loading.
 
 use std::sync::LazyLock;
 
@@ -19,4 +20,17 @@ static TABLE: LazyLock<Functions> = LazyLock::new(ascend_emulator::table);
 #[unsafe(no_mangle)]
 pub extern "C" fn ascend_emulator_table() -> *const Functions {
     &raw const *TABLE
+}
+
+/// Calls a function of [`ascend_emulator::UNDECLARED`]: `function` is its index among the names of
+/// the header with index `header`. Returns the code, or 0 for an index that is not in the list.
+///
+/// Does not block. CANN has no such function. Only the facades may use it. The result has 64 bits,
+/// so that it is 0 for callers that expect a number.
+#[unsafe(no_mangle)]
+pub extern "C" fn ascend_emulator_undeclared(header: u32, function: u32) -> u64 {
+    let header = ascend_emulator::UNDECLARED.get(header as usize);
+    let name = |list: &'static ascend_emulator::Undeclared| list.names.get(function as usize);
+    let found = header.and_then(|list| Some((list, name(list)?)));
+    found.map_or(0, |(list, name)| list.call(name).0.into())
 }

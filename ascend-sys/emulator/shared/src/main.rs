@@ -71,9 +71,10 @@ fn install(options: &Options) -> Result<String, String> {
     let table = ascend_emulator::table().retain(|symbol| kept(symbol.library));
     let mut lines = format!("{:<20} the emulator itself\n", CORE);
     for facade in FACADES {
-        let symbols = facade.symbols(&table);
-        link(dir, facade, &arch.assembly(&symbols))?;
-        lines += &format!("{:<20} {:>3} functions\n", facade.file, symbols.len());
+        let (symbols, undeclared) = (facade.symbols(&table), facade.undeclared());
+        link(dir, facade, &arch.assembly(&symbols, &undeclared))?;
+        let count = symbols.len() + undeclared.len();
+        lines += &format!("{:<20} {count:>3} functions\n", facade.file);
     }
     for (name, file) in LINKS {
         symbolic_link(dir, name, file).map_err(|e| format!("cannot make {name}: {e}"))?;

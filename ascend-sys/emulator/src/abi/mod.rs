@@ -107,6 +107,7 @@ mod hcomm_notify;
 mod hcomm_task_cache;
 mod hcomm_thread;
 mod hcomm_transfer;
+pub(crate) mod undeclared;
 pub(crate) mod unsupported;
 mod unsupported_list;
 

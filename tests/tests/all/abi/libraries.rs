@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ascend_emulator::UNSUPPORTED;
+use ascend_emulator::{UNDECLARED, UNSUPPORTED};
 use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, HcclResult, aclprofSubscribeOpFlag};
 use hccl_tests::{installed_emulator, repository};
 
@@ -128,5 +128,43 @@ fn what_is_not_supported_says_so_by_code_and_name() {
         let text = unsafe { CStr::from_ptr(text) }.to_str().expect("the emulator writes UTF-8");
         let said = format!("{name}: the emulator does not support this function");
         assert!(text.contains(&said) && text.contains(function.reason), "{name}: {text}");
+    }
+}
+
+/// Calls a function of any signature with six arguments that it must not follow. Returns the whole
+/// register of its result.
+fn call_with_garbage(address: *mut c_void) -> u64 {
+    type Any = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
+    // SAFETY: the function reads no argument, and the caller removes those on the stack.
+    let call: Any = unsafe { std::mem::transmute(address) };
+    let garbage = u64::MAX;
+    call(garbage, garbage, garbage, garbage, garbage, garbage, garbage, garbage)
+}
+
+#[test]
+fn a_function_without_a_published_signature_gives_its_answer_whatever_it_is_passed() {
+    let abi = Abi::load();
+    let (host, device) = (Opened::new("libhcomm.so"), Opened::new("libccl_kernel.so"));
+    let message = Opened::new("libacl_rt.so").find("aclGetRecentErrMsg").expect("it is there").0;
+    // SAFETY: that is the signature of the function with this name.
+    let message: extern "C" fn() -> *const c_char = unsafe { std::mem::transmute(message) };
+    for list in UNDECLARED {
+        for name in list.names {
+            assert!(!abi.functions.iter().any(|it| it.name == *name), "{name} has a signature");
+            let (address, _) = host.find(name).unwrap_or_else(|| panic!("there is no {name}"));
+            message();
+            assert_eq!(call_with_garbage(address), u64::from(list.result.0), "{name}");
+            let text = message();
+            if list.result == HcclResult::HCCL_SUCCESS {
+                assert!(text.is_null(), "{name} has a text");
+            } else {
+                assert!(!text.is_null(), "{name} says nothing");
+                // SAFETY: the pointer is not NULL, so it is a text that lives until the next call.
+                let text = unsafe { CStr::from_ptr(text) }.to_str().expect("the texts are UTF-8");
+                assert!(text.contains(name) && text.contains(list.reason), "{name}: {text}");
+            }
+            let unit = list.result == HcclResult::HCCL_E_UNAVAIL;
+            assert_eq!(device.find(name).is_some(), !unit, "{name} in the device's library");
+        }
     }
 }

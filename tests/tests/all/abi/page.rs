@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use ascend_emulator::UNSUPPORTED;
-use ascend_sys::{Library, SYMBOLS, Symbol};
+use ascend_emulator::{UNDECLARED, UNSUPPORTED};
+use ascend_sys::{HcclResult, Library, SYMBOLS, Symbol};
 use hccl_tests::repository;
 
 const PAGE: &str = "docs/src/reference/functions.md";
@@ -60,6 +60,20 @@ fn tables() -> String {
             text.push('\n');
         }
     }
+    text += "## Without a published signature: `libhcomm.so`\n\n| CANN's header | answer | |\n\
+             | --- | --- | --- |\n";
+    for list in UNDECLARED {
+        let answer = match list.result {
+            HcclResult::HCCL_SUCCESS => "0, and does nothing",
+            HcclResult::HCCL_E_NOT_SUPPORT => "5, not supported",
+            HcclResult::HCCL_E_UNAVAIL => "7, unavailable",
+            other => panic!("the page has no words for {other:?}"),
+        };
+        let names: Vec<String> = list.names.iter().map(|name| format!("`{name}`")).collect();
+        let (header, names) = (list.header, names.join(", "));
+        writeln!(text, "| `{header}` | {answer} | {names} |").expect("it grows");
+    }
+    text.push('\n');
     text
 }
 
