@@ -157,9 +157,9 @@ impl Arch {
     }
 
     /// Returns a constructor that fetches the table from the core, and one jump for each symbol. A
-    /// jump through the table keeps every register that carries an argument. That includes al, which
-    /// counts the vector registers of a variadic call. A jump of an undeclared function passes its
-    /// two indices instead.
+    /// jump through the table keeps every register that carries an argument. That includes al,
+    /// which counts the vector registers of a variadic call. A jump of an undeclared function
+    /// passes its two indices instead.
     pub fn assembly(&self, symbols: &[(&str, usize)], undeclared: &[(&str, [usize; 2])]) -> String {
         let (setup, load, call) = match self {
             Arch::X86 => (

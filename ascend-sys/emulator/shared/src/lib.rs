@@ -1,10 +1,10 @@
 //! The emulator in one shared library, `libascend_emulator_core.so`.
 //!
-//! It exports two functions of our own, and none of CANN's names. Those belong to the thin libraries
-//! that the installer (`ascend-emulator-install`) puts next to it. Each thin library holds one jump
-//! for each of its symbols: through the table of [`ascend_emulator_table`], or, for a function
-//! without a published signature, to [`ascend_emulator_undeclared`]. So all of them share the state
-//! of the one emulator here, in any number and any order of loading.
+//! It exports two functions of our own, and none of CANN's names. Those belong to the thin
+//! libraries that the installer (`ascend-emulator-install`) puts next to it. Each thin library
+//! holds one jump for each of its symbols: through the table of [`ascend_emulator_table`], or, for
+//! a function without a published signature, to [`ascend_emulator_undeclared`]. So all of them
+//! share the state of the one emulator here, in any number and any order of loading.
 
 use std::sync::LazyLock;
 
