@@ -8,12 +8,17 @@
 //! a pinned block. The pages of a new `Vec` are also touched for the first time. Operations and
 //! `memcpy`s take turns within each round. The result is the best round, with the time of its
 //! slower rank.
+//!
+//! Registered memory is measured twice: a `Vec`, which begins in the middle of a page, so that its
+//! ends are copied apart from its pages; and memory that consists of whole pages.
 
 mod pin;
 
 use std::hint::black_box;
+use std::ptr::NonNull;
 use std::time::Instant;
 
+use hccl::memory::{HostMemory, HostMemoryMut};
 use hccl::prelude::*;
 use pin::pin;
 
@@ -24,11 +29,13 @@ const ROUNDS: usize = 5;
 /// The names of the plain copies. `OPERATIONS` has the names of the operations, each with the index
 /// of the plain copy that it is compared with.
 const PLAIN: [&str; 3] = ["one memcpy", "two memcpys", "two memcpys, to a new Vec"];
-const OPERATIONS: [(&str, usize); 7] = [
+const OPERATIONS: [(&str, usize); 9] = [
     ("copy_from_host", 0),
     ("copy_to", 0),
     ("from a registered Vec", 0),
     ("to a registered Vec", 0),
+    ("from registered pages", 0),
+    ("to registered pages", 0),
     ("upload", 1),
     ("download_into", 1),
     ("to_vec", 2),
@@ -63,6 +70,25 @@ fn main() -> hccl::Result<()> {
     Ok(())
 }
 
+/// Memory that begins and ends at a page. The vector has room for a page more.
+struct Pages {
+    memory: Vec<f32>,
+    elements: usize,
+}
+
+// SAFETY: a vector that nobody changes keeps its elements initialised and at the same address.
+unsafe impl HostMemory for Pages {
+    type Element = f32;
+
+    fn memory(&mut self) -> NonNull<[f32]> {
+        let first = self.memory.as_ptr().align_offset(4096);
+        NonNull::from(&mut self.memory[first..first + self.elements])
+    }
+}
+
+// SAFETY: nobody else reads or writes a vector that was moved into the value.
+unsafe impl HostMemoryMut for Pages {}
+
 /// Returns the times of one rank for each round.
 fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
     let stream = rank.device().stream()?;
@@ -74,6 +100,8 @@ fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
     let mut host = rank.runtime().host_buffer::<f32>(elements)?;
     host.as_mut_slice()?.copy_from_slice(&data);
     let mut mine = rank.runtime().register(data.clone())?;
+    let mut pages =
+        rank.runtime().register(Pages { memory: vec![1.0; elements + 1024], elements })?;
     let mut on_device = rank.device().upload(&data, &stream)?;
     let mut time = |what: &mut dyn FnMut() -> hccl::Result<()>| -> hccl::Result<f64> {
         what()?;
@@ -105,6 +133,8 @@ fn measure(rank: &Rank, elements: usize) -> hccl::Result<Vec<Nanoseconds>> {
                 time(&mut || on_device.copy_to(&mut host, &stream)?.wait())?,
                 time(&mut || on_device.copy_from_host(&mine, &stream)?.wait())?,
                 time(&mut || on_device.copy_to(&mut mine, &stream)?.wait())?,
+                time(&mut || on_device.copy_from_host(&pages, &stream)?.wait())?,
+                time(&mut || on_device.copy_to(&mut pages, &stream)?.wait())?,
                 time(&mut || on_device.upload(&data, &stream)?.wait())?,
                 time(&mut || on_device.download_into(&mut landed, &stream).wait())?,
                 time(&mut || on_device.to_vec(&stream).wait().map(|data| drop(black_box(data))))?,
