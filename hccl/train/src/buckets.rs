@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hccl::TimedEvent;
 use hccl::prelude::*;
 
+use crate::agreement::{Agreement, Layout};
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, Widen, scale};
 
@@ -170,14 +171,19 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     /// first.
     current: u64,
     timed: bool,
+    /// The size of a bucket in bytes that was asked for.
+    bytes: usize,
+    agreement: Agreement,
     marker: PhantomData<T>,
 }
 
 impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     /// Allocates buckets for tensors of these lengths, in the order of the forward pass.
     ///
-    /// All ranks must pass the same lengths. Allocates memory on the device of the stream, and
-    /// pinned memory.
+    /// All ranks must pass the same lengths. The first push on a communicator compares them, and
+    /// returns [`Error::RanksDiffer`] if a rank has passed others. So make the buckets anew on all
+    /// ranks, or on none, while a communicator is in use. Allocates memory on the device of the
+    /// stream, and pinned memory.
     pub fn new(lengths: &[usize], stream: &Stream) -> Result<Self> {
         Self::with(BucketOptions::default(), lengths, stream)
     }
@@ -211,8 +217,16 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
             end = start;
         }
         places.reverse();
-        let timed = options.timed;
-        Ok(Self { buckets, places, issued: 0, current: 0, timed, marker: PhantomData })
+        Ok(Self {
+            buckets,
+            places,
+            issued: 0,
+            current: 0,
+            timed: options.timed,
+            bytes: options.bytes,
+            agreement: Agreement::default(),
+            marker: PhantomData,
+        })
     }
 
     /// Returns the tensors of each bucket, in the order in which the buckets are summed.
@@ -352,7 +366,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
     }
 
     /// Pushes the gradient of a tensor. When a bucket and all buckets before it are full, the
-    /// bucket is issued. Does not wait for other ranks, except in the first step of a communicator.
+    /// bucket is issued. Does not wait for other ranks, except in the first step on a communicator,
+    /// in which the ranks compare their lengths and options.
     pub fn push(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.check(tensor)?;
         self.buckets.write(tensor, gradient, false)?;
@@ -408,7 +423,15 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Ok(())
     }
 
+    /// Compares the lengths and options of all ranks, in the first step on a communicator.
+    fn agree(&mut self) -> Result<()> {
+        let GradientBuckets { agreement, places, bytes, .. } = &mut *self.buckets;
+        let lengths = places.iter().map(|place| place.range.len());
+        agreement.check(|| Layout::new("tensor", lengths, *bytes), self.comm, self.stream)
+    }
+
     fn issue(&mut self) -> Result<()> {
+        self.agree()?;
         let Self { buckets, comm, stream, factor, .. } = self;
         let timed = buckets.timed;
         let bucket = &mut buckets.buckets[buckets.issued];
@@ -436,7 +459,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Ends the step after all gradients have been pushed. Does not wait for the sums, which
     /// [`Gradients::get`] does.
-    pub fn finish(self) -> Result<Gradients<'a, T, W>> {
+    pub fn finish(mut self) -> Result<Gradients<'a, T, W>> {
         self.check_begun()?;
         let places = self.buckets.places.iter().enumerate();
         let missing = places.filter(|(_, place)| !place.is_pushed).map(|(tensor, _)| tensor);
@@ -444,6 +467,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         if !tensors.is_empty() {
             return Err(Error::NotPushed { tensors });
         }
+        self.agree()?; // has no effect unless there are no tensors here
         self.buckets.issued = 0;
         Ok(Gradients { buckets: self.buckets })
     }

@@ -25,7 +25,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The reason why a function of this crate failed.
 ///
 /// [`Error::Hccl`], [`Error::Checkpoint`] and [`Error::Object`] may come after data was sent. Every
-/// other error is a mistake of this rank that was found before any data was sent.
+/// other error is a mistake that was found before any data was sent: of this rank, or, if it is
+/// [`Error::RanksDiffer`], of any rank.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -73,6 +74,22 @@ pub enum Error {
         given: usize,
         /// The length that is needed.
         expected: usize,
+    },
+    /// The ranks have passed different lengths or options. Every rank returns this error, before
+    /// any gradient or parameter is sent.
+    #[error(
+        "the ranks differ: {what} is {first} on rank 0, but {given} on rank {rank}; pass the same \
+         lengths in the same order, and the same options, on all ranks"
+    )]
+    RanksDiffer {
+        /// The name of the value that differs.
+        what: String,
+        /// The value on rank 0.
+        first: u64,
+        /// The first rank with another value.
+        rank: u32,
+        /// The value on that rank.
+        given: u64,
     },
     /// A gradient was pushed twice in one step.
     #[error(

@@ -10,6 +10,7 @@ use std::ops::Range;
 use hccl::Download;
 use hccl::prelude::*;
 
+use crate::agreement::{Agreement, Layout};
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, scale};
 use crate::parts::Parts;
@@ -49,6 +50,7 @@ pub struct LayerShards<T: Gradient> {
     /// The slot that was used last.
     latest: usize,
     part: DeviceBuffer<T>,
+    agreement: Agreement,
 }
 
 struct Layer<T: Element> {
@@ -82,9 +84,10 @@ impl<T: Element> Held<T> {
 }
 
 impl<T: Gradient> LayerShards<T> {
-    /// Spreads layers of these lengths over the ranks. The lengths must be the same on all ranks.
-    /// `first` returns the initial values of this rank's part of a layer. Its arguments are the
-    /// layer and the range of the part.
+    /// Spreads layers of these lengths over the ranks. The lengths must be the same on all ranks:
+    /// the first operation on a communicator waits for the other ranks, compares the lengths, and
+    /// returns [`Error::RanksDiffer`] if they differ. `first` returns the initial values of this
+    /// rank's part of a layer. Its arguments are the layer and the range of the part.
     pub fn new(
         lengths: &[usize],
         comm: &Communicator,
@@ -107,7 +110,13 @@ impl<T: Gradient> LayerShards<T> {
             Ok(Slot { device: device.zeros(most * ranks, stream)?, held: Held::Nothing })
         };
         let slots = [slot()?, slot()?];
-        Ok(Self { rank, layers, slots, latest: 0, part: device.zeros(most, stream)? })
+        let (latest, part) = (0, device.zeros(most, stream)?);
+        Ok(Self { rank, layers, slots, latest, part, agreement: Agreement::default() })
+    }
+
+    fn agree(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<()> {
+        let lengths = self.layers.iter().map(|layer| layer.length);
+        self.agreement.check(|| Layout::new("layer", lengths, 0), comm, stream)
     }
 
     fn layer(&self, layer: usize) -> Result<&Layer<T>> {
@@ -121,7 +130,7 @@ impl<T: Gradient> LayerShards<T> {
     }
 
     /// Begins to gather a layer, unless it is gathered or being gathered already. Does not wait for
-    /// other ranks, except in the first operation of a communicator.
+    /// other ranks, except in the first operation on a communicator.
     ///
     /// The layer replaces the one in the slot that [`get`](Self::get) did not use last.
     pub fn prefetch(
@@ -131,6 +140,7 @@ impl<T: Gradient> LayerShards<T> {
         stream: &Stream,
     ) -> Result<()> {
         let padded = self.layer(layer)?.parts.share * comm.world_size() as usize;
+        self.agree(comm, stream)?;
         if self.slots.iter().any(|slot| slot.held.layer() == Some(layer)) {
             return Ok(());
         }
@@ -174,6 +184,7 @@ impl<T: Gradient> LayerShards<T> {
     ) -> Result<Vec<T>> {
         let Layer { length, parts, .. } = *self.layer(layer)?;
         check_length(|| format!("the gradient of layer {layer}"), gradient.len(), length)?;
+        self.agree(comm, stream)?;
         if length == 0 {
             return Ok(Vec::new());
         }

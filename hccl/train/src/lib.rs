@@ -37,6 +37,7 @@
 //! # }
 //! ```
 
+mod agreement;
 mod buckets;
 mod checkpoint;
 mod error;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use hccl::prelude::*;
 
+use crate::agreement::{Agreement, Layout};
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, scale};
 use crate::parts::Parts;
@@ -52,11 +53,14 @@ pub struct Shards<T: Gradient> {
     whole: DeviceBuffer<T>,
     part: DeviceBuffer<T>,
     part_host: HostBuffer<T>,
+    agreement: Agreement,
 }
 
 impl<T: Gradient> Shards<T> {
     /// Spreads tensors of these lengths over the ranks of a communicator. The lengths must be the
-    /// same on all ranks. Allocates memory on the device of the stream, and pinned memory.
+    /// same on all ranks: the first operation on a communicator waits for the other ranks, compares
+    /// the lengths, and returns [`Error::RanksDiffer`] if they differ. Allocates memory on the
+    /// device of the stream, and pinned memory.
     pub fn new(lengths: &[usize], comm: &Communicator, stream: &Stream) -> Result<Self> {
         let (mut places, mut end) = (Vec::with_capacity(lengths.len()), 0usize);
         // The sum saturates, and the allocation below refuses a sum that is too large.
@@ -79,6 +83,7 @@ impl<T: Gradient> Shards<T> {
             whole: device.zeros(whole, stream)?,
             part: device.zeros(share, stream)?,
             part_host: runtime.host_buffer(share)?,
+            agreement: Agreement::default(),
         })
     }
 
@@ -111,6 +116,7 @@ impl<T: Gradient> Shards<T> {
     /// Returns the gradients of this rank's [own](Self::own) part, as their mean over the ranks.
     /// Blocks until they are there.
     pub fn reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
+        self.agree(comm, stream)?;
         if self.whole.is_empty() {
             return Ok(&[]);
         }
@@ -128,6 +134,7 @@ impl<T: Gradient> Shards<T> {
     /// [`parameter`](Self::parameter) does.
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
         check_length(|| "the part of this rank".into(), own.len(), self.own.len())?;
+        self.agree(comm, stream)?;
         if self.whole.is_empty() {
             return Ok(());
         }
@@ -136,6 +143,11 @@ impl<T: Gradient> Shards<T> {
         drop(comm.all_gather(&self.part, &mut self.whole, stream)?);
         drop(self.whole.copy_to(&mut self.parameters, stream)?);
         Ok(())
+    }
+
+    fn agree(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<()> {
+        let lengths = self.places.iter().map(|place| place.len());
+        self.agreement.check(|| Layout::new("tensor", lengths, 0), comm, stream)
     }
 
     /// Returns the values of a tensor that [`gather`](Self::gather) has received. Blocks until they

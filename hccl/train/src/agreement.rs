@@ -1,0 +1,71 @@
+//! The comparison of the layouts that the ranks have passed, before their first operation.
+
+use hccl::comm::AbortHandle;
+use hccl::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::objects;
+
+/// The arguments that must be the same on all ranks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    /// The name of one of the divided things: `tensor` or `layer`.
+    pub(crate) piece: String,
+    /// The number of elements of each.
+    pub(crate) lengths: Vec<u64>,
+    /// The size of a bucket in bytes. 0 if there are no buckets.
+    pub(crate) bucket: u64,
+}
+
+impl Layout {
+    pub(crate) fn new(piece: &str, lengths: impl Iterator<Item = usize>, bucket: usize) -> Self {
+        let lengths = lengths.map(|length| length as u64).collect();
+        Self { piece: piece.into(), lengths, bucket: bucket as u64 }
+    }
+
+    /// Returns the first difference: its name, the value here, and the value there.
+    fn difference(&self, other: &Layout) -> Option<(String, u64, u64)> {
+        let counts = (self.lengths.len() as u64, other.lengths.len() as u64);
+        let lengths = self.lengths.iter().zip(&other.lengths).enumerate();
+        let mut values = vec![(format!("the number of {}s", self.piece), counts.0, counts.1)];
+        values.extend(
+            lengths.map(|(at, (a, b))| (format!("the length of {} {at}", self.piece), *a, *b)),
+        );
+        values.push(("the size of a bucket in bytes".into(), self.bucket, other.bucket));
+        values.into_iter().find(|(_, a, b)| a != b)
+    }
+}
+
+/// The memory of the communicator on which the ranks have last compared a layout.
+///
+/// It holds the handle, and not the name: a communicator that replaces another one may have its
+/// name, and new ranks.
+#[derive(Default)]
+pub(crate) struct Agreement(Option<AbortHandle>);
+
+impl Agreement {
+    /// Compares the layouts of all ranks if this is the first call with this communicator. Blocks
+    /// until all ranks have called it.
+    ///
+    /// Returns the same [`Error::RanksDiffer`] on every rank if a rank has another layout than rank
+    /// 0.
+    pub(crate) fn check(
+        &mut self,
+        layout: impl FnOnce() -> Layout,
+        comm: &mut Communicator,
+        stream: &Stream,
+    ) -> Result<()> {
+        if self.0.as_ref().is_some_and(|handle| handle.belongs_to(comm)) {
+            return Ok(());
+        }
+        let all = objects::all_gather(&layout(), comm, stream)?;
+        for (rank, other) in (0..).zip(&all) {
+            if let Some((what, first, given)) = all[0].difference(other) {
+                return Err(Error::RanksDiffer { what, first, rank, given });
+            }
+        }
+        self.0 = Some(comm.abort_handle());
+        Ok(())
+    }
+}
