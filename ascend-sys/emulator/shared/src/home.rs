@@ -21,7 +21,9 @@ pub fn write(home: &Path) -> Result<usize, String> {
     }
     let package = home.join(LIBRARIES).join("pkgconfig/ascend-emulator.pc");
     write_file(package, &package_config())?;
-    let absolute = home.canonicalize().map_err(|e| format!("{}: {e}", home.display()))?;
+    let absolute = home
+        .canonicalize()
+        .map_err(|e| format!("cannot find {}: {e}; pass another directory", home.display()))?;
     let place = absolute.to_str().ok_or_else(|| {
         format!(
             "{absolute:?} is not UTF-8, so that no script can name it: choose another directory"
@@ -38,7 +40,9 @@ fn write_file(path: PathBuf, text: &str) -> Result<(), String> {
         }
         fs::write(&path, text)
     };
-    write().map_err(|e| format!("cannot write {}: {e}", path.display()))
+    write().map_err(|e| {
+        format!("cannot write {}: {e}; pass a directory that can be written", path.display())
+    })
 }
 
 /// Returns the text of the file for pkg-config. Its options make the linker always keep the

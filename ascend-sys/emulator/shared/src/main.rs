@@ -53,19 +53,28 @@ fn main() -> ExitCode {
 }
 
 fn install(options: &Options) -> Result<String, String> {
-    let arch = Arch::current().ok_or("only x86_64 and aarch64 are supported")?;
+    let arch = Arch::current()
+        .ok_or("only x86_64 and aarch64 are supported; install on such a machine")?;
     let dir = &options.dir.join(home::LIBRARIES);
-    fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
+    fs::create_dir_all(dir).map_err(|e| {
+        format!("cannot make {}: {e}; pass a directory that can be written", dir.display())
+    })?;
     let core = match &options.core {
         Some(core) => core.clone(),
-        None => core_beside_this_program().map_err(|e| format!("where am I? {e}"))?,
+        None => core_beside_this_program().map_err(|e| {
+            format!("cannot find the directory of this program: {e}; pass --core FILE")
+        })?,
     };
     // The copy gets another name and is then renamed, so that programs which have mapped the old
     // file keep it.
     let staged = dir.join(format!("{CORE}.new"));
-    fs::copy(&core, &staged)
-        .and_then(|_| fs::rename(&staged, dir.join(CORE)))
-        .map_err(|e| format!("cannot copy {} into {}: {e}", core.display(), dir.display()))?;
+    fs::copy(&core, &staged).and_then(|_| fs::rename(&staged, dir.join(CORE))).map_err(|e| {
+        format!(
+            "cannot copy {} into {}: {e}; pass --core FILE or another DIR",
+            core.display(),
+            dir.display()
+        )
+    })?;
 
     let kept = |library| !options.without_extensions || library != Library::Extension;
     let table = ascend_emulator::table().retain(|symbol| kept(symbol.library));
@@ -77,7 +86,9 @@ fn install(options: &Options) -> Result<String, String> {
         lines += &format!("{:<20} {count:>3} functions\n", facade.file);
     }
     for (name, file) in LINKS {
-        symbolic_link(dir, name, file).map_err(|e| format!("cannot make {name}: {e}"))?;
+        symbolic_link(dir, name, file).map_err(|e| {
+            format!("cannot make {name}: {e}; pass a directory that can be written")
+        })?;
         lines += &format!("{name:<20} the same as {file}\n");
     }
     let headers = home::write(&options.dir)?;
@@ -105,7 +116,9 @@ fn symbolic_link(dir: &Path, name: &str, file: &str) -> io::Result<()> {
 fn link(dir: &Path, facade: &Facade, assembly: &str) -> Result<(), String> {
     let source = dir.join(format!("{}.s", facade.file));
     let staged = dir.join(format!("{}.new", facade.file));
-    fs::write(&source, assembly).map_err(|e| format!("cannot write {}: {e}", source.display()))?;
+    fs::write(&source, assembly).map_err(|e| {
+        format!("cannot write {}: {e}; pass a directory that can be written", source.display())
+    })?;
     let cc = env::var("CC").unwrap_or_else(|_| "cc".into());
     let output = Command::new(&cc)
         .args(["-shared", "-nostdlib", "-Wl,--no-as-needed", "-Wl,-z,noexecstack"])
@@ -118,12 +131,16 @@ fn link(dir: &Path, facade: &Facade, assembly: &str) -> Result<(), String> {
         .args(facade.needs.iter().map(|file| format!("-l:{file}")))
         .arg(format!("-l:{CORE}"))
         .output()
-        .map_err(|e| format!("cannot run the C compiler `{cc}`: {e} (set CC to another one)"))?;
+        .map_err(|e| {
+            format!("cannot run the C compiler `{cc}`: {e}; install it, or set CC to another one")
+        })?;
     let result = if output.status.success() {
-        fs::rename(&staged, dir.join(facade.file)).map_err(|e| format!("{}: {e}", facade.file))
+        fs::rename(&staged, dir.join(facade.file)).map_err(|e| {
+            format!("cannot replace {}: {e}; pass a directory that can be written", facade.file)
+        })
     } else {
         Err(format!(
-            "{cc} could not link {}:\n{}",
+            "{cc} could not link {}; set CC to another C compiler, or correct this:\n{}",
             facade.file,
             String::from_utf8_lossy(&output.stderr)
         ))

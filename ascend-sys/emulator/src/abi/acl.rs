@@ -26,7 +26,8 @@ entries! {
             state.count += 1;
             return fail!(
                 ACL_ERROR_REPEAT_INITIALIZE,
-                "already initialised; this call is counted and has no other effect"
+                "already initialised; this call is counted and has no other effect, so ignore this \
+                 code, or call aclInit once"
             );
         }
         let config = config_path.given().map(|path| AclConfig::read(&path.to_string_lossy()));
@@ -117,7 +118,8 @@ entries! {
             | aclCANNPackageName::ACL_PKG_NAME_HCCL => {}
             other => return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "name is {}; the emulator has only CANN (0), the runtime (1) and HCCL (3)",
+                "name is {}; pass a package that the emulator has: 0 (CANN), 1 (RUNTIME) or 3 \
+                 (HCCL)",
                 other.0
             ),
         }
@@ -147,7 +149,7 @@ entries! {
         if !matches!(attribute.0, 0..=2) {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "cannAttr is {}; 0 (INF_NAN), 1 (BF16) and 2 (JIT_COMPILE) exist",
+                "cannAttr is {}; pass 0 (INF_NAN), 1 (BF16) or 2 (JIT_COMPILE)",
                 attribute.0
             );
         }
@@ -184,7 +186,7 @@ fn known_package(package: &CText<*mut c_char>) -> Result<(), Failure> {
     }
     fail!(
         ACL_ERROR_INVALID_PARAM,
-        "pkgName is {name:?}; the emulator has only the packages {}",
+        "pkgName is {name:?}; pass a package that the emulator has: {}",
         PACKAGES.join(", ")
     )
 }
@@ -202,7 +204,10 @@ fn finalise(count: u64) -> Result<u64, Failure> {
         let mut state = ascend_sync::lock_std(&INITIALISED);
         // Without any aclInit it succeeds once.
         if state.finalised {
-            return fail!(ACL_ERROR_REPEAT_FINALIZE, "finalised already");
+            return fail!(
+                ACL_ERROR_REPEAT_FINALIZE,
+                "finalised already; call aclInit before the next aclFinalize"
+            );
         }
         state.count = state.count.saturating_sub(count);
         state.finalised = state.count == 0;

@@ -36,10 +36,17 @@ impl AclConfig {
                 Ok((config, CString::new(bytes).unwrap_or_default()))
             }
             Ok(None) => {
-                fail!(ACL_ERROR_INVALID_FILE_SIZE, "{path} has more than {MOST_BYTES} bytes")
+                fail!(
+                    ACL_ERROR_INVALID_FILE_SIZE,
+                    "{path} has more than {MOST_BYTES} bytes; pass a smaller configuration file"
+                )
             }
             Err(error) => {
-                fail!(ACL_ERROR_INVALID_FILE, "cannot read the configuration {path}: {error}")
+                fail!(
+                    ACL_ERROR_INVALID_FILE,
+                    "cannot read the configuration {path}: {error}; pass the path of a readable \
+                     file, or NULL"
+                )
             }
         }
     }
@@ -50,10 +57,16 @@ impl AclConfig {
             Ok(_) => {
                 return fail!(
                     ACL_ERROR_PARSE_FILE,
-                    "{path} is JSON, but not an object: the configuration must be one object"
+                    "{path} is JSON, but not an object; write the settings as one object, for \
+                     example {{}}"
                 );
             }
-            Err(error) => return fail!(ACL_ERROR_PARSE_FILE, "{path} is not valid JSON: {error}"),
+            Err(error) => {
+                return fail!(
+                    ACL_ERROR_PARSE_FILE,
+                    "{path} is not valid JSON: {error}; correct the file"
+                );
+            }
         };
         let mut config = AclConfig::default();
         if let Some(mode) = object.get("err_msg_mode") {
@@ -63,7 +76,7 @@ impl AclConfig {
                 _ => {
                     return fail!(
                         ACL_ERROR_FILE_ATTR_INVALID,
-                        "{path}: err_msg_mode is {mode}; 0 (thread) or 1 (process) is expected"
+                        "{path}: err_msg_mode is {mode}; set 0 (thread) or 1 (process)"
                     );
                 }
             };
@@ -75,7 +88,8 @@ impl AclConfig {
                 None => {
                     return fail!(
                         ACL_ERROR_FILE_ATTR_INVALID,
-                        "{path}: defaultDevice is {device}; an example of a valid one is {{\"default_device\": \"0\"}}"
+                        "{path}: defaultDevice is {device}; write for example \
+                         {{\"default_device\": \"0\"}}"
                     );
                 }
             }

@@ -119,11 +119,14 @@ entries! {
 /// `ptr`.
 fn words(ptr: *mut c_void, mem_size: usize, n: usize) -> Result<usize, Failure> {
     match n.checked_mul(WORD) {
-        _ if ptr.is_null() => fail!(ACL_ERROR_RT_PARAM_INVALID, "ptr is NULL"),
+        _ if ptr.is_null() => {
+            fail!(ACL_ERROR_RT_PARAM_INVALID, "ptr is NULL; pass the address of the memory to fill")
+        }
         Some(bytes) if bytes > 0 && bytes <= mem_size => Ok(bytes),
         _ => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "N is {n}, but memSize is {mem_size}; it must hold at least one word of {WORD} bytes, and all of them"
+            "N is {n} words of {WORD} bytes, but memSize is {mem_size} bytes; pass at least one \
+             word, and no more words than fit"
         ),
     }
 }
@@ -155,7 +158,11 @@ fn fill_later(
     let stream = stream.find()?;
     let to = resolve(start, bytes, argument)?;
     if to.place == MemoryPlace::Pageable {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is pageable host memory");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{argument} is pageable host memory; use device memory (aclrtMalloc) or pinned memory \
+             (aclrtMallocHost)"
+        );
     }
     may_reach(stream, to.place)?;
     submit::submit(stream, call, fill(to.data)).map(drop)
@@ -234,20 +241,26 @@ impl Planned {
         if dst.is_null() || src.is_null() || width == 0 || height == 0 {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "dst or src is NULL, or width or height is 0"
+                "dst is {dst:?}, src is {src:?}, width is {width} and height is {height}; pass two \
+                 addresses, and sizes of at least 1"
             );
         }
         if width > dpitch || width > spitch || width > MOST_WIDTH || height > MOST_HEIGHT {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "width {width} with pitches {dpitch} and {spitch}, height {height}: the width must fit both pitches and \
-                 {MOST_WIDTH}, the height {MOST_HEIGHT}"
+                "width is {width}, dpitch {dpitch}, spitch {spitch} and height {height}; pass a \
+                 width of at most {MOST_WIDTH} and of at most both pitches, and a height of at \
+                 most {MOST_HEIGHT}"
             );
         }
         let extent =
             |pitch: usize| pitch.checked_mul(height - 1).and_then(|most| most.checked_add(width));
         let (Some(to), Some(from)) = (extent(dpitch), extent(spitch)) else {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "pitch times height overflows");
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "dpitch {dpitch} or spitch {spitch} times height {height} is beyond all addresses; \
+                 pass smaller values"
+            );
         };
         Planned::checked((dst, to), (src, from), how, |to, from| {
             Copy::new(to, from, width).rows(height, dpitch, spitch)
@@ -301,7 +314,7 @@ fn enqueue(
     if kind == aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_HOST {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "there is no asynchronous copy from host to host"
+            "there is no asynchronous copy from host to host; use aclrtMemcpy"
         );
     }
     let stream = stream.find()?;
@@ -361,9 +374,11 @@ fn bad_sizes(
     (most, name): (usize, &str),
 ) -> Result<(), Failure> {
     let what = match pointers.iter().find(|(pointer, _)| pointer.is_null()) {
-        Some((_, pointer)) => format!("{pointer} is NULL"),
-        None if count == 0 => "count is 0".to_string(),
-        None => format!("count is {count}, but {name} is only {most}"),
+        Some((_, pointer)) => format!("{pointer} is NULL; pass the address of memory"),
+        None if count == 0 => "count is 0; pass at least 1".to_string(),
+        None => format!(
+            "count is {count}, but {name} is only {most}; pass a smaller count or a larger {name}"
+        ),
     };
     fail!(ACL_ERROR_RT_PARAM_INVALID, "{what}")
 }
@@ -372,7 +387,7 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
     if kind.0 > aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE.0 {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "kind is {}, which is not an aclrtMemcpyKind",
+            "kind is {}, which is not an aclrtMemcpyKind; pass 0 to 7",
             kind.0
         );
     }
@@ -404,7 +419,7 @@ fn check_peers(to: u32, from: u32) -> Result<(), Failure> {
     if a.block() != b.block() {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "devices {from} and {to} belong to different blocks"
+            "devices {from} and {to} belong to different blocks; use memory of devices of one block"
         );
     }
     if a.product() != Product::A3 && !a.peers().contains(&from) && !b.peers().contains(&to) {

@@ -151,7 +151,7 @@ impl Batch {
         if planned.try_reserve_exact(count).is_err() {
             return Err(Failure::new(
                 ACL_ERROR_BAD_ALLOC,
-                format!("no memory for the {count} copies of a batch"),
+                format!("no host memory for a batch of {count} copies; pass fewer copies"),
             )
             .into());
         }
@@ -175,13 +175,13 @@ impl Batch {
         let Some(copy) = copy.filter(|copy| is_device(copy.to) != is_device(copy.from)) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "it goes from {src:?} to {dst:?}; a batch copies from the host to a device, or back"
+                "it goes from {src:?} to {dst:?}; pass one address of the host and one of a device"
             );
         };
         if first.is_some_and(|first| is_device(first.to) != is_device(copy.to)) {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "it goes {}, but the first one {}; all copies of a batch must have the same direction",
+                "it goes {}, but the first copy goes {}; pass copies of one direction to a batch",
                 direction(&copy),
                 first.map_or("nowhere", direction)
             );
@@ -198,7 +198,8 @@ impl Batch {
             if names_device(to) != is_device(first.to) || names_device(from) == names_device(to) {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "attrs[{index}] names a destination of type {} and a source of type {}, but the batch goes {}",
+                    "attrs[{index}] names a destination of type {} and a source of type {}, but \
+                     the batch goes {}; set type to 1 (DEVICE) for the side of the device only",
                     to.type_.0,
                     from.type_.0,
                     direction(first)
@@ -210,7 +211,8 @@ impl Batch {
             if !planned.iter().any(|copy| copy.to == place || copy.from == place) {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "attrs[{index}] names device {number}, whose memory no copy of the batch uses"
+                    "attrs[{index}] names device {number}, but no copy of the batch uses its \
+                     memory; name a device that a copy uses"
                 );
             }
         }

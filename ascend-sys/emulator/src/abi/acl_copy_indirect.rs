@@ -109,7 +109,8 @@ fn between_devices(kind: aclrtMemcpyKind) -> Result<(), Failure> {
         | aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE => Ok(()),
         _ => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "kind is {}; copies with addresses in memory are possible only from device to device (3, 6, 7)",
+            "kind is {}; copies with addresses in memory go from device to device, so pass 3, 6 or \
+             7",
             kind.0
         ),
     }
@@ -125,7 +126,8 @@ fn plan(request: CopyRequest, stream: &Stream) -> Result<Option<Copy>, Failure> 
     if !is_device(planned.to) || !is_device(planned.from) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{to:?} or {from:?} is no device memory, but the copy is from device to device"
+            "{to:?} or {from:?} is not device memory, but the copy is from device to device; use \
+             memory of aclrtMalloc"
         );
     }
     planned.may_run_in(stream)?;
@@ -181,6 +183,9 @@ fn is_aligned(address: *mut c_void, argument: &str) -> Result<(), Failure> {
 fn is_device(found: Bytes, address: *mut c_void, argument: &str) -> Result<(), Failure> {
     match found.place {
         MemoryPlace::Device(_) => Ok(()),
-        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument}: {address:?} is no device memory"),
+        _ => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{argument}: {address:?} is not device memory; use memory of aclrtMalloc"
+        ),
     }
 }

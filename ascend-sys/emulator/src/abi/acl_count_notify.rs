@@ -21,7 +21,7 @@ entries! {
     fn aclrtCntNotifyCreate(cnt_notify: Out<aclrtCntNotify>, flag: u64) {
         let cnt_notify = cnt_notify.required("cntNotify")?;
         if flag > u64::from(ACL_NOTIFY_DEVICE_USE_ONLY) {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag}; 0 or 1 is expected");
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag}; pass 0 or 1");
         }
         let (_, device) = context::current_device()?;
         cnt_notify.write(CountNotify::create(device)? as aclrtCntNotify);
@@ -46,7 +46,7 @@ entries! {
             RecordMode(mode) => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "info: mode is {mode}; 0 (SET_VALUE), 1 (ADD), 2 (BIT_OR) and 4 (BIT_AND) exist"
+                    "info: mode is {mode}; set 0 (SET_VALUE), 1 (ADD), 2 (BIT_OR) or 4 (BIT_AND)"
                 );
             }
         };
@@ -70,8 +70,8 @@ entries! {
             WaitMode(mode) => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "info: mode is {mode}; 0 (LESS), 1 (EQUAL), 2 (BIGGER), 3 (BIGGER_OR_EQUAL) \
-                     and 4 (EQUAL_WITH_BITMASK) exist"
+                    "info: mode is {mode}; set 0 (LESS), 1 (EQUAL), 2 (BIGGER), 3 \
+                     (BIGGER_OR_EQUAL) or 4 (EQUAL_WITH_BITMASK)"
                 );
             }
         };

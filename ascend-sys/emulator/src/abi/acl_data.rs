@@ -74,7 +74,10 @@ impl DataBuffer {
 unsafe extern "C" fn aclCreateDataBuffer(data: *mut c_void, size: usize) -> *mut aclDataBuffer {
     answer::<Acl, _>("aclCreateDataBuffer", null_mut(), || {
         let Some((_, handle)) = BUFFERS.take(|buffer, _| buffer.set(data, size)) else {
-            return fail!(ACL_ERROR_BAD_ALLOC, "every data buffer of the process is in use");
+            return fail!(
+                ACL_ERROR_BAD_ALLOC,
+                "every data buffer of the process is in use; destroy one with aclDestroyDataBuffer"
+            );
         };
         Ok(handle as *mut aclDataBuffer)
     })
@@ -133,7 +136,8 @@ unsafe extern "C" fn aclDataTypeSize(data_type: aclDataType) -> usize {
             other => {
                 return fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "dataType is {}, whose elements do not have a whole number of bytes",
+                    "dataType is {}, which is not a type of elements with whole bytes; pass such a \
+                     type, for example ACL_FLOAT (0)",
                     other.0
                 );
             }

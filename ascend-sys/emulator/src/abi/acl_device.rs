@@ -87,7 +87,8 @@ entries! {
             }
             _ => fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "devices {} and {} of {} are not linked by HCCS, and this function cannot name their link",
+                "devices {} and {} of {} are not linked by HCCS, and this function cannot name \
+                 their link; use HcclRankGraphGetLinks",
                 machine::named(device.id),
                 machine::named(other.id),
                 device.product()
@@ -240,7 +241,8 @@ fn tell(
     let Some(number) = of(device) else {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "{argument} is {asked}; an emulated {} has only its numbers of cores, its size of memory, and its other sizes as far as they are known",
+            "{argument} is {asked}, a property that is not known for an emulated {}; use another \
+             property, such as a number of cores",
             device.product()
         );
     };
@@ -264,7 +266,8 @@ fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {
         if !executor::wait(stream, stream.queue.submitted(), left) {
             return fail!(
                 ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                "device {} is not idle after {:?}: {}",
+                "device {} is not idle after {:?}: {}\nPass a longer timeout if the work only \
+                 needs more time.",
                 machine::named(device.id),
                 limit.unwrap_or_default(),
                 stream.waiting_for()
@@ -284,14 +287,14 @@ fn pair(device: i32, peer: i32) -> Result<(u32, u32), Failure> {
     if device.id == peer.id {
         return fail!(
             ACL_ERROR_RT_INVALID_DEVICEID,
-            "device {} and its peer are the same",
+            "device {} and its peer are the same; pass two devices",
             machine::named(device.id)
         );
     }
     if device.block() != peer.block() {
         return fail!(
             ACL_ERROR_RT_INVALID_DEVICEID,
-            "devices {} and {} belong to different blocks",
+            "devices {} and {} belong to different blocks; pass two devices of one block",
             device.id,
             peer.id
         );

@@ -151,7 +151,8 @@ entries! {
         let Some(shared) = event.find()?.shared() else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the event was created without ACL_EVENT_IPC, by aclrtCreateEventExWithFlag"
+                "the event was created without ACL_EVENT_IPC; create it by \
+                 aclrtCreateEventExWithFlag with that flag"
             );
         };
         let mut made = aclrtIpcEventHandle { reserved: [0; KEY] };
@@ -188,7 +189,7 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
     if flags == 0 || flags & !known != 0 {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "flag is {flags:#x}; ACL_EVENT_ flags from {known:#x} are supported here"
+            "flag is {flags:#x}; pass one or more of the ACL_EVENT_ flags in {known:#x}"
         );
     }
     let (current, _) = context::current_device()?;
@@ -228,7 +229,7 @@ fn synchronise(event: &Handle<Event>, limit: Option<Duration>) -> Result<(), Fai
     }
     fail!(
         ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-        "not complete after {:?}, and {}",
+        "not complete after {:?}, and {}\nPass a longer timeout if the work only needs more time.",
         limit.unwrap_or_default(),
         found.unfinished()
     )
@@ -257,7 +258,7 @@ fn of_no_graph(flag: u32, default: u32) -> Result<(), Failure> {
     }
     fail!(
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "flag is {flag}; the emulator supports {default} (DEFAULT) only"
+        "flag is {flag}; pass {default} (DEFAULT), the only flag that the emulator supports here"
     )
 }
 

@@ -105,7 +105,10 @@ entries! {
             let before = state.on_destroy.len();
             state.on_destroy.retain(|(other, _)| !std::ptr::fn_addr_eq(*other, func));
             if state.on_destroy.len() == before {
-                return fail!(ACL_ERROR_RT_PARAM_INVALID, "func is not registered");
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "func is not registered; pass a function of aclmdlRIDestroyRegisterCallback"
+                );
             }
             Ok(())
         })
@@ -130,7 +133,8 @@ entries! {
             if bytes.len() > max_len as usize {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "maxLen is {max_len}; the name needs {} bytes with its NUL",
+                    "maxLen is {max_len}; pass a buffer of at least {} bytes, for the name and its \
+                     NUL",
                     bytes.len()
                 );
             }
@@ -158,7 +162,10 @@ entries! {
         let json = with_complete(model.number(), |state| Ok(state.to_json()))?;
         match std::fs::write(&path, json) {
             Ok(()) => Ok(()),
-            Err(error) => fail!(ACL_ERROR_INVALID_FILE, "cannot write {path}: {error}"),
+            Err(error) => fail!(
+                ACL_ERROR_INVALID_FILE,
+                "cannot write {path}: {error}; pass a path that can be written"
+            ),
         }
     }
 }

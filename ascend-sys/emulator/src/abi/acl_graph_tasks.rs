@@ -65,7 +65,8 @@ entries! {
             GraphTaskKind::Kernel => {
                 return fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "the task is a kernel, whose parameters cannot be queried"
+                    "the task is a kernel, whose parameters cannot be queried; check its type with \
+                     aclmdlRITaskGetType first"
                 );
             }
             GraphTaskKind::EventRecord(event) => {
@@ -110,7 +111,8 @@ entries! {
         if is != given {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "params: type is {}, but the task has type {}; the type of a task cannot change",
+                "params: type is {}, but the task has type {}; set type to that of the task, which \
+                 cannot change",
                 given.0,
                 is.0
             );
@@ -136,7 +138,8 @@ entries! {
             _ => {
                 return fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                    "the task has type {}; only the parameters of value writes (5) and value waits (6) can be set",
+                    "the task has type {}; pass a value write (5) or a value wait (6), the only \
+                     types whose parameters can be set",
                     is.0
                 );
             }
@@ -178,7 +181,8 @@ fn list<T>(
     if !to.is_null() && count > room as usize {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{argument} is {room}, but there are {count}; a call without a list returns this number"
+            "{argument} is {room}, but the list needs room for {count}; call this function without \
+             a list first to get this number"
         );
     }
     length.write(count as u32);

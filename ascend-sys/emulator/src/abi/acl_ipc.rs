@@ -32,7 +32,11 @@ entries! {
         flags: u64,
     ) {
         if dev_ptr.is_null() || key.is_null() || size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "devPtr or key is NULL, or size is 0");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "devPtr or key is NULL, or size is 0; pass device memory, its size, and a buffer \
+                 for the key"
+            );
         }
         let is_open = one_flag(flags, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION)?;
         has_room(len)?;
@@ -67,7 +71,8 @@ entries! {
             Some(closed) => closed,
             None => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "this process has not imported the memory of the key, or has closed it already"
+                "this process has not imported the memory of the key, or has closed it already; \
+                 close each import once"
             ),
         }
     }
@@ -92,7 +97,7 @@ entries! {
         if kind != aclrtIpcMemAttrType::ACL_RT_IPC_MEM_ATTR_ACCESS_LINK || attr > most {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "type is {} and attr {attr}; type 0 (ACCESS_LINK) with 0 to {most} is known",
+                "type is {} and attr is {attr}; pass type 0 (ACCESS_LINK) and attr 0 to {most}",
                 kind.0
             );
         }
@@ -106,7 +111,7 @@ pub(super) fn has_room(len: usize) -> Result<(), Failure> {
     if len <= KEY {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "len is {len}; a key takes {} bytes with its NUL",
+            "len is {len}; pass a buffer of at least {} bytes, for a key and its NUL",
             KEY + 1
         );
     }
@@ -116,10 +121,7 @@ pub(super) fn has_room(len: usize) -> Result<(), Failure> {
 /// Returns whether the only known flag is set. Returns an error for other flags.
 pub(super) fn one_flag(flags: u64, known: u64) -> Result<bool, Failure> {
     if flags & !known != 0 {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "flags is {flags:#x}; 0 or {known:#x} is expected"
-        );
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "flags is {flags:#x}; pass 0 or {known:#x}");
     }
     Ok(flags != 0)
 }
@@ -134,7 +136,7 @@ pub(super) fn exporter(key: &ExportKey) -> Result<Arc<Peer>, Failure> {
     if key.home == own_home()? {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} is imported in the process that has exported it",
+            "{} is imported in the process that has exported it; import it in another process",
             key.kind.name()
         );
     }
@@ -149,7 +151,8 @@ fn own_export(key: &CStr) -> Result<u64, Failure> {
     if key.home != own_home()? {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "process {} has exported it; only that process may permit imports",
+            "process {} has exported this memory, and only that process may permit imports; call \
+             this function there",
             key.home.process
         );
     }
@@ -159,11 +162,17 @@ fn own_export(key: &CStr) -> Result<u64, Failure> {
 /// Permits processes to import the object that is exported under a number.
 pub(super) fn permit(number: u64, pid: Slice<i32, *mut i32>, num: usize) -> Result<(), Failure> {
     if pid.is_null() || num == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "pid is NULL or num is 0");
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "pid is NULL or num is 0; pass at least one process id"
+        );
     }
     let processes = pid.required("pid")?.counted(MOST_ITEMS, "num", ACL_ERROR_RT_PARAM_INVALID)?;
     if let Some(wrong) = processes.iter().find(|process| **process <= 0) {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "pid {wrong} is not the number of a process");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "pid {wrong} is not the number of a process; pass positive process ids"
+        );
     }
     exports::permit(number, &processes)
 }
@@ -171,10 +180,14 @@ pub(super) fn permit(number: u64, pid: Slice<i32, *mut i32>, num: usize) -> Resu
 /// Returns the error for processes of other servers, which do not exist.
 pub(super) fn other_servers(list: *mut aclrtServerPid, num: usize) -> Result<(), Failure> {
     if list.is_null() || num == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "serverPids is NULL or num is 0");
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "serverPids is NULL or num is 0; pass at least one entry"
+        );
     }
     fail!(
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "the emulator's machine is one server; aclrtIpcMemSetImportPid and aclrtNotifySetImportPid permit its processes"
+        "the emulator's machine is one server; permit its processes by aclrtIpcMemSetImportPid or \
+         aclrtNotifySetImportPid"
     )
 }

@@ -47,11 +47,15 @@ entries! {
             Ok(None) => {
                 fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "{} has more than {MOST_BINARY} bytes",
+                    "{} has more than {MOST_BINARY} bytes; load a smaller binary",
                     path.display()
                 )
             }
-            Err(error) => fail!(ACL_ERROR_RT_FILE_OPEN, "cannot read {}: {error}", path.display()),
+            Err(error) => fail!(
+                ACL_ERROR_RT_FILE_OPEN,
+                "cannot read {}: {error}; pass the path of a readable file",
+                path.display()
+            ),
         }
     }
 
@@ -66,8 +70,8 @@ entries! {
         if mode.is_some() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the emulator loads CPU kernels from files: aclrtBinaryLoadFromFile, for the \
-                 communication server with \"{SERVER_LIBRARY}.json\""
+                "the emulator loads CPU kernels only from files; use aclrtBinaryLoadFromFile, with \
+                 \"{SERVER_LIBRARY}.json\" for the communication server"
             );
         }
         load(Code::of_bytes(&bytes)?, bin_handle)
@@ -96,12 +100,15 @@ entries! {
         let to = func_handle.required("funcHandle")?;
         let loaded = bin_handle.find()?;
         let Code::Program(recorded) = &loaded.code else {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "a library of CPU kernels has no entries");
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "a library of CPU kernels has no entries; use aclrtRegisterCpuFunc"
+            );
         };
         if entry != 0 {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "funcEntry is {entry}; a recorded kernel has one entry, which is 0"
+                "funcEntry is {entry}; pass 0, the only entry of a recorded kernel"
             );
         }
         let function = binary::function_of(bin_handle.number(), &recorded.program.name)?;
@@ -136,7 +143,10 @@ entries! {
     ) {
         let function = func_handle.find()?;
         if name.is_null() || max_len == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "name is NULL or maxLen is 0");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "name is NULL or maxLen is 0; pass a buffer of at least one byte"
+            );
         }
         name.write(&function.name);
         Ok(())
@@ -170,7 +180,12 @@ entries! {
             }
             aclrtFuncAttribute::ACL_FUNC_ATTR_KERNEL_SCHED_MODE => 0,
             other => {
-                return fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no attribute {}", other.0);
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "there is no attribute {}; pass 1 (KERNEL_TYPE), 2 (KERNEL_RATIO) or 3 \
+                     (KERNEL_SCHED_MODE)",
+                    other.0
+                );
             }
         });
         Ok(())
@@ -204,7 +219,7 @@ entries! {
         let Some(own) = sizes.get(index) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "paramIndex is {index}, but there are {} parameters",
+                "paramIndex is {index}; pass an index below {}, the number of parameters",
                 sizes.len()
             );
         };
@@ -251,7 +266,7 @@ fn cpu_kernel_mode<C>(options: &In<aclrtBinaryLoadOptions, C>) -> Result<Option<
     if options.numOpt > MOST_OPTIONS {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "options->numOpt is {}; at most {MOST_OPTIONS} are possible",
+            "options->numOpt is {}; pass at most {MOST_OPTIONS}",
             options.numOpt
         );
     }
@@ -269,13 +284,18 @@ fn cpu_kernel_mode<C>(options: &In<aclrtBinaryLoadOptions, C>) -> Result<Option<
             aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD
             | aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_MAGIC => {}
             other => {
-                return fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no option of type {}", other.0);
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "there is no option of type {}; set type to 1 (LAZY_LOAD), 2 (MAGIC) or 3 \
+                     (CPU_KERNEL_MODE)",
+                    other.0
+                );
             }
         }
     }
     match mode {
         Some(mode) if !(0..=2).contains(&mode) => {
-            fail!(ACL_ERROR_RT_PARAM_INVALID, "cpuKernelMode is {mode}; 0, 1 and 2 exist")
+            fail!(ACL_ERROR_RT_PARAM_INVALID, "cpuKernelMode is {mode}; set 0, 1 or 2")
         }
         mode => Ok(mode),
     }

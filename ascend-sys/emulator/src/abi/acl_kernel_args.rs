@@ -34,7 +34,8 @@ entries! {
             None => {
                 return fail!(
                     ACL_ERROR_INVALID_PARAM,
-                    "userArgsSize is {user_args_size}, which is too large"
+                    "userArgsSize is {user_args_size}, which is too large; pass the size of the \
+                     arguments in bytes"
                 );
             }
         }
@@ -58,7 +59,8 @@ entries! {
         if args_handle.is_null() || user_host_mem.is_null() || actual_args_size == 0 {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "argsHandle or userHostMem is NULL, or actualArgsSize is 0"
+                "argsHandle or userHostMem is NULL, or actualArgsSize is 0; pass memory for both, \
+                 and its size"
             );
         }
         let function = func_handle.find()?;
@@ -100,7 +102,7 @@ entries! {
         if size == 0 || size > MOST_BYTES {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "dataSize is {size}; it goes from 1 to {MOST_BYTES}"
+                "dataSize is {size}; pass 1 to {MOST_BYTES}"
             );
         }
         let at = args_handle.with(|list| list.buffer(param_handle as u64, size))?;

@@ -52,7 +52,7 @@ entries! {
         reserve: *mut c_void,
     ) {
         if !reserve.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "reserve is not NULL");
+            return fail!(ACL_ERROR_INVALID_PARAM, "reserve is not NULL; pass NULL");
         }
         let function = func_handle.find()?;
         let limit = limit_of(&cfg)?;
@@ -63,7 +63,8 @@ entries! {
             }
             fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the argument list belongs to another function than {}",
+                "the argument list belongs to another function than {}; make a list of this \
+                 function by aclrtKernelArgsInit",
                 function.name
             )
         })?;
@@ -94,7 +95,8 @@ entries! {
             _ if places.is_null() => {
                 return fail!(
                     ACL_ERROR_INVALID_PARAM,
-                    "placeHolderArray is NULL, with {place_count} placeholders"
+                    "placeHolderArray is NULL, but placeHolderNum is {place_count}; pass the \
+                     array, or 0"
                 );
             }
             _ => {
@@ -133,7 +135,10 @@ entries! {
         let mut given = Vec::with_capacity(count);
         for (index, pointer) in pointers.iter().enumerate() {
             if pointer.is_null() {
-                return fail!(ACL_ERROR_INVALID_PARAM, "args[{index}] is NULL");
+                return fail!(
+                    ACL_ERROR_INVALID_PARAM,
+                    "args[{index}] is NULL; pass the address of each argument"
+                );
             }
             // SAFETY: by the C contract the pointer points to the argument, which has 8 bytes.
             given.push(KernelArgument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
@@ -159,14 +164,14 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
     if cfg.attrs.is_null() {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "cfg->attrs is NULL, with {} attributes",
+            "cfg->attrs is NULL, but cfg->numAttrs is {}; set the array, or set numAttrs to 0",
             cfg.numAttrs
         );
     }
     if cfg.numAttrs > MOST_ATTRIBUTES {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "cfg->numAttrs is {}; at most {MOST_ATTRIBUTES} are possible",
+            "cfg->numAttrs is {}; set at most {MOST_ATTRIBUTES}",
             cfg.numAttrs
         );
     }
@@ -189,7 +194,13 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
             // These attributes concern the scheduling, dumping and profiling of blocks, which have
             // no effect in the emulator.
             id if (1..=9).contains(&id.0) => {}
-            id => return fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no attribute {}", id.0),
+            id => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "there is no attribute {}; set an id from 1 to 9",
+                    id.0
+                );
+            }
         }
     }
     Ok(limit)
@@ -208,14 +219,12 @@ fn launch_in_memory(
     if address.is_null() || bytes == 0 || !bytes.is_multiple_of(8) {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "argsData is NULL, or argsSize ({bytes}) is no positive multiple of 8"
+            "argsData is NULL, or argsSize ({bytes}) is not a positive multiple of 8; pass 8 bytes \
+             for each argument"
         );
     }
     if bytes > MOST_BYTES {
-        return fail!(
-            ACL_ERROR_INVALID_PARAM,
-            "argsSize is {bytes}; at most {MOST_BYTES} are possible"
-        );
+        return fail!(ACL_ERROR_INVALID_PARAM, "argsSize is {bytes}; pass at most {MOST_BYTES}");
     }
     let limit = cfg.map_or(Ok(None), limit_of)?;
     let stream = stream.find()?;
@@ -224,7 +233,8 @@ fn launch_in_memory(
         Ok(_) => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "argsData: {address:p} is no memory that the device reaches; use aclrtLaunchKernelWithHostArgs for arguments of the host"
+                "argsData: {address:p} is not memory that the device reaches; use \
+                 aclrtLaunchKernelWithHostArgs for arguments of the host"
             );
         }
         Err(text) => return fail!(ACL_ERROR_RT_PARAM_INVALID, "argsData: {text}"),

@@ -150,7 +150,7 @@ fn core_kind(kind: aclrtDevResLimitType) -> Result<CoreKind, Failure> {
         aclrtDevResLimitType::ACL_RT_DEV_RES_VECTOR_CORE => Ok(CoreKind::Vector),
         other => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "type is {}; 0 (cube cores) and 1 (vector cores) exist",
+            "type is {}; pass 0 (cube cores) or 1 (vector cores)",
             other.0
         ),
     }
@@ -159,7 +159,7 @@ fn core_kind(kind: aclrtDevResLimitType) -> Result<CoreKind, Failure> {
 fn size_limit(limit: aclrtDeviceLimit) -> Result<usize, Failure> {
     match limit.0 as usize {
         number @ 0..SizeLimits::COUNT => Ok(number),
-        other => fail!(ACL_ERROR_RT_PARAM_INVALID, "limit is {other}; 0 to 4 exist"),
+        other => fail!(ACL_ERROR_RT_PARAM_INVALID, "limit is {other}; pass 0 to 4"),
     }
 }
 
@@ -185,7 +185,7 @@ fn possible(device: &Device, kind: CoreKind, value: u32) -> Result<u32, Failure>
     if !(1..=most).contains(&value) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "value is {value}; device {} has {most} of these cores, so 1 to {most} are possible",
+            "value is {value}; device {} has {most} of these cores, so pass 1 to {most}",
             machine::named(device.id)
         );
     }

@@ -67,7 +67,8 @@ entries! {
         if flags & ACL_HOST_REG_IOMEMORY != 0 {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "flag is {flag:#x}, which requests I/O memory; the emulator registers only memory of the program"
+                "flag is {flag:#x}, which requests I/O memory; the emulator registers only memory \
+                 of the program, so pass a flag without {ACL_HOST_REG_IOMEMORY:#x}"
             );
         }
         if flags == 0 || known.iter().fold(flags, |rest, known| rest & !known) != 0 {
@@ -91,7 +92,7 @@ entries! {
         if !memory::is_registered(p_host.addr(), 1) {
             return fail!(
                 ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
-                "{p_host:?} lies in no registered memory; call aclrtHostRegisterV2 first"
+                "{p_host:?} is not in registered memory; call aclrtHostRegisterV2 first"
             );
         }
         // The device uses the same address.
@@ -106,7 +107,10 @@ entries! {
                 return Ok(());
             }
         }
-        fail!(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "{ptr:?} is not the start of registered memory")
+        fail!(
+            ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+            "{ptr:?} is not the start of registered memory; pass the address that was registered"
+        )
     }
 
     fn aclrtGetMemInfo(attr: aclrtMemAttr, free: Out<usize>, total: Out<usize>) {
@@ -130,7 +134,7 @@ entries! {
     fn aclrtPointerGetAttributes(ptr: *const c_void, attributes: Out<aclrtPtrAttributes>) {
         let attributes = attributes.required("attributes")?;
         if ptr.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL; pass the address of memory");
         }
         let (id, kind) = match resolve(ptr, 1, "ptr")?.place {
             MemoryPlace::Device(id) => {
@@ -150,7 +154,7 @@ entries! {
     fn aclrtMemGetAddressRange(ptr: *mut c_void, base: Out<*mut c_void>, size: Out<usize>) {
         let found = match memory::place_of(ptr.addr()) {
             Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.bounds_of(ptr.addr()),
-            Ok(_) => Err(format!("{ptr:?} is no device memory")),
+            Ok(_) => Err(format!("{ptr:?} is not device memory; pass an address of aclrtMalloc")),
             Err(text) => Err(text),
         };
         let (start, end) = found.map_err(|text| bad_pointer("ptr", &text))?;
@@ -163,12 +167,18 @@ entries! {
     each _action in { aclrtMemFlush: (), aclrtMemInvalidate: () }
     fn (dev_ptr: *mut c_void, size: usize) {
         if dev_ptr.is_null() || size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL or size is 0");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "devPtr is NULL or size is 0; pass device memory and its size"
+            );
         }
         context::current_device()?;
         match resolve(dev_ptr, size, "devPtr")?.place {
             MemoryPlace::Device(_) => Ok(()),
-            _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr: {dev_ptr:?} is no device memory"),
+            _ => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "devPtr: {dev_ptr:?} is not device memory; pass an address of aclrtMalloc"
+            ),
         }
     }
 
@@ -205,13 +215,13 @@ fn allocate(
 ) -> Result<(), Failure> {
     let to = to.required("devPtr")?;
     if size == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+        return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
     }
     let (_, device) = context::current_device()?;
     if device.faults.allocation_fails() {
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "out of memory: device {} was told to have this fault",
+            "out of memory: device {} was told to have this fault; end it with ascendExtFaultClear",
             machine::named(device.id)
         );
     }
@@ -223,7 +233,8 @@ fn allocate(
         }
         Err(oom) => fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "out of memory: {size} bytes of device {}, of which {} of {} are free",
+            "out of memory: {size} bytes of device {}, of which {} of {} are free; free memory \
+             first, or request less",
             machine::named(device.id),
             oom.free,
             oom.total
@@ -235,7 +246,7 @@ fn allocate(
 fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     let address = pointer.addr();
     if address == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+        return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL; pass an address of aclrtMalloc");
     }
     let freed = match memory::place_of(address) {
         Ok(MemoryPlace::Device(_)) if stream_pool::is_pooled(address) => {
@@ -245,7 +256,9 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         Ok(MemoryPlace::Pinned) => {
             Err(format!("{address:#x} is host memory; aclrtFreeHost frees it"))
         }
-        Ok(MemoryPlace::Pageable) => Err(format!("{address:#x} is no device memory")),
+        Ok(MemoryPlace::Pageable) => {
+            Err(format!("{address:#x} is not device memory; pass an address of aclrtMalloc"))
+        }
         Err(text) => Err(text),
     };
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("devPtr: {text}")))
@@ -303,12 +316,16 @@ fn wait_for_device() -> Result<(), Failure> {
 fn register(ptr: *mut c_void, size: u64) -> Result<(), Failure> {
     context::current_device()?;
     if ptr.is_null() || size == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "ptr is NULL or size is 0; pass host memory and its size"
+        );
     }
     if usize::try_from(size).is_ok_and(|size| ptr.addr().checked_add(size).is_none()) {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "size is {size}, which reaches from {ptr:?} beyond the last address"
+            "size is {size}, which reaches from {ptr:?} beyond the last address; pass the size of \
+             the memory"
         );
     }
     if !ptr.addr().is_multiple_of(4096) {
@@ -322,14 +339,15 @@ fn register(ptr: *mut c_void, size: u64) -> Result<(), Failure> {
     }
     fail!(
         ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-        "{ptr:?} is device memory, or pinned or registered already"
+        "{ptr:?} is device memory, or pinned or registered already; register other host memory, \
+         and only once"
     )
 }
 
 fn allocate_host(to: Out<*mut c_void>, size: usize, entry: &'static str) -> Result<(), Failure> {
     let to = to.required("hostPtr")?;
     if size == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+        return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
     }
     let (_, device) = context::current_device()?;
     match host_memory::allocate(device.id, size, entry) {
@@ -337,14 +355,21 @@ fn allocate_host(to: Out<*mut c_void>, size: usize, entry: &'static str) -> Resu
             to.write(std::ptr::with_exposed_provenance_mut(address));
             Ok(())
         }
-        Err(_) => fail!(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of pinned host memory: {size} bytes"),
+        Err(_) => fail!(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of pinned host memory: {size} bytes were requested; free some with aclrtFreeHost, \
+             or request less"
+        ),
     }
 }
 
 fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     let address = pointer.addr();
     if address == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "hostPtr is NULL; pass an address of aclrtMallocHost"
+        );
     }
     let freed = match memory::place_of(address) {
         Ok(MemoryPlace::Pinned) => free_pinned(address, by),
@@ -352,7 +377,9 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
             "{address:#x} is memory of device {id}; aclrtFree frees it",
             id = machine::named(id)
         )),
-        Ok(MemoryPlace::Pageable) => Err(format!("{address:#x} is not memory of aclrtMallocHost")),
+        Ok(MemoryPlace::Pageable) => {
+            Err(format!("{address:#x} is pageable host memory; pass an address of aclrtMallocHost"))
+        }
         Err(text) => Err(text),
     };
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("hostPtr: {text}")))

@@ -40,7 +40,10 @@ entries! {
             if let Some(place) = reuse_of(attr) {
                 pool.reuse[place] = match value.flag() {
                     flag @ (0 | 1) => flag,
-                    flag => return fail!(ACL_ERROR_RT_PARAM_INVALID, "value is {flag}; 0 and 1 exist"),
+                    flag => return fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "value is {flag}; pass 0 or 1"
+                    ),
                 };
                 return Ok(());
             }
@@ -55,7 +58,8 @@ entries! {
                 | Attr::ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "attr is {}, which can be queried but not set",
+                        "attr is {}, which can be queried but not set; read it with \
+                         aclrtMemPoolGetAttr",
                         attr.0
                     );
                 }
@@ -65,7 +69,7 @@ entries! {
             if bytes != 0 {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "value is {bytes}; a maximum can only be set to 0, which resets it"
+                    "value is {bytes}; pass 0, which resets the maximum"
                 );
             }
             level.begin_anew();
@@ -104,7 +108,7 @@ entries! {
     ) {
         let ptr = ptr.required("ptr")?;
         if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
         }
         let stream = stream.find()?;
         let address = stream_pool::allocate(mem_pool.number(), size, stream, ENTRY)?;
@@ -139,7 +143,7 @@ fn device_of(properties: &aclrtMemPoolProps) -> Result<&'static machine::Device,
     if allocType != aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "poolProps has allocType {}; 0 (PINNED) exists",
+            "poolProps has allocType {}; set 0 (PINNED)",
             allocType.0
         );
     }
@@ -148,8 +152,8 @@ fn device_of(properties: &aclrtMemPoolProps) -> Result<&'static machine::Device,
     {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "poolProps has handleType {} and a location of type {}; the emulator has pools of device memory that are not \
-             exported (handleType 0, type 1)",
+            "poolProps has handleType {} and a location of type {}; set handleType 0 and type 1, \
+             because the emulator has only pools of device memory that are not exported",
             handleType.0,
             location.type_.0
         );
@@ -168,7 +172,7 @@ fn reuse_of(attr: Attr) -> Option<usize> {
 }
 
 fn no_attribute<T>(attr: Attr) -> Result<T, Failure> {
-    fail!(ACL_ERROR_RT_PARAM_INVALID, "attr is {}; 1 to 8 exist", attr.0)
+    fail!(ACL_ERROR_RT_PARAM_INVALID, "attr is {}; pass 1 to 8", attr.0)
 }
 
 /// The address of the value of an attribute. A flag has 4 bytes, an amount 8 bytes.

@@ -24,7 +24,7 @@ entries! {
     fn aclrtCreateNotify(notify: Out<aclrtNotify>, flag: u64) {
         let notify = notify.required("notify")?;
         if flag > u64::from(ACL_NOTIFY_DEVICE_USE_ONLY) {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag}; 0 or 1 is expected");
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "flag is {flag}; pass 0 or 1");
         }
         let (_, device) = context::current_device()?;
         notify.write(Notify::create(device)? as aclrtNotify);
@@ -54,7 +54,10 @@ entries! {
 
     fn aclrtNotifyBatchReset(notifies: Slice<aclrtNotify, *mut aclrtNotify>[num], num: usize) {
         if notifies.is_null() || num == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "notifies is NULL or num is 0");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "notifies is NULL or num is 0; pass at least one notify"
+            );
         }
         let notifies = notifies.required("notifies")?;
         let notifies = notifies.counted(MOST_ITEMS, "num", ACL_ERROR_RT_PARAM_INVALID)?;

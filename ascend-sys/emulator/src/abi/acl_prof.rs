@@ -178,7 +178,8 @@ unsafe extern "C" fn aclprofCreateConfig(
             if count > most {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "deviceNums is {count}, but device {id} is one of {most}"
+                    "deviceNums is {count}, but a program can name only {most} together with \
+                     device {id}; pass each device once"
                 );
             }
         }
@@ -187,7 +188,11 @@ unsafe extern "C" fn aclprofCreateConfig(
         };
         match CONFIGS.take(prepare) {
             Some((_, handle)) => Ok(handle as *mut aclprofConfig),
-            None => fail!(ACL_ERROR_BAD_ALLOC, "every configuration of the profiling is in use"),
+            None => fail!(
+                ACL_ERROR_BAD_ALLOC,
+                "every configuration of the profiling is in use; destroy one with \
+                 aclprofDestroyConfig"
+            ),
         }
     })
 }

@@ -32,7 +32,10 @@ entries! {
         _reserve: *mut c_void,
     ) {
         if dst.is_null() || src.is_null() || count == 0 {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "dst or src is NULL, or count is 0");
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "dst or src is NULL, or count is 0; pass two addresses and at least one element"
+            );
         }
         let stream = stream.find()?;
         let device = machine::device_slot(stream.device_id());
@@ -54,7 +57,10 @@ entries! {
         }
         for (argument, bytes) in [("dst", to), ("src", from)] {
             if !matches!(bytes.place, MemoryPlace::Device(_)) {
-                return fail!(ACL_ERROR_RT_PARAM_INVALID, "{argument} is no device memory");
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "{argument} is not device memory; use memory of aclrtMalloc"
+                );
             }
         }
         check_devices(to, from)?;
@@ -63,7 +69,8 @@ entries! {
         if is_foreign(dst.addr()) {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "dst is memory of another process; the emulator reduces into such memory only over channels"
+                "dst is memory of another process, into which the emulator reduces only over \
+                 channels; pass memory of this process"
             );
         }
         submit::submit(stream, ENTRY, Reduce::local(to.data, from.data, bytes, way)).map(drop)
@@ -84,13 +91,14 @@ fn way_of(
         aclrtReduceKind::ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL => {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "kind is EQUAL; the emulator reduces by SUM, MAX and MIN"
+                "kind is EQUAL (13), by which the emulator does not reduce; pass SUM (10), MAX \
+                 (11) or MIN (12)"
             );
         }
         _ => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "kind is {}, which is not an aclrtReduceKind",
+                "kind is {}, which is not an aclrtReduceKind; pass SUM (10), MAX (11) or MIN (12)",
                 kind.0
             );
         }
@@ -109,14 +117,15 @@ fn way_of(
         aclDataType::ACL_UINT32 if product == Product::Ascend950 => {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "type is UINT32, which the emulator reduces by SUM only"
+                "type is UINT32, which the emulator reduces by SUM only; pass SUM (10) or another \
+                 type"
             );
         }
         _ => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "type is {}, which cannot be reduced in a copy on {product}; FLOAT, FLOAT16, BF16, INT8, INT16 and INT32 can, \
-                 and UINT32 on the 950",
+                "type is {}, which cannot be reduced in a copy on {product}; pass FLOAT, FLOAT16, \
+                 BF16, INT8, INT16 or INT32, or on the 950 also UINT32",
                 type_.0
             );
         }

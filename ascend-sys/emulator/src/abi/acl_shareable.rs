@@ -39,7 +39,7 @@ entries! {
         if !is_known {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "handleType is {}; 0 (NONE) and 2 (POSIX) exist",
+                "handleType is {}; pass 0 (NONE) or 2 (POSIX)",
                 handle_type.0
             );
         }
@@ -122,7 +122,8 @@ entries! {
         if key.home != own_home()? {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "process {} has exported it; only that process may permit imports",
+                "process {} has exported this memory, and only that process may permit imports; \
+                 call this function there",
                 key.home.process
             );
         }
@@ -140,7 +141,7 @@ fn is_number(kind: aclrtMemSharedHandleType) -> Result<bool, Failure> {
         aclrtMemSharedHandleType::ACL_MEM_SHARE_HANDLE_TYPE_FABRIC => Ok(false),
         other => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "shareType is {}; 1 (DEFAULT) and 2 (FABRIC) exist",
+            "shareType is {}; pass 1 (DEFAULT) or 2 (FABRIC)",
             other.0
         ),
     }
@@ -201,7 +202,8 @@ fn found(number: u64) -> Result<ExportKey, Failure> {
         Some(home) => Ok(ExportKey { kind: ExportKind::Physical, home, number }),
         None => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "shareableHandle is {number:#x}, but no process of this user has exported memory under this number"
+            "shareableHandle is {number:#x}, but no process of this user has exported memory under \
+             this number; pass a handle of a process that still runs"
         ),
     }
 }
@@ -210,7 +212,11 @@ fn found(number: u64) -> Result<ExportKey, Failure> {
 fn key_of(fabric: aclrtMemFabricHandle) -> Result<ExportKey, Failure> {
     let (key, rest) = fabric.data.split_at(KEY);
     if rest.iter().any(|byte| *byte != 0) {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "this is no shareable handle of the emulator");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "this is not a shareable handle of the emulator; pass all bytes that \
+             aclrtMemExportToShareableHandleV2 wrote"
+        );
     }
     ExportKey::of(key, ExportKind::Physical)
 }

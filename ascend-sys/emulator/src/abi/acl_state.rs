@@ -46,11 +46,12 @@ entries! {
             aclrtFloatOverflowMode::ACL_RT_OVERFLOW_MODE_INFNAN => Ok(()),
             aclrtFloatOverflowMode::ACL_RT_OVERFLOW_MODE_SATURATION => fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "mode is 0 (SATURATION); floats of the emulator overflow to infinity (1, INFNAN)"
+                "mode is 0 (SATURATION), but floats of the emulator overflow to infinity; pass 1 \
+                 (INFNAN)"
             ),
             other => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "mode is {}; 0 (SATURATION) and 1 (INFNAN) can be set",
+                "mode is {}; pass 1 (INFNAN)",
                 other.0
             ),
         }

@@ -33,7 +33,7 @@ entries! {
         if flag & !0x3f != 0 {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "flag is {flag:#x}; only the ACL_STREAM_ flags up to 0x20 exist"
+                "flag is {flag:#x}; pass only ACL_STREAM_ flags, which are 0x1 to 0x20"
             );
         }
         create(stream, priority, flag)
@@ -205,7 +205,7 @@ entries! {
             other => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "blockType is {}; 0 or 1 is expected",
+                    "blockType is {}; pass 0 (NO_BLOCK) or 1 (BLOCK)",
                     other.0
                 );
             }
@@ -229,7 +229,7 @@ fn create(to: Out<aclrtStream>, priority: u32, flags: u32) -> Result<(), Failure
     if context::stream_count(device.id) >= most {
         return fail!(
             ACL_ERROR_RT_NO_STREAM_RESOURCE,
-            "device {} has all {most} streams in use",
+            "device {} has all {most} streams in use; destroy a stream first",
             machine::named(device.id)
         );
     }
@@ -248,11 +248,15 @@ fn set_failure_mode(stream: &Stream, mode: u64) -> Result<(), Failure> {
     if mode != u64::from(ACL_STOP_ON_FAILURE) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "mode is {mode}; only ACL_STOP_ON_FAILURE (1) can be set, and it cannot be reset"
+            "mode is {mode}; pass ACL_STOP_ON_FAILURE (1), the only mode to which a stream can be \
+             changed"
         );
     }
     if stream.failure_mode.swap(ACL_STOP_ON_FAILURE, Ordering::Relaxed) == ACL_STOP_ON_FAILURE {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "the failure mode of a stream can be set once");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the failure mode of the stream is set already; set it once for each stream"
+        );
     }
     Ok(())
 }
@@ -266,7 +270,7 @@ fn overflow_switch(flag: u32) -> Result<(), Failure> {
         other => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "the switch for overflows of floats is {other}; \
-             the emulator does not record overflows, so only 0 (off) works"
+             the emulator does not record overflows, so pass 0 (off)"
         ),
     }
 }
@@ -275,10 +279,11 @@ fn no_attribute(attribute: aclrtStreamAttr) -> Result<(), Failure> {
     match attribute {
         aclrtStreamAttr::ACL_STREAM_ATTR_CACHE_OP_INFO => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "stmAttrType is {}; the emulator does not store information about the tasks of a program (4)",
+            "stmAttrType is {}, but the emulator does not store information about the tasks of a \
+             program; pass 1, 2, 3 or 5",
             attribute.0
         ),
-        other => fail!(ACL_ERROR_RT_PARAM_INVALID, "stmAttrType is {}; 1 to 5 exist", other.0),
+        other => fail!(ACL_ERROR_RT_PARAM_INVALID, "stmAttrType is {}; pass 1, 2, 3 or 5", other.0),
     }
 }
 
@@ -289,7 +294,11 @@ fn for_destroying(stream: Handle<Stream>) -> Result<&'static Stream, Failure> {
     let found = stream.find()?;
     capture::is_not_captured(found)?;
     if context::default_stream(context::current()?)? == found.handle() {
-        return fail!(ACL_ERROR_RT_STREAM_CONTEXT, "the default stream ends with its context");
+        return fail!(
+            ACL_ERROR_RT_STREAM_CONTEXT,
+            "the default stream ends with its context; destroy only streams that the program has \
+             created"
+        );
     }
     Ok(found)
 }
@@ -305,7 +314,7 @@ fn synchronise(stream: Handle<Stream>, limit: Option<Duration>) -> Result<(), Fa
     }
     fail!(
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        "not idle after {:?}, and {}",
+        "not idle after {:?}, and {}\nPass a longer timeout if the work only needs more time.",
         limit.unwrap_or_default(),
         stream.unfinished()
     )

@@ -47,7 +47,7 @@ pub(super) fn condition(flag: u32) -> Result<ValueCondition, Failure> {
         ACL_STREAM_WAIT_VALUE_NOR => Ok(ValueCondition::AnyBitOfNeither),
         _ => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "flag is {flag}; 0 (GEQ), 1 (EQ), 2 (AND) and 3 (NOR) exist"
+            "flag is {flag}; pass 0 (GEQ), 1 (EQ), 2 (AND) or 3 (NOR)"
         ),
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn word(address: *mut c_void) -> Result<(Word, MemoryPlace), Failure>
     if found.place == MemoryPlace::Pageable {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "devAddr: {address:p} is no memory that the device reaches; use memory of aclrtMalloc"
+            "devAddr: {address:p} is not memory that the device reaches; use memory of aclrtMalloc"
         );
     }
     // SAFETY: the word is aligned, since the distance of data from its address is a whole number of

@@ -33,7 +33,7 @@ entries! {
         let handle = handle.required("handle")?;
         let properties = *prop.required("prop")?;
         if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
         }
         is_zero("flags", flags)?;
         let device = device_of(&properties)?;
@@ -62,7 +62,7 @@ entries! {
         given(vir_ptr)?;
         let handle = handle.required("handle")?.number();
         if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
         }
         is_zero("offset", offset as u64)?;
         is_zero("flags", flags)?;
@@ -89,7 +89,7 @@ entries! {
             }
             _ => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "option is {}; 0 (MINIMUM) and 1 (RECOMMENDED) exist",
+                "option is {}; pass 0 (MINIMUM) or 1 (RECOMMENDED)",
                 option.0
             ),
         }
@@ -121,7 +121,7 @@ entries! {
         given(vir_ptr)?;
         let desc = desc.required("desc")?;
         if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
         }
         let desc = desc.counted(MOST_ITEMS, "count", ACL_ERROR_RT_PARAM_INVALID)?;
         let mut rights = Vec::new();
@@ -135,7 +135,7 @@ entries! {
             if !is_known {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "desc has flags {}; 0 (NONE), 1 (READ) and 3 (READWRITE) exist",
+                    "desc has flags {}; set 0 (NONE), 1 (READ) or 3 (READWRITE)",
                     flags.0
                 );
             }
@@ -170,7 +170,7 @@ entries! {
     ) {
         let vir_ptr = vir_ptr.required("virPtr")?;
         if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
+            return fail!(ACL_ERROR_INVALID_PARAM, "size is 0; pass at least 1");
         }
         is_zero("alignment", alignment as u64)?;
         if !expect_ptr.is_null() {
@@ -202,7 +202,7 @@ fn reaching(location: &aclrtMemLocation) -> Result<&'static machine::Device, Fai
     if location.type_ != aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "a location has type {}; only devices (1) can reach mapped memory, the host cannot",
+            "a location has type {}; set 1 (DEVICE), because the host cannot reach mapped memory",
             location.type_.0
         );
     }
@@ -221,7 +221,8 @@ fn device_of(properties: &aclrtPhysicalMemProp) -> Result<&'static machine::Devi
     if !is_known || allocationType != aclrtMemAllocationType::ACL_MEM_ALLOCATION_TYPE_PINNED {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "prop has handleType {} and allocationType {}; 0 (NONE) or 2 (POSIX), and 0 (PINNED) exist",
+            "prop has handleType {} and allocationType {}; set handleType 0 (NONE) or 2 (POSIX), \
+             and allocationType 0 (PINNED)",
             handleType.0,
             allocationType.0
         );
@@ -236,8 +237,8 @@ fn device_of(properties: &aclrtPhysicalMemProp) -> Result<&'static machine::Devi
     if !is_huge || location.type_ != aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "prop has memAttr {} and a location of type {}; the emulator allocates huge pages of device memory (memAttr 4, \
-             8, 13 or 16, type 1)",
+            "prop has memAttr {} and a location of type {}; set memAttr 4, 8, 13 or 16, and type \
+             1, because the emulator allocates only huge pages of device memory",
             memAttr.0,
             location.type_.0
         );

@@ -223,7 +223,7 @@ impl<T> Values<T> {
     ) -> Result<Values<T>, Failure> {
         match self.1 {
             count if count == 0 || count > most => {
-                Err(Failure::new(code, format!("{argument} is {count}; it goes from 1 to {most}")))
+                Err(Failure::new(code, format!("{argument} is {count}; pass 1 to {most}")))
             }
             _ => Ok(self),
         }
@@ -237,7 +237,10 @@ impl<C> ByteSlice<C> {
     /// Returns the bytes. Returns an error for NULL or if there are none.
     pub(super) fn some(self, argument: &str) -> Result<Values<u8>, Failure> {
         if self.0.is_null() || self.1 == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL or has no bytes");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "{argument} is NULL or has no bytes; pass at least one byte"
+            );
         }
         Ok(Values(self.0, self.1))
     }
@@ -252,13 +255,17 @@ impl Values<u8> {
             self.counted(most, &format!("the length of {argument}"), code)?;
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(length).is_err() {
-            return fail!(ACL_ERROR_BAD_ALLOC, "no memory for the {length} bytes of {argument}");
+            return fail!(
+                ACL_ERROR_BAD_ALLOC,
+                "no host memory for a copy of {argument}, {length} bytes; free host memory first"
+            );
         }
         match program_memory::read(start.addr(), &mut bytes.spare_capacity_mut()[..length]) {
             Some(read) if read < length => {
                 return fail!(
                     code,
-                    "only {read} of the {length} bytes of {argument} are memory of the program"
+                    "{argument} has {length} bytes, but memory of the program ends after {read}; \
+                     pass the true length"
                 );
             }
             // SAFETY: `length` bytes were read into the reserved capacity.

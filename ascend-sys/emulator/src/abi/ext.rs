@@ -108,21 +108,21 @@ entries! {
         if config.size as usize != size_of::<AscendExtBlockConfig>() {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "config->size is {}, not sizeof(AscendExtBlockConfig)",
+                "config->size is {}; set it to sizeof(AscendExtBlockConfig)",
                 config.size
             );
         }
         let Some(product) = Product::from_number(config.product) else {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "config->product is {}; 2, 3 or 950 is expected",
+                "config->product is {}; set 2, 3 or 950",
                 config.product
             );
         };
         if config.check > AscendExtCheck::ASCEND_EXT_CHECK_RACES.0 {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "config->check is {}; 0 or 1 is expected",
+                "config->check is {}; set 0 or 1",
                 config.check
             );
         }
@@ -174,13 +174,17 @@ entries! {
             AscendExtFindingForm::ASCEND_EXT_FINDING_TEXT => false,
             AscendExtFindingForm::ASCEND_EXT_FINDING_SVG => true,
             other => {
-                return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; 0 or 1 is expected", other.0);
+                return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; pass 0 or 1", other.0);
             }
         };
         let told =
             check::engine_of_block(block).and_then(|engine| check::tell(&engine, index, picture));
         let Some(words) = told else {
-            return fail!(ACL_ERROR_INVALID_PARAM, "block {block} has no finding {index}");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "block {block} has no finding {index}; pass an index below the number of \
+                 ascendExtFindings"
+            );
         };
         length.write(words.len());
         text.write(&words);
@@ -199,7 +203,7 @@ entries! {
                 timeline::begin(block, settings.first..settings.first + settings.count).map(|_| ())
             }
             0 => timeline::end(block, None),
-            other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
+            other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; pass 0 or 1"),
         }
     }
 
@@ -222,14 +226,14 @@ entries! {
         if fault.size as usize != size_of::<AscendExtFault>() {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "fault->size is {}, not sizeof(AscendExtFault)",
+                "fault->size is {}; set it to sizeof(AscendExtFault)",
                 fault.size
             );
         }
         let Some(kind) = FaultKind::from_number(fault.kind, fault.milliseconds) else {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "fault->kind is {}; 1 to 6 is expected",
+                "fault->kind is {}; set 1 to 6",
                 fault.kind
             );
         };

@@ -83,7 +83,8 @@ entries! {
                 let ranks = comm.ranks();
                 return refuse!(
                     HCCL_E_PARA,
-                    "there is no rank {rank}: the communicator has {ranks}"
+                    "there is no rank {rank}; pass a rank below {ranks}, the number of ranks of \
+                     the communicator"
                 );
             }
             Some(comm.rank_state(at, number))

@@ -8,7 +8,7 @@ use std::path::Path;
 /// device, because reading it may never end.
 pub(super) fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;

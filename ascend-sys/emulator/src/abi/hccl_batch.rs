@@ -99,7 +99,11 @@ fn check(
         HcclSendRecvType::HCCL_SEND => true,
         HcclSendRecvType::HCCL_RECV => false,
         other => {
-            return refuse!(HCCL_E_PARA, "sendRecvType is {}; 0 is send, 1 is receive", other.0);
+            return refuse!(
+                HCCL_E_PARA,
+                "sendRecvType is {}; set 0 (send) or 1 (receive)",
+                other.0
+            );
         }
     };
     validate::rank("remoteRank", item.remoteRank, member.comm.ranks())?;
@@ -127,7 +131,8 @@ fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
     if sends != receives {
         return refuse!(
             HCCL_E_PARA,
-            "{sends} sends of rank {rank} to itself, but {receives} receives from itself; they must pair"
+            "the number of sends of rank {rank} to itself is {sends}, but that of its receives \
+             from itself is {receives}; pass one receive for each send"
         );
     }
     for k in 0..receives {
@@ -137,7 +142,8 @@ fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
         if sent != receive.content {
             return refuse!(
                 HCCL_E_PARA,
-                "send {k} of rank {rank} to itself is {sent}, but the matching receive is {}",
+                "send {k} of rank {rank} to itself is {sent}, but the matching receive is {}; pass \
+                 the same count and data type for both",
                 receive.content
             );
         }

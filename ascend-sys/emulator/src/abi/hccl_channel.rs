@@ -63,7 +63,11 @@ entries! {
         let tags = tags.required("memTags")?;
         let channel = channel_of(&member, channel)?;
         let Some(found) = channel.remote_memories() else {
-            return refuse!(HCCL_E_PARA, "{}", channel.describe());
+            return refuse!(
+                HCCL_E_PARA,
+                "{} has no memories; pass a channel that has not ended",
+                channel.describe()
+            );
         };
         count.write(found.0);
         memories.write(found.1);
@@ -131,7 +135,8 @@ entries! {
         if tag.is_empty() || tag.len() > MOST_TAG || tag.starts_with(BUFFER_TAG) {
             return refuse!(
                 HCCL_E_PARA,
-                "memTag is \"{tag}\"; 1 to {MOST_TAG} characters are expected, and they must not begin with {BUFFER_TAG}"
+                "memTag is \"{tag}\"; pass 1 to {MOST_TAG} characters that do not begin with \
+                 {BUFFER_TAG}"
             );
         }
         let CommMem { type_, addr, size } = *memory;
@@ -142,14 +147,14 @@ entries! {
             other => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "mem->type is {}; COMM_MEM_TYPE_DEVICE (0) and COMM_MEM_TYPE_HOST (1) are known",
+                    "mem->type is {}; set COMM_MEM_TYPE_DEVICE (0) or COMM_MEM_TYPE_HOST (1)",
                     other.0
                 );
             }
         };
         let bytes = match usize::try_from(size) {
             Ok(bytes) if bytes > 0 => bytes,
-            _ => return refuse!(HCCL_E_PARA, "mem->size is {size}"),
+            _ => return refuse!(HCCL_E_PARA, "mem->size is {size}; set at least 1"),
         };
         let number = memory::register(&member, tag, on_host, addr.addr(), bytes)?;
         handle.write(std::ptr::without_provenance_mut(number as usize));
@@ -174,7 +179,7 @@ fn wanted(
 ) -> Result<(OperatorEngine, Vec<WantedChannel>), Failure> {
     let count = descs.count();
     if count == 0 || count > MOST_CHANNELS {
-        return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
+        return refuse!(HCCL_E_PARA, "channelNum is {count}; pass 1 to {MOST_CHANNELS}");
     }
     let product = member.comm.product;
     let engine = OperatorEngine::of_channels(product, engine)?;
@@ -187,7 +192,8 @@ fn wanted(
         if product != Product::Ascend950 && all.iter().any(same) {
             return refuse!(
                 HCCL_E_PARA,
-                "channelDescs[{at}] asks for a channel to rank {} over the same protocol as an earlier one; {product} has one for each",
+                "channelDescs[{at}] requests a channel to rank {} over the same protocol as an \
+                 earlier description; on {product}, request one channel for each rank and protocol",
                 one.remote
             );
         }
@@ -206,13 +212,16 @@ fn read_desc(
     validate::rank("remoteRank", desc.remoteRank, member.comm.ranks())?;
     let remote = desc.remoteRank as usize;
     if remote == member.rank {
-        return refuse!(HCCL_E_PARA, "remoteRank is {remote}, which is this rank itself");
+        return refuse!(
+            HCCL_E_PARA,
+            "remoteRank is {remote}, which is this rank itself; pass another rank"
+        );
     }
     engine.check_protocol(product, desc.channelProtocol)?;
     if desc.notifyNum > MOST_NOTIFIES {
         return refuse!(
             HCCL_E_PARA,
-            "notifyNum is {}; a channel has at most {MOST_NOTIFIES}",
+            "notifyNum is {}; set at most {MOST_NOTIFIES}",
             desc.notifyNum
         );
     }
@@ -222,7 +231,8 @@ fn read_desc(
         if desc.memHandleNum > MOST_MEMORIES || desc.memHandles.is_null() {
             return refuse!(
                 HCCL_E_PARA,
-                "memHandleNum is {} and memHandles {}; up to {MOST_MEMORIES} handles of HcclCommMemReg are expected",
+                "memHandleNum is {} and memHandles is {}; pass an array of at most {MOST_MEMORIES} \
+                 handles of HcclCommMemReg",
                 desc.memHandleNum,
                 if desc.memHandles.is_null() { "NULL" } else { "not NULL" }
             );
@@ -255,12 +265,17 @@ fn as_said(desc: &HcclChannelDesc) -> Result<HcclChannelDesc, Failure> {
     if magicWord != MAGIC {
         return refuse!(
             HCCL_E_PARA,
-            "the magic word is {magicWord:#x} instead of {MAGIC:#x}. Initialise it with HcclChannelDescInit"
+            "the magic word is {magicWord:#x} instead of {MAGIC:#x}. Initialise the description \
+             with HcclChannelDescInit"
         );
     }
     let bytes = (size as usize).min(size_of::<HcclChannelDesc>());
     if bytes < HEADER {
-        return refuse!(HCCL_E_PARA, "header.size is {size}; the header alone has {HEADER}");
+        return refuse!(
+            HCCL_E_PARA,
+            "header.size is {size}, but the header alone has {HEADER} bytes; initialise the \
+             description with HcclChannelDescInit"
+        );
     }
     let mut said = HcclChannelDesc::unset();
     // SAFETY: both structs consist of plain numbers and pointers, and have at least `bytes` bytes.
@@ -301,7 +316,11 @@ fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel
     if channel.is_of(member) {
         return Ok(channel);
     }
-    refuse!(HCCL_E_PARA, "{} is not of this communicator", channel.describe())
+    refuse!(
+        HCCL_E_PARA,
+        "{} is not of this communicator; pass a channel of the communicator",
+        channel.describe()
+    )
 }
 
 /// The places for the address of a buffer and its size.
@@ -319,7 +338,10 @@ fn write_buffer((start, bytes): (usize, usize), (buffer, size): BufferPlace) {
 fn only_950(member: &Member, function: &str) -> Result<(), Failure> {
     match member.comm.product {
         Product::Ascend950 => Ok(()),
-        product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {function}; Ascend 950 does"),
+        product => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{product} has no {function}, but Ascend 950 does; call it only on Ascend 950"
+        ),
     }
 }
 
@@ -334,7 +356,7 @@ fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Failure> {
         Some((OperatorEngine::Ccu, _)) => destroy_channel(member, handle),
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{} ends with its communicator; only channels of the engine CCU are destroyed one by one",
+            "{} ends with its communicator; destroy only channels of the engine CCU one by one",
             channel.describe()
         ),
     }

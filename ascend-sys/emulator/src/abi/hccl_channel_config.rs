@@ -38,9 +38,13 @@ entries! {
         match (key, value) {
             (HcclChannelConfigType::HCCL_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE, 0 | 1) => Ok(()),
             (HcclChannelConfigType::HCCL_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE, _) => {
-                refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; it is 0 or 1")
+                refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; pass 0 or 1")
             }
-            _ => refuse!(HCCL_E_PARA, "{} is no key of a number; use IS_SHARED_QUEUE (0)", key.0),
+            _ => refuse!(
+                HCCL_E_PARA,
+                "{} is not a key of a number; use IS_SHARED_QUEUE (0)",
+                key.0
+            ),
         }
     }
 
@@ -58,9 +62,9 @@ entries! {
                 Ok(())
             }
             HcclChannelConfigType::HCCL_CHANNEL_CONFIG_TYPE_SHARED_QUEUE_TAG => {
-                refuse!(HCCL_E_PARA, "the tag has {} bytes, at most {MOST_TAG} fit", value.len())
+                refuse!(HCCL_E_PARA, "the tag has {} bytes; pass at most {MOST_TAG}", value.len())
             }
-            _ => refuse!(HCCL_E_PARA, "{} is no key of a text; use SHARED_QUEUE_TAG (1)", key.0),
+            _ => refuse!(HCCL_E_PARA, "{} is not a key of a text; use SHARED_QUEUE_TAG (1)", key.0),
         }
     }
 

@@ -97,16 +97,19 @@ entries! {
         comms: OutSlice<HcclComm>[count],
     ) {
         if count == 0 {
-            return refuse!(HCCL_E_PARA, "ndev is 0");
+            return refuse!(HCCL_E_PARA, "ndev is 0; pass at least one device");
         }
         let devices = devices.required("devices")?;
         let comms = comms.required("comms")?;
         if count > MAX_DEVICES {
-            return refuse!(HCCL_E_PARA, "ndev is {count}; there are at most {MAX_DEVICES} devices");
+            return refuse!(HCCL_E_PARA, "ndev is {count}; pass at most {MAX_DEVICES} devices");
         }
         for (index, device) in devices.iter().enumerate() {
             if devices[..index].contains(device) {
-                return refuse!(HCCL_E_PARA, "device {device} is in the list twice");
+                return refuse!(
+                    HCCL_E_PARA,
+                    "device {device} is in the list twice; pass each device once"
+                );
             }
         }
         let mut made = vec![std::ptr::null_mut(); devices.len()];
@@ -139,8 +142,8 @@ entries! {
             (null, _) => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "a rank in the sub-communicator passes rankIds and an id; any other rank passes NULL and 0xffffffff; \
-                     here rankIds is {} and subCommId is {id:#x}",
+                    "rankIds is {} and subCommId is {id:#x}; pass rankIds and an id if this rank \
+                     is in the sub-communicator, or else NULL and 0xffffffff",
                     if null { "NULL" } else { "not NULL" }
                 );
             }
@@ -149,12 +152,13 @@ entries! {
         not_null(config, "config")?;
         let sub_comm = sub_comm.required("subComm")?;
         if count == 0 {
-            return refuse!(HCCL_E_PARA, "rankNum is 0");
+            return refuse!(HCCL_E_PARA, "rankNum is 0; pass at least one rank");
         }
         if own >= count {
             return refuse!(
                 HCCL_E_PARA,
-                "subCommRankId {own} is not below rankNum, which is {count}"
+                "subCommRankId {own} is not below rankNum, which is {count}; pass the index of \
+                 this rank in rankIds"
             );
         }
         let ranks = ranks.required("rankIds")?;
@@ -162,7 +166,8 @@ entries! {
         if count as usize > parent.comm.ranks() {
             return refuse!(
                 HCCL_E_PARA,
-                "rankNum is {count}, but the communicator \"{}\" has {} ranks",
+                "rankNum is {count}, but the number of ranks of the communicator \"{}\" is {}; \
+                 pass at most that number",
                 parent.comm.title(),
                 parent.comm.ranks()
             );
@@ -207,10 +212,13 @@ fn check_join(
     comm: Out<HcclComm>,
 ) -> Result<(&RootInfo, Place<HcclComm>), Failure> {
     if ranks == 0 {
-        return refuse!(HCCL_E_PARA, "nRanks is 0");
+        return refuse!(HCCL_E_PARA, "nRanks is 0; pass at least 1");
     }
     if rank >= ranks {
-        return refuse!(HCCL_E_PARA, "the rank {rank} is not below nRanks, which is {ranks}");
+        return refuse!(
+            HCCL_E_PARA,
+            "the rank {rank} is not below nRanks, which is {ranks}; count ranks from 0"
+        );
     }
     let comm = comm.required("comm")?;
     Ok((info.required("rootInfo")?, comm))
@@ -230,7 +238,7 @@ fn join(
     let Some(settings) = device.settings() else {
         return refuse!(
             HCCL_E_RUNTIME,
-            "EI9999: device {} is gone",
+            "EI9999: device {} is gone; call aclrtSetDevice with another device",
             machine::named(current.device)
         );
     };
@@ -324,7 +332,9 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     let mut applicants = Vec::with_capacity(devices.len());
     for (rank, id) in devices.iter().enumerate() {
         let device = machine::device(*id).map_err(internal)?;
-        let settings = device.settings().ok_or_else(|| internal(format!("device {id} is gone")))?;
+        let settings = device
+            .settings()
+            .ok_or_else(|| internal(format!("device {id} is gone; pass another device")))?;
         check_variables(&settings)?;
         let (rank, ranks) = (rank as u32, devices.len() as u32);
         let config =
@@ -373,12 +383,16 @@ fn new_sub(
                 let ranks = comm.ranks();
                 return refuse!(
                     HCCL_E_PARA,
-                    "rankIds names rank {named}, but the communicator \"{}\" has {ranks} ranks",
+                    "rankIds names rank {named}, but the number of ranks of the communicator \
+                     \"{}\" is {ranks}; pass ranks below that number",
                     comm.title()
                 );
             }
             Some(seen) if *seen => {
-                return refuse!(HCCL_E_PARA, "rankIds names rank {named} twice");
+                return refuse!(
+                    HCCL_E_PARA,
+                    "rankIds names rank {named} twice; pass each rank once"
+                );
             }
             Some(seen) => *seen = true,
         }
@@ -393,7 +407,7 @@ fn new_sub(
     let Some(settings) = machine::device_slot(*device).settings() else {
         return refuse!(
             HCCL_E_RUNTIME,
-            "EI9999: device {device} is gone",
+            "EI9999: device {device} is gone; call aclrtSetDevice with another device",
             device = machine::named(*device)
         );
     };

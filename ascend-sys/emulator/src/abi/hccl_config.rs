@@ -28,11 +28,14 @@ entries! {
             2 => {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "the strict order (2) is only for A2, but this is {}",
+                    "the strict order (2) is only for A2, but this is {}; pass 0 or 1",
                     device.product()
                 );
             }
-            _ => return refuse!(HCCL_E_PARA, "HCCL_DETERMINISTIC is {value}; it is 0, 1 or 2"),
+            _ => return refuse!(
+                HCCL_E_PARA,
+                "HCCL_DETERMINISTIC is {value}; pass 0 or 1, or on A2 also 2"
+            ),
         }
         // The environment variable has priority for the devices that the environment describes. In
         // any case, the emulator reduces in the order of the ranks.
@@ -57,7 +60,7 @@ entries! {
     ) {
         let name = name.required("regName")?;
         let Some(callback) = callback else {
-            return refuse!(HCCL_E_PTR, "the argument cb is NULL");
+            return refuse!(HCCL_E_PTR, "the argument cb is NULL; pass a function");
         };
         hooks::register(name, callback, args as usize)
     }
@@ -81,11 +84,16 @@ entries! {
             Some(rank) => {
                 refuse!(
                     HCCL_E_PARA,
-                    "ranks names rank {rank}, but the communicator has {size} ranks"
+                    "ranks names rank {rank}, but the number of ranks of the communicator is \
+                     {size}; pass ranks below that number"
                 )
             }
             None if ranks.count() > size => {
-                refuse!(HCCL_E_PARA, "nRanks is {count}, but the communicator has {size} ranks")
+                refuse!(
+                    HCCL_E_PARA,
+                    "nRanks is {count}, but the number of ranks of the communicator is {size}; \
+                     pass at most that number"
+                )
             }
             // The emulator has no network cards that could fail.
             None => Ok(()),
@@ -98,12 +106,16 @@ entries! {
 fn device_with(setting: HcclConfig) -> Result<&'static Device, Failure> {
     let (_, device) = context::current_device()?;
     if device.product() == Product::Ascend950 {
-        return refuse!(HCCL_E_NOT_SUPPORT, "{} has no settings of the process", device.product());
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{} has no settings of the process; call this function only on A2 and A3",
+            device.product()
+        );
     }
     if setting != HcclConfig::HCCL_DETERMINISTIC {
         return refuse!(
             HCCL_E_PARA,
-            "the setting {} is unknown; 0 (HCCL_DETERMINISTIC) is the only one",
+            "the setting {} is unknown; pass 0 (HCCL_DETERMINISTIC), the only setting",
             setting.0
         );
     }

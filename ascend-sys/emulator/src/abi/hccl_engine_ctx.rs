@@ -80,7 +80,7 @@ fn tag_of(tag: &CText) -> Result<String, Failure> {
     if length > HCCL_RES_TAG_MAX_LEN as usize {
         return refuse!(
             HCCL_E_PARA,
-            "ctxTag has {length} characters; {HCCL_RES_TAG_MAX_LEN} are possible"
+            "ctxTag has {length} bytes; pass at most {HCCL_RES_TAG_MAX_LEN}"
         );
     }
     Ok(text.to_string_lossy().into_owned())
@@ -88,7 +88,7 @@ fn tag_of(tag: &CText) -> Result<String, Failure> {
 
 fn not_empty(size: u64) -> Result<(), Failure> {
     if size == 0 {
-        return refuse!(HCCL_E_PARA, "size is 0");
+        return refuse!(HCCL_E_PARA, "size is 0; pass at least 1");
     }
     Ok(())
 }

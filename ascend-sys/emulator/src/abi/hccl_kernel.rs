@@ -33,7 +33,10 @@ entries! {
             memory::place_of(tiling.addr()),
             Ok(MemoryPlace::Pageable | MemoryPlace::Pinned)
         ) {
-            return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is not host memory");
+            return refuse!(
+                HCCL_E_PARA,
+                "mc2Tiling: {tiling:p} is not host memory; pass the tiling struct of the host"
+            );
         }
         let member = comm.find()?;
         // SAFETY: the pointer is not null, and by the C contract it points to a filled tiling
@@ -43,7 +46,8 @@ entries! {
             let named: Vec<_> = groups.iter().map(|it| format!("\"{}\"", it.group)).collect();
             return refuse!(
                 HCCL_E_PARA,
-                "the tiling is for {}, not for this communicator, which is \"{}\" (HcclGetCommName)",
+                "the tiling is for {}, not for this communicator, which is \"{}\"; fill the tiling \
+                 with this name (HcclGetCommName)",
                 named.join(", "),
                 member.comm.name
             );
@@ -86,7 +90,7 @@ entries! {
 
     fn HcclKfcOpArgsSetReduceType(op_args: *mut c_void, op: u32) {
         if op > 3 {
-            return refuse!(HCCL_E_PARA, "{op} is not the number of a reduction");
+            return refuse!(HCCL_E_PARA, "{op} is not the number of a reduction; pass 0 to 3");
         }
         set(op_args, |_| ())
     }
@@ -100,7 +104,7 @@ entries! {
         if config.len() >= 128 {
             return refuse!(
                 HCCL_E_PARA,
-                "algConfig has {} characters; 127 are possible",
+                "algConfig has {} bytes; pass at most 127",
                 config.len()
             );
         }
@@ -133,7 +137,7 @@ entries! {
         if !ENGINES.contains(&object.engine) {
             return refuse!(
                 HCCL_E_PARA,
-                "the communication engine is {}; AICPU (2) and AIV (4) are possible",
+                "the communication engine is {}; set AICPU (2) or AIV (4)",
                 object.engine
             );
         }
@@ -184,13 +188,15 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
         old @ 0..=2 => {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "the tiling begins with {old}: it was not filled by `Mc2CcTilingConfig`, or it is of a deprecated kind; the emulator accepts a tiling that begins with a filled Mc2InitTiling (100)"
+                "the tiling begins with {old}: it was not filled by `Mc2CcTilingConfig`, or it is \
+                 of a deprecated kind; begin it with a filled Mc2InitTiling (100)"
             );
         }
         other => {
             return refuse!(
                 HCCL_E_PARA,
-                "the tiling begins with {other}; an Mc2InitTiling begins with 100 and must be its first member"
+                "the tiling begins with {other}; begin it with an Mc2InitTiling, whose first word \
+                 is 100"
             );
         }
     }
@@ -198,7 +204,7 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
     if !(1..=MOST_MEMBERS).contains(&count) {
         return refuse!(
             HCCL_E_PARA,
-            "the tiling has {count} communication members (Mc2CcTiling); 1 to {MOST_MEMBERS} are possible"
+            "the tiling has {count} communication members (Mc2CcTiling); use 1 to {MOST_MEMBERS}"
         );
     }
     let mut groups = Vec::new();
@@ -226,8 +232,9 @@ fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
         20 if product == Product::Ascend950 => Ok(()),
         other => refuse!(
             HCCL_E_NOT_SUPPORT,
-            "kernels on {product} have no operation of the opType {other} (2 AllReduce, 6 AllGather, 7 ReduceScatter, 8 AlltoAllV, \
-             10 AlltoAll, 18 BatchWrite, 20 AlltoAllvWrite; A2 has no AlltoAllV, 950 no BatchWrite, only 950 AlltoAllvWrite)"
+            "kernels on {product} have no operation of the opType {other}; use 2 AllReduce, 6 \
+             AllGather, 7 ReduceScatter or 10 AlltoAll, on A3 and 950 also 8 AlltoAllV, on A2 and \
+             A3 also 18 BatchWrite, on 950 also 20 AlltoAllvWrite"
         ),
     }
 }
@@ -257,7 +264,11 @@ struct OpArgs {
 static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());
 
 fn stale<T>(handle: u64) -> Result<T, Failure> {
-    refuse!(HCCL_E_PARA, "opArgs: {handle:#x} is no argument object, or was freed")
+    refuse!(
+        HCCL_E_PARA,
+        "opArgs: {handle:#x} is not an argument object, or was freed; pass an object of \
+         HcclKfcAllocOpArgs"
+    )
 }
 
 /// Changes an argument object.
@@ -276,7 +287,9 @@ fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Fai
 fn data_type(number: u8) -> Result<(), Failure> {
     match ascend_reduce::DataType::from_hccl(number.into()) {
         Some(_) => Ok(()),
-        None => refuse!(HCCL_E_PARA, "{number} is not the number of a data type"),
+        None => {
+            refuse!(HCCL_E_PARA, "{number} is not the number of a data type; pass an HcclDataType")
+        }
     }
 }
 

@@ -163,12 +163,16 @@ entries! {
             EndpointAttr(other) => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "{other} is not the number of an attribute (BW_COEFF 0, DIE_ID 1, LOCATION 2)"
+                    "{other} is not the number of an attribute; pass 0 (BW_COEFF), 1 (DIE_ID) or 2 \
+                     (LOCATION)"
                 );
             }
         };
         if length as usize != size_of::<u32>() {
-            return refuse!(HCCL_E_PARA, "infoLen is {length}; all attributes have 4 bytes");
+            return refuse!(
+                HCCL_E_PARA,
+                "infoLen is {length}; pass 4, the size of every attribute in bytes"
+            );
         }
         rank.has_endpoint(of_rank, description)?;
         info.write(value);

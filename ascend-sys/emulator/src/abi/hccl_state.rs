@@ -53,7 +53,10 @@ entries! {
         let comm = comm.required("comm")?;
         let product = product_of_thread();
         if product == Product::Ascend950 {
-            return refuse!(HCCL_E_NOT_SUPPORT, "{product} cannot find communicators by name");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{product} cannot find communicators by name; use the handle of the communicator"
+            );
         }
         let handle = named(&name)?;
         comm.write(handle as HcclComm);
@@ -83,7 +86,12 @@ entries! {
                 info.write(&text);
                 Ok(())
             }
-            _ => refuse!(HCCL_E_PARA, "cfgType {} does not fit infoLen {length}", kind.0),
+            _ => refuse!(
+                HCCL_E_PARA,
+                "cfgType is {} and infoLen is {length}; pass 0 (OP_EXPANSION_MODE) with 4 bytes, \
+                 or 1 (HCCL_ALGO) with at least {ALGORITHM} bytes",
+                kind.0
+            ),
         }
     }
 
@@ -92,7 +100,10 @@ entries! {
         let error = error.required("asyncError")?;
         let member = comm.find()?;
         if member.comm.product == Product::Ascend950 {
-            return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "Ascend 950 has no HcclGetCommAsyncError; use HcclCommGetStatus"
+            );
         }
         // The call reports errors between the two sides of a link: they differ, or one side is
         // lost. A rank that does not arrive is not such an error; only the stream reports it.
@@ -109,7 +120,10 @@ entries! {
         let name = name.required("commId")?;
         let status = status.required("status")?;
         if product_of_thread() != Product::Ascend950 {
-            return refuse!(HCCL_E_NOT_SUPPORT, "only Ascend 950 has HcclCommGetStatus");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "only Ascend 950 has HcclCommGetStatus; use HcclGetCommAsyncError"
+            );
         }
         let member = registry::member(named(&name)?)?;
         // The product that has this query has no HcclCommSuspend, so the state is never
@@ -126,7 +140,10 @@ entries! {
         let member = comm.find()?;
         let product = member.comm.product;
         if product == Product::Ascend950 {
-            return refuse!(HCCL_E_NOT_SUPPORT, "{product} has no HcclCommSuspend");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{product} has no HcclCommSuspend; call it only on A2 and A3"
+            );
         }
         member.suspended.store(true, Ordering::Release);
         // The mode 1 is the host, 2 the AI CPU. Unset means the AI CPU on A3 only. With the AI CPU,
@@ -164,7 +181,8 @@ fn named(name: &str) -> Result<u64, Failure> {
         None => {
             refuse!(
                 HCCL_E_PARA,
-                "device {} has no communicator named \"{name}\"",
+                "device {} has no communicator named \"{name}\"; pass a name that HcclGetCommName \
+                 returns",
                 machine::named(current.device)
             )
         }

@@ -214,7 +214,8 @@ fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<
     match counts.get(rank) {
         Some(listed) if *listed != count => refuse!(
             HCCL_E_PARA,
-            "{argument} is {count}, but the counts have {listed} for this rank, which is rank {rank}"
+            "{argument} is {count}, but the counts have {listed} for this rank, which is rank \
+             {rank}; pass the same count in both places"
         ),
         _ => Ok(()),
     }

@@ -68,7 +68,7 @@ entries! {
         // For windows of a communicator only 1 is allowed. CANN does not document 0 for teams, so
         // both are accepted.
         if flag > 1 {
-            return refuse!(HCCL_E_PARA, "flag is {flag}; 0 and 1 are possible");
+            return refuse!(HCCL_E_PARA, "flag is {flag}; pass 0 or 1");
         }
         let memory = memory_of(memory, "localMem")?;
         let handle = team::register_window(&*comm.find()?, world as u64, memory)?;
@@ -98,13 +98,13 @@ entries! {
             if notifyNum > MOST_NOTIFIES {
                 return refuse!(
                     HCCL_E_PARA,
-                    "notifyNum is {notifyNum}; a channel has at most {MOST_NOTIFIES}"
+                    "notifyNum is {notifyNum}; set at most {MOST_NOTIFIES}"
                 );
             }
             if channelCnt == 0 || channelCnt > MOST_CHANNELS {
                 return refuse!(
                     HCCL_E_PARA,
-                    "channelCnt is {channelCnt}; it goes from 1 to {MOST_CHANNELS}"
+                    "channelCnt is {channelCnt}; set 1 to {MOST_CHANNELS}"
                 );
             }
             let notifies = if engine == OperatorEngine::Ccu { NOTIFIES_OF_CCU } else { notifyNum };
@@ -126,7 +126,8 @@ fn wish(description: &HcclTeamCreateDesc, member: &Member) -> Result<TeamRequest
     if count > most {
         return refuse!(
             HCCL_E_PARA,
-            "desc->rankNum is {count}, but the communicator has {most} ranks"
+            "desc->rankNum is {count}, but the number of ranks of the communicator is {most}; set \
+             at most that number"
         );
     }
     let ranks = if count == 0 {

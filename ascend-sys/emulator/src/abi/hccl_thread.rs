@@ -59,14 +59,15 @@ entries! {
             }
         };
         if type_ != ThreadType::THREAD_TYPE_TS {
-            return refuse!(HCCL_E_PARA, "type is {}; THREAD_TYPE_TS (0) is expected", type_.0);
+            return refuse!(HCCL_E_PARA, "type is {}; pass THREAD_TYPE_TS (0)", type_.0);
         }
         check_count(count)?;
         for (at, one) in config.iter().enumerate() {
             if one.header.magicWord != CONFIG_MAGIC {
                 return refuse!(
                     HCCL_E_PARA,
-                    "the magic word of config[{at}] is {:#x} instead of {CONFIG_MAGIC:#x}. Initialise it with ThreadConfigInit",
+                    "the magic word of config[{at}] is {:#x} instead of {CONFIG_MAGIC:#x}. \
+                     Initialise the configuration with ThreadConfigInit",
                     one.header.magicWord
                 );
             }
@@ -102,7 +103,8 @@ entries! {
         if stream.device_id() != member.device {
             return refuse!(
                 HCCL_E_PARA,
-                "{} is not on the device of the communicator, which is {}",
+                "{} is not on the device of the communicator, which is {}; pass a stream of that \
+                 device",
                 stream.describe(),
                 machine::named(member.device)
             );
@@ -133,7 +135,8 @@ fn check_notifies(notifies: u32) -> Result<(), Failure> {
     if notifies >= NOTIFIES_OF_THREAD {
         return refuse!(
             HCCL_E_PARA,
-            "{notifies} notifies in one thread; it must be fewer than {NOTIFIES_OF_THREAD}"
+            "the number of notifies of one thread is {notifies}; pass fewer than \
+             {NOTIFIES_OF_THREAD}"
         );
     }
     Ok(())
@@ -142,12 +145,12 @@ fn check_notifies(notifies: u32) -> Result<(), Failure> {
 /// Checks the number of threads, before memory for their handles is allocated.
 fn check_count(count: u32) -> Result<(), Failure> {
     if count == 0 {
-        return refuse!(HCCL_E_PARA, "threadNum is 0");
+        return refuse!(HCCL_E_PARA, "threadNum is 0; pass at least 1");
     }
     if count as usize > resources::MOST_THREADS {
         return refuse!(
             HCCL_E_UNAVAIL,
-            "EI0007: threadNum is {count}; a communicator has at most {} threads",
+            "EI0007: threadNum is {count}; pass at most {}",
             resources::MOST_THREADS
         );
     }
@@ -168,20 +171,23 @@ pub(super) fn resource_of(
     if kind != ThreadResType::THREAD_RES_TYPE_STREAM {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "resType is {}; a thread has only a stream (THREAD_RES_TYPE_STREAM, 0)",
+            "resType is {}; pass THREAD_RES_TYPE_STREAM (0), the only resource of a thread",
             kind.0
         );
     }
     if length as usize != size_of::<*mut c_void>() {
         return refuse!(
             HCCL_E_PARA,
-            "infoLen is {length}; a stream has {} bytes",
+            "infoLen is {length}; pass {}, the size of a stream handle in bytes",
             size_of::<*mut c_void>()
         );
     }
     let Some(found) = found else {
         let text = match Thread::named(thread) {
-            Ok(thread) => format!("{} is not of this communicator", thread.describe()),
+            Ok(thread) => format!(
+                "{} is not of this communicator; pass a thread of the communicator",
+                thread.describe()
+            ),
             Err(_) => unknown(HandleKind::Thread, thread).text.to_string(),
         };
         return refuse!(HCCL_E_NOT_FOUND, "{text}");

@@ -27,7 +27,8 @@ entries! {
         if notifies >= NOTIFIES_OF_THREAD {
             return refuse!(
                 HCCL_E_PARA,
-                "{notifies} notifies in one thread; it must be fewer than {NOTIFIES_OF_THREAD}"
+                "the number of notifies of one thread is {notifies}; pass fewer than \
+                 {NOTIFIES_OF_THREAD}"
             );
         }
         let handle = dedicated::acquire(&member, purpose, notifies)?;
@@ -48,14 +49,14 @@ entries! {
         let threads = threads.required("threads")?;
         let exported = exported.required("exportedThreads")?;
         if count == 0 || count > MOST {
-            return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST}");
+            return refuse!(HCCL_E_PARA, "threadNum is {count}; pass 1 to {MOST}");
         }
         let to = match OperatorEngine::from_number(engine) {
             Some(to @ (OperatorEngine::Cpu | OperatorEngine::Aicpu)) => to,
             _ => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "threads cannot be exported to the engine {}; only to CPU (0, 1) and AICPU (2, 3)",
+                    "threads cannot be exported to the engine {}; pass CPU (0, 1) or AICPU (2, 3)",
                     engine.0
                 );
             }
@@ -65,7 +66,11 @@ entries! {
         for (at, handle) in threads.iter().enumerate() {
             let thread = Thread::named(*handle)?;
             let Some(owner) = thread.owner() else {
-                return refuse!(HCCL_E_PARA, "threads[{at}] is {}", thread.describe());
+                return refuse!(
+                    HCCL_E_PARA,
+                    "threads[{at}] is {}; pass a thread that has not ended",
+                    thread.describe()
+                );
             };
             let is_of_rank = match &owner.member {
                 Some(of) => Arc::ptr_eq(of, &member),
@@ -74,7 +79,8 @@ entries! {
             if !is_of_rank {
                 return refuse!(
                     HCCL_E_PARA,
-                    "threads[{at}] is {}, not of rank {} of communicator \"{}\"",
+                    "threads[{at}] is {}, not of rank {} of communicator \"{}\"; pass threads of \
+                     this rank",
                     thread.describe(),
                     member.rank,
                     member.comm.title()
@@ -83,7 +89,7 @@ entries! {
             if to == OperatorEngine::Cpu && owner.engine != OperatorEngine::Aicpu {
                 return refuse!(
                     HCCL_E_PARA,
-                    "threads[{at}] is {}; only threads of the engine AICPU can be exported to the host",
+                    "threads[{at}] is {}; export only threads of the engine AICPU to the host",
                     thread.describe()
                 );
             }

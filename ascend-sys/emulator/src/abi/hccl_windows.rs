@@ -26,7 +26,7 @@ entries! {
         not_null(address, "addr")?;
         let window = window.required("winHandle")?;
         if size == 0 {
-            return refuse!(HCCL_E_PARA, "size is 0");
+            return refuse!(HCCL_E_PARA, "size is 0; pass at least 1");
         }
         if flag != 1 {
             return refuse!(HCCL_E_PARA, "flag is {flag}; it must be 1");
@@ -56,7 +56,7 @@ entries! {
         let window = window.required("winHandle")?;
         let offset = offset.required("offset")?;
         if size == 0 {
-            return refuse!(HCCL_E_PARA, "size is 0");
+            return refuse!(HCCL_E_PARA, "size is 0; pass at least 1");
         }
         let found = symmetric_window::find(&*comm.find()?, pointer.addr(), size as u64)?;
         let (handle, at) = found.unwrap_or_default();
@@ -117,5 +117,5 @@ fn is_zero(value: u64, argument: &str) -> Result<(), Failure> {
     if value == 0 {
         return Ok(());
     }
-    refuse!(HCCL_E_PARA, "{argument} is {value}; only 0 is possible")
+    refuse!(HCCL_E_PARA, "{argument} is {value}; pass 0")
 }

@@ -111,10 +111,14 @@ entries! {
         not_null(config, "config")?;
         CONFIGS.with(config as u64, |shared| {
             if key != HcommChannelConfigType::HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE {
-                return refuse!(HCCL_E_PARA, "{} is no key of a number; use IS_SHARED_QUEUE", key.0);
+                return refuse!(
+                    HCCL_E_PARA,
+                    "{} is not a key of a number; use IS_SHARED_QUEUE",
+                    key.0
+                );
             }
             if value > 1 {
-                return refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; 0 and 1 are possible");
+                return refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; pass 0 or 1");
             }
             *shared = value;
             Ok(())
@@ -142,12 +146,18 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
     // SAFETY: by the caller's promise the description begins with a header.
     let header = unsafe { (&raw const (*from).header).read_unaligned() };
     if header.size < HEAD {
-        return refuse!(HCCL_E_PARA, "header.size is {}; the header alone has {HEAD}", header.size);
+        return refuse!(
+            HCCL_E_PARA,
+            "header.size is {}, but the header alone has {HEAD} bytes; initialise the description \
+             with HcommChannelDescInit",
+            header.size
+        );
     }
     if header.magicWord != HCOMM_CHANNEL_MAGIC_WORD {
         return refuse!(
             HCCL_E_PARA,
-            "the magic word is {:#x} instead of {HCOMM_CHANNEL_MAGIC_WORD:#x}. Initialise it with HcommChannelDescInit",
+            "the magic word is {:#x} instead of {HCOMM_CHANNEL_MAGIC_WORD:#x}. Initialise the \
+             description with HcommChannelDescInit",
             header.magicWord
         );
     }
@@ -187,14 +197,14 @@ unsafe fn wanted(
     if desc.notifyNum > MOST_NOTIFIES {
         return refuse!(
             HCCL_E_PARA,
-            "notifyNum is {}; a channel has at most {MOST_NOTIFIES}",
+            "notifyNum is {}; set at most {MOST_NOTIFIES}",
             desc.notifyNum
         );
     }
     if !desc.socket.is_null() {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "socket is {:p}; emulated endpoints find each other without one",
+            "socket is {:p}; set NULL, because emulated endpoints find each other without a socket",
             desc.socket
         );
     }
@@ -203,7 +213,7 @@ unsafe fn wanted(
         HcommSocketRole::HCOMM_SOCKET_ROLE_CLIENT => Role::Client,
         HcommSocketRole::HCOMM_SOCKET_ROLE_SERVER => Role::Server,
         HcommSocketRole(other) => {
-            return refuse!(HCCL_E_PARA, "role is {other}; client is 0, server is 1");
+            return refuse!(HCCL_E_PARA, "role is {other}; set 0 (client) or 1 (server)");
         }
     };
     if !desc.channelName.is_null() {
@@ -212,7 +222,7 @@ unsafe fn wanted(
         if length > HCOMM_CHANNEL_NAME_MAX_LEN as usize {
             return refuse!(
                 HCCL_E_PARA,
-                "channelName has {length} characters; {HCOMM_CHANNEL_NAME_MAX_LEN} are possible"
+                "channelName has {length} bytes; set a name of at most {HCOMM_CHANNEL_NAME_MAX_LEN}"
             );
         }
     }
@@ -223,13 +233,13 @@ unsafe fn wanted(
     } else if desc.memHandles.is_null() {
         return refuse!(
             HCCL_E_PARA,
-            "memHandles is NULL but memHandleNum is {}",
+            "memHandles is NULL, but memHandleNum is {}; set the array, or set memHandleNum to 0",
             desc.memHandleNum
         );
     } else if desc.memHandleNum > MOST_MEMORIES {
         return refuse!(
             HCCL_E_PARA,
-            "memHandleNum is {}; a channel has at most {MOST_MEMORIES} memories",
+            "memHandleNum is {}; set at most {MOST_MEMORIES}",
             desc.memHandleNum
         );
     } else {
@@ -256,7 +266,7 @@ unsafe fn create(
     not_null(descs, "channelDescs")?;
     let channels = channels.required("channels")?;
     if count == 0 || count as usize > MOST_CHANNELS {
-        return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
+        return refuse!(HCCL_E_PARA, "channelNum is {count}; pass 1 to {MOST_CHANNELS}");
     }
     let place = open::with(endpoint as u64, |open| Ok(open.endpoint.place))?;
     let product = crate::machine::device_slot(place.device).product();

@@ -31,7 +31,8 @@ entries! {
         if endpoint.abroad.is_some() || endpoint.place.device != current.device {
             return refuse!(
                 HCCL_E_PARA,
-                "the endpoint is on device {}, but the calling thread has device {} set",
+                "the endpoint is on device {}, but the calling thread has device {} set; call \
+                 aclrtSetDevice with the device of the endpoint",
                 endpoint.device_name(),
                 machine::named(current.device)
             );
@@ -91,7 +92,11 @@ entries! {
         described(&description, "endpointDesc")?;
         let value = value.required("value")?;
         if feature != HcommEndpointFeatureType::HCOMM_ENDPOINT_FEATURE_NDA {
-            return refuse!(HCCL_E_PARA, "{} is not the number of a feature (NDA 0)", feature.0);
+            return refuse!(
+                HCCL_E_PARA,
+                "{} is not the number of a feature; pass 0 (NDA)",
+                feature.0
+            );
         }
         value.write(false);
         Ok(())
@@ -110,7 +115,7 @@ entries! {
         if tag.is_empty() || tag.len() > LONGEST_TAG {
             return refuse!(
                 HCCL_E_PARA,
-                "memTag has {} characters; 1 to {LONGEST_TAG} are possible",
+                "memTag has {} bytes; pass 1 to {LONGEST_TAG}",
                 tag.len()
             );
         }
@@ -170,7 +175,10 @@ entries! {
     fn HcommMemAlloc(to: Out<*mut c_void>, size: usize) {
         let to = match to.required("ptr") {
             Ok(to) if size > 0 => to,
-            _ => return refuse!(HCCL_E_PARA, "ptr is NULL or size is 0"),
+            _ => return refuse!(
+                HCCL_E_PARA,
+                "ptr is NULL or size is 0; pass a place for the address, and a size of at least 1"
+            ),
         };
         let (_, device) = context::current_device()?;
         let rounded = size.checked_next_multiple_of(GRANULARITY).unwrap_or(usize::MAX);
@@ -181,7 +189,8 @@ entries! {
             }
             Err(oom) => refuse!(
                 HCCL_E_RUNTIME,
-                "out of memory: {rounded} bytes (in steps of 2 MiB) of device {}, of which {} of {} are free",
+                "out of memory: {rounded} bytes (in steps of 2 MiB) of device {}, of which {} of \
+                 {} are free; free memory first, or request less",
                 machine::named(device.id),
                 oom.free,
                 oom.total
@@ -202,7 +211,10 @@ entries! {
                 return free_of(device, start, ENTRY).map_err(refused);
             }
         }
-        refuse!(HCCL_E_PARA, "{start:#x} is not memory of {ALLOC}, or was freed already")
+        refuse!(
+            HCCL_E_PARA,
+            "{start:#x} is not memory of {ALLOC}, or was freed already; free each allocation once"
+        )
     }
 }
 
@@ -222,12 +234,12 @@ pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory
         CommMemType::COMM_MEM_TYPE_DEVICE => false,
         CommMemType::COMM_MEM_TYPE_HOST => true,
         CommMemType(other) => {
-            return refuse!(HCCL_E_PARA, "{argument}->type is {other}; device is 0, host is 1");
+            return refuse!(HCCL_E_PARA, "{argument}->type is {other}; set 0 (device) or 1 (host)");
         }
     };
     not_null(mem.addr, &format!("{argument}->addr"))?;
     if mem.size == 0 {
-        return refuse!(HCCL_E_PARA, "{argument}->size is 0");
+        return refuse!(HCCL_E_PARA, "{argument}->size is 0; set at least 1");
     }
     Ok(ReachableMemory { on_host, start: mem.addr.addr(), bytes: mem.size })
 }
@@ -237,10 +249,13 @@ fn exported(description: ByteSlice) -> Result<ExportKey, Failure> {
     let bytes = description.required("memDesc")?;
     let Some(text) = bytes.first_chunk::<KEY>().filter(|_| bytes.count() == KEY) else {
         let length = bytes.count();
-        return refuse!(HCCL_E_PARA, "descLen is {length}; a description has {KEY} bytes");
+        return refuse!(
+            HCCL_E_PARA,
+            "descLen is {length}; pass {KEY}, the length of every description"
+        );
     };
     ExportKey::of(text, ExportKind::Registered).map_err(|failure| {
-        let text = format!("memDesc is no description of HcommMemExport: {}", failure.text);
+        let text = format!("memDesc is not a description of HcommMemExport: {}", failure.text);
         Failure::new(HcclResult::HCCL_E_PARA, text)
     })
 }

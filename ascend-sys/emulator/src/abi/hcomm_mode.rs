@@ -47,7 +47,7 @@ entries! {
             (Product::Ascend950, Some(OperatorEngine::Cpu)) => Ok(()),
             (product, _) => refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "{} on {product}: only threads of the host on Ascend 950 have fences",
+                "{} on {product} has no fences; use a thread of the engine CPU on Ascend 950",
                 thread.describe()
             ),
         }
@@ -59,7 +59,11 @@ entries! {
         issue::channel_of(thread_of(thread)?, channel)?;
         match product {
             Product::Ascend950 => Ok(()),
-            _ => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no channel fences; Ascend 950 does"),
+            _ => refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{product} has no channel fences, but Ascend 950 does; call this function only on \
+                 Ascend 950"
+            ),
         }
     }
 
@@ -73,7 +77,7 @@ entries! {
             (product, _) => {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "{} on {product}: only channels over ROCE of Atlas A2 and A3 can be drained",
+                    "{} on {product} cannot be drained; pass a channel over ROCE on Atlas A2 or A3",
                     channel.describe()
                 );
             }
@@ -107,14 +111,15 @@ fn given(text: &CText) -> Option<String> {
 /// Checks that the calling thread's device has a communicator with this name.
 fn is_there(name: &CText) -> Result<(), Failure> {
     let Some(name) = given(name) else {
-        return refuse!(HCCL_E_PTR, "commId is NULL");
+        return refuse!(HCCL_E_PTR, "commId is NULL; pass the name of a communicator");
     };
     let (_, device) = context::current_device()?;
     match registry::find_by_name(&name, device.id) {
         Some(_) => Ok(()),
         None => refuse!(
             HCCL_E_PTR,
-            "device {} has no communicator with the name \"{name}\"",
+            "device {} has no communicator with the name \"{name}\"; pass a name that \
+             HcclGetCommName returns",
             machine::named(device.id)
         ),
     }
@@ -126,7 +131,7 @@ fn seconds(seconds: f32) -> Result<Duration, Failure> {
         Ok(limit) => Ok(limit),
         Err(_) => refuse!(
             HCCL_E_PARA,
-            "timeOut is {seconds}; a number of seconds is expected; 0 means no limit"
+            "timeOut is {seconds}; pass a number of seconds, or 0 for no limit"
         ),
     }
 }

@@ -77,12 +77,12 @@ entries! {
     ) {
         let product = thread_of(thread)?.product();
         if count == 0 {
-            return refuse!(HCCL_E_PARA, "transferDescNum is 0");
+            return refuse!(HCCL_E_PARA, "transferDescNum is 0; pass at least one description");
         }
         let descs = descs.required("transferDescs")?;
         let descs = descs.counted(MOST_ITEMS, "transferDescNum", HcclResult::HCCL_E_PARA)?;
         if channel == 0 {
-            return refuse!(HCCL_E_PTR, "the channel is 0");
+            return refuse!(HCCL_E_PTR, "the channel is 0; pass the handle of a channel");
         }
         let kind = Channel::named(channel)?.kind();
         let over_roce = kind.is_some_and(|(_, over)| over == CommProtocol::COMM_PROTOCOL_ROCE);
@@ -95,7 +95,8 @@ entries! {
             if product != Product::Ascend950 && !(over_roce && plain) {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "{product} supports only lists of plain writes and reads over ROCE"
+                    "{product} supports only lists of plain writes and reads over ROCE; pass such \
+                     a list, or use Ascend 950"
                 );
             }
             // SAFETY: the kind of an item determines the member of the union that is read.
@@ -129,7 +130,7 @@ entries! {
 /// Returns a channel of the engine of the host. Only Ascend 950 has such channels, over RoCE.
 fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     if handle == 0 {
-        return refuse!(HCCL_E_PTR, "the channel is 0");
+        return refuse!(HCCL_E_PTR, "the channel is 0; pass the handle of a channel");
     }
     let channel = Channel::named(handle)?;
     let product = machine::device_slot(channel.device()).product();
@@ -139,7 +140,8 @@ fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Failure> {
         }
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{} on {product}: this needs a channel of the engine CPU over ROCE on Ascend 950",
+            "{} on {product} does not support this function; pass a channel of the engine CPU over \
+             ROCE on Ascend 950",
             channel.describe()
         ),
     }
@@ -153,7 +155,8 @@ fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Fa
         Some(owner) if owner.engine == OperatorEngine::Cpu => Ok(()),
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{} is no thread of the host; functions that do not block are only for the engine CPU",
+            "{} is not a thread of the host; pass a thread of the engine CPU to functions that do \
+             not block",
             thread.describe()
         ),
     }
@@ -202,7 +205,7 @@ unsafe fn crossing(desc: &HcommBatchTransferDesc) -> Result<Crossing, Failure> {
             other => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "transType is {}, which is not a kind of transfer",
+                    "transType is {}, which is not a kind of transfer; set 0 to 6",
                     other.0
                 );
             }

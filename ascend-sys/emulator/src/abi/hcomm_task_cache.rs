@@ -58,7 +58,11 @@ fn on_950(tag: &CText) -> Result<(u32, String), Failure> {
     match device.product() {
         Product::Ascend950 => Ok((device.id, tag.required("tag")?)),
         product => {
-            refuse!(HCCL_E_NOT_SUPPORT, "{product} has no recorded tasks; Ascend 950 does")
+            refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{product} has no recorded tasks, but Ascend 950 does; call this function only on \
+                 Ascend 950"
+            )
         }
     }
 }

@@ -31,14 +31,14 @@ entries! {
         let threads = threads.required("threads")?;
         let engine = OperatorEngine::of_threads(engine)?;
         if count == 0 || count > MOST_THREADS {
-            return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST_THREADS}");
+            return refuse!(HCCL_E_PARA, "threadNum is {count}; pass 1 to {MOST_THREADS}");
         }
         if let Some((at, wanted)) =
             notifies.iter().enumerate().find(|(_, wanted)| **wanted > MOST_NOTIFIES)
         {
             return refuse!(
                 HCCL_E_PARA,
-                "notifyNumPerThread[{at}] is {wanted}; a thread has at most {MOST_NOTIFIES}"
+                "notifyNumPerThread[{at}] is {wanted}; pass at most {MOST_NOTIFIES} for each thread"
             );
         }
         threads.write(&resources::allocate_threads(engine, &notifies)?);

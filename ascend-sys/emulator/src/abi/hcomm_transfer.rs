@@ -108,6 +108,9 @@ pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduct
 pub(super) fn only_950(thread: ThreadHandle, what: &str) -> Result<(), Failure> {
     match product_of(thread)? {
         Product::Ascend950 => Ok(()),
-        product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {what}; Ascend 950 does"),
+        product => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{product} has no {what}, but Ascend 950 does; call this function only on Ascend 950"
+        ),
     }
 }

@@ -27,7 +27,7 @@ pub struct Unsupported {
 
 impl Unsupported {
     fn text(&self) -> String {
-        format!("the emulator does not support this function: {}", self.reason)
+        format!("the emulator does not support this function: {}; leave the call out", self.reason)
     }
 
     fn refuse<T>(&self) -> Result<T, Failure> {

@@ -172,25 +172,28 @@ fn parse_one(text: &str, devices: u32) -> Result<WantedFault, String> {
     let name = words.next().unwrap_or_default();
     let names = ["delay", "stop", "leave", "wrong-count", "out-of-memory", "link-timeout"];
     let Some(kind) = (1..).zip(names).find(|(_, known)| *known == name) else {
-        return Err(format!("one of {} is expected first", names.join(", ")));
+        return Err(format!("write one of {} first", names.join(", ")));
     };
     let number = |word: Option<&str>, what: &str| {
         let word = word.unwrap_or_default();
-        word.parse::<u64>().map_err(|_| format!("{what} is expected, not \"{word}\""))
+        word.parse::<u64>().map_err(|_| format!("write {what}, not \"{word}\""))
     };
     let device = number(words.next(), "the number of a device after it")?;
     let device = u32::try_from(device).ok().filter(|device| *device < devices);
-    let device = device.ok_or_else(|| format!("there are {devices} devices, from 0"))?;
+    let device =
+        device.ok_or_else(|| format!("write a device below {devices}, the number of devices"))?;
     let (mut length, mut at) = (0, 0);
     while let Some(word) = words.next() {
         match word {
             "by" if name == "delay" => length = number(words.next(), "a number of milliseconds")?,
             "at" => at = number(words.next(), "the number of an operation")?,
-            _ => return Err(format!("\"{word}\" means nothing here")),
+            _ => return Err(format!("\"{word}\" means nothing here; remove it")),
         }
     }
-    let length = u32::try_from(length).map_err(|_| "at most 49 days are possible".to_string())?;
-    let kind = FaultKind::from_number(kind.0, length).ok_or("this is no fault")?;
+    let length = u32::try_from(length)
+        .map_err(|_| "the delay is too long; write at most 4294967295 milliseconds".to_string())?;
+    let kind = FaultKind::from_number(kind.0, length)
+        .ok_or("this is not a fault; write one of the names of faults")?;
     Ok(WantedFault { device, kind, number: at })
 }
 
@@ -219,7 +222,7 @@ mod tests {
             ("burn 1", "one of delay, stop"),
             ("stop", "a device after it"),
             ("stop one", "not \"one\""),
-            ("stop 2", "there are 2 devices"),
+            ("stop 2", "a device below 2"),
             ("stop 1 by 3", "\"by\" means nothing"),
             ("stop 1 at", "an operation"),
             ("delay 1 by x", "milliseconds"),

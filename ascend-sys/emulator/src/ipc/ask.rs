@@ -98,7 +98,10 @@ fn ask(
             None if peer.gone().is_some() => peer.gone().unwrap_or_default().to_owned(),
             None if Instant::now() >= until => {
                 let seconds = ANSWER.as_secs();
-                format!("process {process} has not answered within {seconds} s")
+                format!(
+                    "process {process} has not answered within {seconds} s; check whether it is \
+                     stopped"
+                )
             }
             None => {
                 let waited = ANSWERED.wait_timeout(questions, LOOK);

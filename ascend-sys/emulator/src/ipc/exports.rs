@@ -125,7 +125,7 @@ impl Export {
             }
             ExportedThing::Event(_) if index >= PROCESSES => {
                 return Err(format!(
-                    "{} processes have imported the event; more are not possible",
+                    "{} processes have imported the event; destroy the event in one of them first",
                     PROCESSES - 1
                 ));
             }
@@ -210,7 +210,10 @@ pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
             }
             Ok(())
         }
-        None => fail!(ACL_ERROR_RT_PARAM_INVALID, "nothing is exported by this key any more"),
+        None => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "nothing is exported by this key any more; export the object again"
+        ),
     }
 }
 
@@ -220,14 +223,15 @@ pub(crate) fn close_memory(number: u64) -> Result<(), Failure> {
     let Some(export) = exports.get(&number).filter(|export| !export.has_ended) else {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the export of this key has ended already: it was closed, or its device was reset"
+            "the export of this key has ended already: it was closed, or its device was reset; \
+             close each export once"
         );
     };
     let importers = export.living_importers();
     if !importers.is_empty() {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the memory is imported by {}: importers close first",
+            "the memory is imported by {}; let the importers close first",
             listed(&importers)
         );
     }
@@ -259,7 +263,7 @@ pub(crate) fn end_of_allocation(
         let importers = export.living_importers();
         if !importers.is_empty() {
             return Err(format!(
-                "it is imported by {}: they call aclrtIpcMemClose first",
+                "it is imported by {}; call aclrtIpcMemClose there first",
                 listed(&importers)
             ));
         }
@@ -357,7 +361,8 @@ impl SharedEvent {
         if self.is_imported() {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "the event belongs to another process, which alone exports it"
+                "the event belongs to another process, and only that process can export it; call \
+                 this function there"
             );
         }
         let new = || export(home, ExportedThing::Event(Arc::clone(self)), false);
@@ -380,7 +385,7 @@ pub(super) fn want(from: &Arc<Peer>, ask: u64, kind: ExportKind, number: u64) {
     let mut exports = EXPORTS.lock();
     let granted = match exports.get_mut(&number) {
         Some(export) if !export.has_ended && export.kind() == kind => export.grant(from, ask),
-        _ => Err(format!("{} is not exported by this key any more", kind.name())),
+        _ => Err(format!("{} is not exported by this key any more; export it again", kind.name())),
     };
     drop(exports);
     let (answer, file) = match granted {

@@ -16,7 +16,9 @@ use ascend_sys::ACL_ERROR_RT_IPC_ERROR;
 pub(crate) fn import_event(peer: &Arc<Peer>, key: &ExportKey) -> Result<Arc<SharedEvent>, Failure> {
     import(peer, key, |granted, file, creator| match granted {
         Granted::Event { index } => SharedEvent::import(file, index, creator),
-        _ => Err(io::Error::other("it has sent an unexpected answer")),
+        _ => Err(io::Error::other(
+            "it has sent an unexpected answer; use one version of the emulator in all processes",
+        )),
     })
 }
 
@@ -26,7 +28,9 @@ pub(crate) fn import_notify(
 ) -> Result<Arc<SharedNotify>, Failure> {
     import(peer, key, |granted, file, creator| match granted {
         Granted::Notify => SharedNotify::import(file, creator),
-        _ => Err(io::Error::other("it has sent an unexpected answer")),
+        _ => Err(io::Error::other(
+            "it has sent an unexpected answer; use one version of the emulator in all processes",
+        )),
     })
 }
 
@@ -40,7 +44,9 @@ fn import<T>(
         .map_err(|why| Failure::new(ACL_ERROR_RT_IPC_ERROR, why))?;
     let made = match file {
         Some(file) => make(granted, file, imported),
-        None => Err(io::Error::other("it has sent no shared memory")),
+        None => Err(io::Error::other(
+            "it has sent no shared memory; use one version of the emulator in all processes",
+        )),
     };
     made.map_err(|e| {
         Failure::new(ACL_ERROR_RT_IPC_ERROR, format!("process {}: {e}", key.home.process))

@@ -78,7 +78,7 @@ impl ExportKey {
         let wrong = |what: &str| {
             fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "this is no key of {wanted}: {what}",
+                "this is not a key of {wanted}: {what}; pass a key of {wanted}, as it was exported",
                 wanted = wanted.name()
             )
         };
@@ -89,7 +89,10 @@ impl ExportKey {
         }
         let (letter, version) = (head.next(), head.next());
         if version != Some(VERSION) {
-            return wrong("another version of the emulator has made it");
+            return wrong(
+                "another version of the emulator has made it, but all processes need the same \
+                 version",
+            );
         }
         let (Some(said), Some(sum)) = (text.get(..KEY - 8), text.get(KEY - 8..)) else {
             return wrong(&format!("a key has {} characters, this text has {}", KEY, text.len()));
@@ -130,12 +133,12 @@ mod tests {
         let refused =
             |text: &[u8]| ExportKey::of(text, ExportKind::Notify).unwrap_err().text.to_string();
         for at in 0..KEY {
-            assert!(refused(&text.as_bytes()[..at]).contains("no key of a notify"), "{at}");
+            assert!(refused(&text.as_bytes()[..at]).contains("not a key of a notify"), "{at}");
             for other in [b'0', b'f', b'x', 0xff] {
                 let mut damaged = text.clone().into_bytes();
                 if damaged[at] != other {
                     damaged[at] = other;
-                    assert!(refused(&damaged).contains("no key of a notify"), "{at} {other}");
+                    assert!(refused(&damaged).contains("not a key of a notify"), "{at} {other}");
                 }
             }
         }

@@ -52,7 +52,10 @@ pub(crate) fn export_memory(
         MemoryPlace::Device(id) => machine::device_in_use(id)
             .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("devPtr: {text}")))?,
         MemoryPlace::Pinned | MemoryPlace::Pageable => {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr: {address:#x} is no device memory");
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "devPtr: {address:#x} is not device memory; pass memory of aclrtMalloc"
+            );
         }
     };
     let found = device.memory.find(address, size);
@@ -60,19 +63,20 @@ pub(crate) fn export_memory(
     if is_foreign(address) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "devPtr: {address:#x} is imported; the process that has exported it can export it again"
+            "devPtr: {address:#x} is imported; export it in the process that owns it"
         );
     }
     if is_outside(address) {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "devPtr: {address:#x} is memory that aclrtMapMem has mapped, which the emulator does not export"
+            "devPtr: {address:#x} is memory that aclrtMapMem has mapped; export its physical \
+             memory with aclrtMemExportToShareableHandle"
         );
     }
     if !address.is_multiple_of(PAGE) || end - start < PAGE {
         return fail!(
             ACL_ERROR_RT_ADDR_UNALIGNED,
-            "devPtr is {address:#x}, in an allocation of {} bytes: exported memory must begin at a \
+            "devPtr is {address:#x}, in an allocation of {} bytes; pass memory that begins at a \
              page of {PAGE} bytes, as every allocation of at least a page does",
             end - start
         );
@@ -115,7 +119,10 @@ pub(crate) fn import_memory(
     drop(imports);
     if found.is_ok() && !is_wanted {
         withdrawn(peer, key.number);
-        return fail!(ACL_ERROR_RT_IPC_ERROR, "the exporter withdrew the memory meanwhile");
+        return fail!(
+            ACL_ERROR_RT_IPC_ERROR,
+            "the exporter withdrew the memory during the import; export it again"
+        );
     }
     found
 }
@@ -130,12 +137,20 @@ fn bring(
     let (imported, granted, _) =
         Imported::want(peer, ExportKind::Memory, key.number).map_err(failed)?;
     let Granted::Memory { card, start, bytes } = granted else {
-        return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} sent an unexpected answer");
+        return fail!(
+            ACL_ERROR_RT_IPC_ERROR,
+            "process {process} sent an unexpected answer; use one version of the emulator in all \
+             processes"
+        );
     };
     let device =
         card_of(user, card).map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))?;
     if bytes == 0 || !start.is_multiple_of(PAGE) {
-        return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has sent an invalid range");
+        return fail!(
+            ACL_ERROR_RT_IPC_ERROR,
+            "process {process} has sent an invalid range; use one version of the emulator in all \
+             processes"
+        );
     }
     let file = peer.file(start, bytes).map_err(|e| failed(format!("process {process}: {e}")))?;
     let place = ForeignPlace::Device(device);
@@ -254,7 +269,7 @@ pub(crate) fn may_copy(
     };
     fail!(
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "the memory was imported from another card: {what}; copy it to memory of your own device, with the kind \
-         ACL_MEMCPY_DEVICE_TO_DEVICE"
+        "the memory was imported from another card, and {what}; copy it to memory of your own \
+         device, with the kind ACL_MEMCPY_DEVICE_TO_DEVICE"
     )
 }

@@ -31,11 +31,19 @@ impl ImportedPhysical {
         let (imported, granted, _) = Imported::want(peer, ExportKind::Physical, key.number)
             .map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))?;
         let Granted::Memory { card, start, bytes } = granted else {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} sent an unexpected answer");
+            return fail!(
+                ACL_ERROR_RT_IPC_ERROR,
+                "process {process} sent an unexpected answer; use one version of the emulator in \
+                 all processes"
+            );
         };
         let is_whole = |number: usize| number.is_multiple_of(HUGE_PAGE);
         if bytes == 0 || !is_whole(start) || !is_whole(bytes) || peer.file(start, bytes).is_err() {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has sent an invalid range");
+            return fail!(
+                ACL_ERROR_RT_IPC_ERROR,
+                "process {process} has sent an invalid range; use one version of the emulator in \
+                 all processes"
+            );
         }
         let (imported, peer) = (Some(imported), Arc::clone(peer));
         Ok(Self { imported, peer, number: key.number, card, start, bytes })

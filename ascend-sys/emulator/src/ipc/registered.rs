@@ -68,13 +68,21 @@ impl RegisteredImport {
         let range = match granted {
             Granted::Registered(range) => range,
             Granted::OfItsProcess(why) => return Err(OfItsProcess(why)),
-            _ => return Err(Failed(format!("process {process} sent an unexpected answer"))),
+            _ => {
+                return Err(Failed(format!(
+                    "process {process} sent an unexpected answer; use one version of the \
+                     emulator in all processes"
+                )));
+            }
         };
         let RegisteredRange { on_host, card, start, bytes, .. } = range;
         let of_page = start % PAGE;
         let (first, all) = (start - of_page, bytes.checked_add(of_page));
         let Some(all) = all.filter(|_| bytes > 0) else {
-            return Err(Failed(format!("process {process} has sent an invalid range")));
+            return Err(Failed(format!(
+                "process {process} has sent an invalid range; use one version of the emulator in \
+                 all processes"
+            )));
         };
         let (place, file) = if on_host {
             (ForeignPlace::Host, peer.host_file(first, all))

@@ -122,7 +122,10 @@ impl SharedEvent {
     /// Makes this process's side of an event of another process.
     pub(super) fn import(file: OwnedFd, index: usize, imported: Imported) -> io::Result<Arc<Self>> {
         if !(1..PROCESSES).contains(&index) {
-            return Err(io::Error::other("a process that the event has no room for"));
+            return Err(io::Error::other(
+                "it has sent an unexpected answer; use one version of the emulator in all \
+                 processes",
+            ));
         }
         Ok(Self::with(ObjectWords::of(file, EventWords::zero)?, index, Some(imported)))
     }
@@ -150,10 +153,16 @@ impl SharedEvent {
         let Some(creator) = self.creator() else { return Ok(()) };
         let process = creator.home.process;
         if let Some(why) = creator.gone() {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}; it created the event");
+            return fail!(
+                ACL_ERROR_RT_IPC_ERROR,
+                "{why}; it created the event, so keep it running until the last use of the event"
+            );
         }
         if self.words.get().closed.load(Ordering::Acquire) != 0 {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "process {process} has destroyed the event");
+            return fail!(
+                ACL_ERROR_RT_IPC_ERROR,
+                "process {process} has destroyed the event; destroy it after its last use"
+            );
         }
         Ok(())
     }
@@ -169,7 +178,8 @@ impl SharedEvent {
             if !self.is_done(earlier) {
                 return fail!(
                     ACL_ERROR_RT_NO_EVENT_RESOURCE,
-                    "{RECORDS} records of the event are under way, or were when a process ended"
+                    "{RECORDS} records of the event are in flight, or were when a process ended; \
+                     wait for earlier records, or create a new event"
                 );
             }
             let record = SharedRecord { number, process: self.index };
@@ -218,7 +228,8 @@ impl SharedEvent {
         }
         fail!(
             ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-            "not complete after {:?}, and its work goes on, in this process or another one",
+            "not complete after {:?}, and its work goes on, in this process or another one\nPass a \
+             longer timeout if the work only needs more time.",
             limit.unwrap_or_default()
         )
     }
@@ -251,12 +262,16 @@ impl SharedEvent {
         if gone != 0 {
             return Some(fail!(
                 ACL_ERROR_RT_IPC_ERROR,
-                "process {gone} has ended before its stream came to the record of the event"
+                "process {gone} has ended before its stream came to the record of the event; \
+                 synchronise its stream before it ends"
             ));
         }
         let creator = self.creator()?;
         let why = creator.gone()?;
-        Some(fail!(ACL_ERROR_RT_IPC_ERROR, "{why}; it created the event"))
+        Some(fail!(
+            ACL_ERROR_RT_IPC_ERROR,
+            "{why}; it created the event, so keep it running until the last use of the event"
+        ))
     }
 
     /// Ends a record, and wakes its waiters.

@@ -67,13 +67,17 @@ impl SharedNotify {
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let Some(Imported { peer: creator, .. }) = &self.imported else { return Ok(()) };
         if let Some(why) = creator.gone() {
-            return fail!(ACL_ERROR_RT_IPC_ERROR, "{why}; it created the notify");
+            return fail!(
+                ACL_ERROR_RT_IPC_ERROR,
+                "{why}; it created the notify, so keep it running until the last record"
+            );
         }
         let words = self.words.get();
         if words.closed.load(Ordering::Acquire) != 0 {
             return fail!(
                 ACL_ERROR_RT_INVALID_HANDLE,
-                "process {} has destroyed the notify before the stream came to it",
+                "process {} has destroyed the notify before the stream came to it; destroy it \
+                 after the last record",
                 creator.home.process
             );
         }

@@ -28,7 +28,9 @@ impl<T: SharedWords> ObjectWords<T> {
         let memory = Arc::new(memory);
         let words = Ground::shared(Arc::clone(&memory)).place(1, |_| zero());
         if words.is_empty() {
-            return Err(io::Error::other("a memory file that is too small"));
+            return Err(io::Error::other(
+                "the memory file with the words of the object is too small",
+            ));
         }
         Ok(Self { words, memory })
     }

@@ -210,7 +210,10 @@ mod tests {
         assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));
         assert!(with("ASCEND_EMULATOR_CHECK", "on").unwrap_err().contains("`race` is expected"));
         let faults = faults_from_environment(|_| Some("stop 8".into()), 8).unwrap_err();
-        assert!(faults.contains("ASCEND_EMULATOR_FAULTS: \"stop 8\": there are 8"), "{faults}");
+        assert!(
+            faults.contains("ASCEND_EMULATOR_FAULTS: \"stop 8\": write a device below 8"),
+            "{faults}"
+        );
     }
 
     #[test]

@@ -69,9 +69,10 @@ impl HeldMemory {
                 Ok(())
             }
             HeldOwner::Registered if is_registered(address, length) => Ok(()),
-            HeldOwner::Registered => {
-                Err(format!("{address:#x} is host memory that is no longer registered"))
-            }
+            HeldOwner::Registered => Err(format!(
+                "{address:#x} is host memory that is no longer registered; keep it registered \
+                 until its last use"
+            )),
         }
     }
 }

@@ -99,7 +99,10 @@ fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, Strin
         }
         MemoryPlace::Pinned => (host_pool(), MemoryPlace::Pinned, 0),
         MemoryPlace::Pageable if address.checked_add(length).is_none() => {
-            return Err(format!("{address:#x} with {length} bytes reaches beyond all addresses"));
+            return Err(format!(
+                "{address:#x} with {length} bytes reaches beyond all addresses; pass the size of \
+                 the memory"
+            ));
         }
         MemoryPlace::Pageable => {
             return Ok(Bytes { data: address as *mut u8, place: MemoryPlace::Pageable });

@@ -264,12 +264,13 @@ impl MemoryPool {
         }
         match state.freed.iter().rev().find(|freed| freed.allocation.number == number) {
             Some(freed) => Err(format!(
-                "{address:#x} pointed into {}, which was freed by {}",
+                "{address:#x} pointed into {}, which was freed by {}; free it after its last use",
                 state.describe(&freed.allocation),
                 freed.by
             )),
             None => Err(format!(
-                "{address:#x} pointed into allocation #{number} of {}, which is gone",
+                "{address:#x} pointed into allocation #{number} of {}, which is gone; free it \
+                 after its last use",
                 state.name
             )),
         }
@@ -394,7 +395,9 @@ impl PoolState {
             if address < end {
                 let over = length - (end - address);
                 return format!(
-                    "{address:#x} with {length} bytes reaches {over} bytes beyond the end of {}",
+                    "{address:#x} with {length} bytes reaches {} beyond the end of {}; \
+                     use only bytes of the allocation",
+                    in_bytes(over),
                     self.describe(a)
                 );
             }
@@ -402,18 +405,23 @@ impl PoolState {
             if address - end < a.size.max(4096) && self.freed_at(address).is_none() {
                 let behind = address - end;
                 return format!(
-                    "{address:#x} is {behind} bytes beyond the end of {}",
+                    "{address:#x} is {} beyond the end of {}; use only bytes of the \
+                     allocation",
+                    in_bytes(behind),
                     self.describe(a)
                 );
             }
         }
         match self.freed_at(address) {
             Some(f) => format!(
-                "{address:#x} points into {}, which was freed by {}",
+                "{address:#x} points into {}, which was freed by {}; do not use it after that",
                 self.describe(&f.allocation),
                 f.by
             ),
-            None => format!("{address:#x} is in no allocation of {}", self.name),
+            None => format!(
+                "{address:#x} is in no allocation of {}; use an address of an allocation",
+                self.name
+            ),
         }
     }
 
@@ -430,8 +438,8 @@ impl PoolState {
                 format!("{address:#x} is {}; aclrtUnmapMem ends it", self.describe(a))
             }
             Some((&start, a)) if address < start + a.size => format!(
-                "{address:#x} is {} bytes inside {}, only its first address {start:#x} can be freed",
-                address - start,
+                "{address:#x} is {} inside {}; free it by its first address, {start:#x}",
+                in_bytes(address - start),
                 self.describe(a)
             ),
             _ => self.complain(address, 1),
@@ -445,8 +453,13 @@ impl PoolState {
     fn describe(&self, a: &Allocation) -> String {
         let Allocation { number, size, entry, process, .. } = *a;
         let whose = if process == 0 { String::new() } else { format!(" of process {process}") };
-        format!("allocation #{number} of {} ({size} bytes{whose}, by {entry})", self.name)
+        let size = in_bytes(size);
+        format!("allocation #{number} of {} ({size}{whose}, by {entry})", self.name)
     }
+}
+
+fn in_bytes(count: usize) -> String {
+    if count == 1 { "1 byte".into() } else { format!("{count} bytes") }
 }
 
 #[cfg(test)]
@@ -494,9 +507,7 @@ mod tests {
         assert_eq!(pool.find(a + 96, 4000), Ok((a, a + 4096)));
         let over = pool.find(a + 96, 4001).unwrap_err();
         assert!(
-            over.contains(
-                "reaches 1 bytes beyond the end of allocation #1 of device 3 (4096 bytes"
-            ),
+            over.contains("reaches 1 byte beyond the end of allocation #1 of device 3 (4096 bytes"),
             "{over}"
         );
         let behind = pool.find(a + 4096 + 256, 1).unwrap_err();

@@ -56,7 +56,13 @@ static WINDOWS: OnceLock<Result<MemoryWindows, String>> = OnceLock::new();
 /// Returns the ranges, which the first call reserves. The error says what the system refused.
 pub(crate) fn windows() -> Result<&'static MemoryWindows, &'static str> {
     WINDOWS
-        .get_or_init(|| reserve().map_err(|e| format!("cannot reserve address space: {e}")))
+        .get_or_init(|| {
+            reserve().map_err(|e| {
+                format!(
+                    "cannot reserve address space: {e}; raise the limit of the process (ulimit -v)"
+                )
+            })
+        })
         .as_ref()
         .map_err(|e| e.as_str())
 }

@@ -86,7 +86,10 @@ pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
     let mut recordings = lock(&RECORDINGS);
     match recordings.iter_mut().find(|one| one.block == block) {
         Some(one) if one.is_asked_now() => {
-            return fail!(ACL_ERROR_INVALID_PARAM, "block {block} already records: end that first");
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "block {block} already records; end that recording first"
+            );
         }
         Some(one) if one.is_whole => one.asked = part(one.log.mark()),
         _ => {
@@ -108,7 +111,10 @@ pub(crate) fn end(block: u32, number: Option<u64>) -> Result<(), Failure> {
         |part: AskedPart| part.to.is_none() && number.is_none_or(|number| part.number == number);
     let asked = |one: &&mut BlockRecording| one.block == block && one.asked.is_some_and(wanted);
     let Some(recording) = recordings.iter_mut().find(asked) else {
-        return fail!(ACL_ERROR_INVALID_PARAM, "block {block} does not record");
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "block {block} does not record; begin a recording first"
+        );
     };
     if let Some(part) = &mut recording.asked {
         part.to = Some(recording.log.mark());
@@ -146,7 +152,7 @@ pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Fa
         AscendExtTimelineForm::ASCEND_EXT_TIMELINE_SVG => ascend_timeline::picture,
         AscendExtTimelineForm::ASCEND_EXT_TIMELINE_RECORD => Records::to_text,
         other => {
-            return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; 0 to 2 is expected", other.0);
+            return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; pass 0 to 2", other.0);
         }
     };
     let (log, from, to) = {
@@ -156,12 +162,15 @@ pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Fa
             Some((_, AskedPart { to: None, .. })) => {
                 return fail!(
                     ACL_ERROR_INVALID_PARAM,
-                    "block {block} still records: end that first"
+                    "block {block} still records; end the recording first"
                 );
             }
             Some((one, AskedPart { from, to: Some(to), .. })) => (Arc::clone(&one.log), from, to),
             None => {
-                return fail!(ACL_ERROR_INVALID_PARAM, "block {block} has recorded nothing");
+                return fail!(
+                    ACL_ERROR_INVALID_PARAM,
+                    "block {block} has recorded nothing; begin and end a recording first"
+                );
             }
         }
     };

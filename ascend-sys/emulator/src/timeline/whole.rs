@@ -34,8 +34,8 @@ pub(super) fn whole() -> Option<&'static Whole> {
         let is_set = unsafe { libc::atexit(write_at_exit) } == 0;
         if !is_set {
             eprintln!(
-                "ascend-emulator: {NAME}: no timeline will be written: the process can register \
-                 no more exit handlers"
+                "ascend-emulator: {NAME}: no timeline will be written, because the process can \
+                 register no more exit handlers; register fewer of them"
             );
         }
         let process = std::process::id();
@@ -70,7 +70,10 @@ impl Whole {
         };
         if let Err(error) = written {
             let file = Path::display(&self.file);
-            eprintln!("ascend-emulator: {NAME}={file}: the timeline is not written: {error}");
+            eprintln!(
+                "ascend-emulator: {NAME}={file}: the timeline is not written: {error}; name \
+                 another file"
+            );
         }
     }
 }

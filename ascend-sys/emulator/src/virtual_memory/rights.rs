@@ -24,7 +24,8 @@ pub(crate) fn set(start: usize, bytes: usize, given: &[(u32, AccessRight)]) -> R
         if machine::device_slot(*device).block() != block {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "desc: device {device} and the memory's device {owner} belong to different blocks"
+                "desc: device {device} and the memory's device {owner} belong to different blocks; \
+                 name devices of one block"
             );
         }
     }
@@ -41,7 +42,10 @@ pub(crate) fn set(start: usize, bytes: usize, given: &[(u32, AccessRight)]) -> R
 pub(crate) fn of(address: usize, device: u32) -> Result<AccessRight, Failure> {
     let all = lock(&ALL);
     let Some((piece, owner)) = all.piece_at(address) else {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped at {address:#x}");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "virPtr: no memory is mapped at {address:#x}; map memory there with aclrtMapMem first"
+        );
     };
     let unsaid = match owner == device {
         true => AccessRight::ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
@@ -63,7 +67,8 @@ impl VirtualMemory {
         let wrong = |at: usize| {
             fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "virPtr {start:#x}, {bytes} bytes, is not a row of whole mapped pieces: see {at:#x}"
+                "virPtr {start:#x} with {bytes} bytes: from {at:#x} on, this is not made of whole \
+                 pieces of one device; pass adjacent whole pieces that aclrtMapMem has mapped"
             )
         };
         let Some(end) = start.checked_add(bytes) else { return wrong(start) };

@@ -92,7 +92,7 @@ pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportK
     if let Some(imported) = &physical.sharing.imported {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the memory belongs to process {}, which can export it again",
+            "the memory belongs to process {}; export it in that process",
             imported.process()
         );
     }
@@ -346,7 +346,8 @@ impl VirtualMemory {
         if beside.is_some_and(|beside| beside.sharing.is_imported() != is_imported) {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "a range can have memory of this process or imported memory, but not both"
+                "a range can have memory of this process or imported memory, but not both; reserve \
+                 another range"
             );
         }
         Ok(())

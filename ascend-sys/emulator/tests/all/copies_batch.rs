@@ -212,10 +212,10 @@ fn wrong_batches_are_named_and_copy_nothing() {
     batch.refused(107000, 2, &["copy 2 of 3: dst: ", "beyond the end of allocation"]);
     let mut batch = good();
     batch.srcs[1] = device[2];
-    batch.refused(107000, 1, &["copies from the host to a device, or back"]);
+    batch.refused(107000, 1, &["pass one address of the host and one of a device"]);
     let mut batch = good();
     batch.srcs[1] = device[1];
-    batch.refused(107000, 1, &["copies from the host to a device, or back"]);
+    batch.refused(107000, 1, &["pass one address of the host and one of a device"]);
     let mut batch = good();
     (batch.dsts[1], batch.srcs[1]) = (pinned[1], device[1]);
     batch.refused(107000, 1, &["from a device to the host", "the first one from the host"]);
@@ -224,13 +224,13 @@ fn wrong_batches_are_named_and_copy_nothing() {
     batch.refused(107000, none, &["attrs[0] names a destination of type 0", "goes from the host"]);
     let mut batch = good();
     batch.attrs[0] = to_device(block.first + 1);
-    batch.refused(107000, none, &["whose memory no copy of the batch uses"]);
+    batch.refused(107000, none, &["no copy of the batch uses its memory"]);
     let mut batch = good();
     batch.attrs[0] = to_device(-1);
     batch.refused(107001, none, &["there is no device"]);
     let mut batch = good();
     batch.attrs.clear();
-    batch.refused(107000, none, &["numAttrs is 0; it goes from 1 to 3"]);
+    batch.refused(107000, none, &["numAttrs is 0; pass 1 to 3"]);
     let mut batch = good();
     batch.dsts.clear();
     batch.refused(107000, none, &["numBatches is 0"]);

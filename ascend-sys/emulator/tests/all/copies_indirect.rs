@@ -122,7 +122,7 @@ fn what_is_wrong_with_an_address_in_memory_fails_the_task() {
     set(from, null_mut());
     copy(64, &["holds 0x0", "a valid address"]);
     set(from, host);
-    copy(0, &["copy with addresses", "no device memory"]);
+    copy(0, &["copy with addresses", "not device memory"]);
     set(from, malloc(64));
     ok!(aclrtFree(c));
     copy(0, &["dst: ", "was freed by aclrtFree"]);
@@ -195,8 +195,8 @@ fn arguments_that_are_wrong_are_refused() {
     fails!(107000, ["config is"], aclrtSetMemcpyDesc(d, D2D, a, c, 64, a));
     fails!(107000, ["dstAddr: "], aclrtSetMemcpyDesc(d, D2D, a, c, 65, null_mut()));
     let host = malloc_host(64);
-    fails!(107000, ["no device memory"], aclrtSetMemcpyDesc(d, D2D, host, c, 64, null_mut()));
-    fails!(107000, ["no device memory"], aclrtSetMemcpyDesc(host, D2D, a, c, 64, null_mut()));
+    fails!(107000, ["not device memory"], aclrtSetMemcpyDesc(d, D2D, host, c, 64, null_mut()));
+    fails!(107000, ["not device memory"], aclrtSetMemcpyDesc(host, D2D, a, c, 64, null_mut()));
     fails!(107000, ["desc: "], aclrtSetMemcpyDesc(word(a), D2D, a, c, 64, null_mut()));
     let odd = d.wrapping_byte_add(4);
     fails!(107008, ["multiple of 8"], aclrtSetMemcpyDesc(odd, D2D, a, c, 64, null_mut()));

@@ -398,7 +398,7 @@ fn wrong_descriptions_are_refused_and_nothing_is_made() {
     let mut socket = HcommChannelDesc { socket: 8 as HcommSocket, ..good };
     not_issued!(
         HCCL_E_NOT_SUPPORT,
-        ["without one"],
+        ["without a socket"],
         HcommChannelCreate(endpoint, CPU, &mut socket, 1, to)
     );
     not_issued!(HCCL_E_PTR, ["endpointHandle"], HcommChannelCreate(null_mut(), CPU, from, 1, to));

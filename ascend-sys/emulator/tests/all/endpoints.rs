@@ -202,7 +202,7 @@ fn memory_that_is_gone_is_not_imported() {
     let mut damaged = closed;
     damaged[17] ^= 1;
     refused(&damaged, PARA, "damaged on its way");
-    refused(&[0; 64], PARA, "no description of HcommMemExport");
+    refused(&[0; 64], PARA, "not a description of HcommMemExport");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn wrong_memory_is_refused() {
     let cases = [
         (CommMem { addr: null_mut(), ..good }, PTR, "mem->addr is NULL"),
         (CommMem { size: 0, ..good }, PARA, "mem->size is 0"),
-        (CommMem { size: 65, ..good }, PARA, "1 bytes beyond the end"),
+        (CommMem { size: 65, ..good }, PARA, "1 byte beyond the end"),
         (CommMem { type_: CommMemType(1), size: u64::MAX, ..good }, PARA, "beyond the end"),
         (CommMem { type_: CommMemType(2), ..good }, PARA, "mem->type is 2"),
         (CommMem { type_: CommMemType(1), ..good }, PARA, "is memory of device"),

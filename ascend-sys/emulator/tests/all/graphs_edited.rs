@@ -224,13 +224,13 @@ fn what_cannot_be_told_or_edited_is_refused_and_changes_nothing() {
     let mut place = null_mut();
     fails!(
         107000,
-        ["numStreams is 0, but there are 1"],
+        ["numStreams is 0, but the list needs room for 1"],
         aclmdlRIGetStreams(graph, &mut place, &mut count)
     );
     fails!(100000, ["numTasks is NULL"], aclmdlRIGetTasksByStream(own, null_mut(), null_mut()));
     fails!(
         107000,
-        ["numTasks is 0, but there are 4"],
+        ["numTasks is 0, but the list needs room for 4"],
         aclmdlRIGetTasksByStream(own, &mut place, &mut count)
     );
     fails!(107000, ["a stream of a graph"], aclmdlRIGetTasksByStream(s, &mut place, &mut count));
@@ -266,7 +266,7 @@ fn what_cannot_be_told_or_edited_is_refused_and_changes_nothing() {
     set(value, 107008, "multiple of 8", with(at.wrapping_byte_add(4)));
     set(value, 107000, "devAddr: ", with(at.wrapping_byte_add(1 << 20)));
     let mut local = 0u64;
-    set(value, 107000, "no memory that the device reaches", with((&raw mut local).cast()));
+    set(value, 107000, "not memory that the device reaches", with((&raw mut local).cast()));
     fails!(207000, ["orders the streams"], aclmdlRITaskDisable(record));
     fails!(207000, ["orders the streams"], aclmdlRITaskDisable(wait));
     fails!(107017, [], aclmdlRITaskDisable(graph));

@@ -341,7 +341,7 @@ fn arguments_that_do_not_fit_the_kernel_are_refused() {
     let mut nothing = 0u64;
     fails!(
         INVALID,
-        ["no memory that the device reaches"],
+        ["not memory that the device reaches"],
         aclrtLaunchKernel(function, 1, (&raw mut nothing).cast(), 24, stream)
     );
 }

@@ -452,7 +452,7 @@ fn addresses_that_a_primitive_may_not_name_are_told_with_what_it_may() {
         not_issued!(HCCL_E_PTR, ["channel is 0"], HcommReadOnThread(thread, 0, own, theirs, 8));
         not_issued!(
             HCCL_E_PARA,
-            ["dst", "1 bytes beyond the end", "(1000 bytes, by aclrtMalloc)"],
+            ["dst", "1 byte beyond the end", "(1000 bytes, by aclrtMalloc)"],
             HcommLocalCopyOnThread(thread, memory, own, 1001)
         );
         not_issued!(

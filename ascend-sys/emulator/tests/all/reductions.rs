@@ -123,8 +123,8 @@ fn wrong_arguments_of_a_reduction_are_named() {
         aclrtReduceAsync(odd, b, 4, SUM, FLOAT, s, no)
     );
     let host = malloc_host(64);
-    fails!(107000, ["src is no device memory"], aclrtReduceAsync(a, host, 4, SUM, FLOAT, s, no));
-    fails!(107000, ["dst is no device memory"], aclrtReduceAsync(host, a, 4, SUM, FLOAT, s, no));
+    fails!(107000, ["src is not device memory"], aclrtReduceAsync(a, host, 4, SUM, FLOAT, s, no));
+    fails!(107000, ["dst is not device memory"], aclrtReduceAsync(host, a, 4, SUM, FLOAT, s, no));
     fails!(107000, ["no access between"], aclrtReduceAsync(other, a, 4, SUM, FLOAT, s, no));
     ok!(aclrtDeviceEnablePeerAccess(block.first + 1, 0));
     ok!(aclrtReduceAsync(other, a, 4, SUM, FLOAT, s, no));

@@ -53,10 +53,10 @@ fn the_failure_mode_is_the_one_of_its_own_function() {
     assert_eq!(get(s, MODE), 0);
     ok!(aclrtSetStreamAttribute(s, MODE, &mut value(1)));
     assert_eq!(get(s, MODE), 1);
-    fails!(107000, ["set once"], aclrtSetStreamFailureMode(s, 1));
+    fails!(107000, ["set it once"], aclrtSetStreamFailureMode(s, 1));
     ok!(aclrtSetStreamFailureMode(t, 1));
     assert_eq!(get(t, MODE), 1);
-    fails!(107000, ["set once"], aclrtSetStreamAttribute(t, MODE, &mut value(1)));
+    fails!(107000, ["set it once"], aclrtSetStreamAttribute(t, MODE, &mut value(1)));
     // All eight bytes of the value count.
     let wrong = 1 << 32;
     fails!(107000, ["mode is 4294967296"], aclrtSetStreamAttribute(s, MODE, &mut value(wrong)));

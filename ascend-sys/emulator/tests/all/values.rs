@@ -165,7 +165,7 @@ fn words_that_the_device_cannot_reach_and_unknown_conditions_are_refused() {
     both!(100000, ["devAddr is NULL"], null_mut(), s);
     both!(107008, ["multiple of 8"], odd, s);
     both!(107000, ["devAddr: "], beyond, s);
-    both!(107000, ["no memory that the device reaches"], pageable, s);
+    both!(107000, ["not memory that the device reaches"], pageable, s);
     fails!(107000, ["flag is 4"], aclrtValueWait(at, 1, 4, s));
     fails!(107000, ["flag is 1"], aclrtValueWrite(at, 1, 1, s));
     let gone = stream();

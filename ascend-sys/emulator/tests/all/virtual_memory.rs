@@ -45,7 +45,7 @@ fn pieces_side_by_side_are_used_as_one() {
     assert_eq!(attributes.location.id, block.first as u32);
     fails!(
         107000,
-        ["reaches 1 bytes beyond the end"],
+        ["reaches 1 byte beyond the end"],
         aclrtMemsetAsync(start, 4 * UNIT + 1, 0, 4 * UNIT + 1, s)
     );
     // A range must not include a gap without mapped memory.
@@ -359,9 +359,9 @@ fn rights_that_are_wrong_are_refused_and_none_is_given() {
         fails!(code, [said], aclrtMemSetAccess(start, bytes, &mut desc, 1));
     };
     set(100000, "size is 0", 0, good);
-    set(107000, "not a row of whole mapped pieces", UNIT, good);
-    set(107000, "not a row of whole mapped pieces", 3 * UNIT, good);
-    set(107000, "not a row of whole mapped pieces", usize::MAX, good);
+    set(107000, "not made of whole pieces", UNIT, good);
+    set(107000, "not made of whole pieces", 3 * UNIT, good);
+    set(107000, "not made of whole pieces", usize::MAX, good);
     set(107000, "flags 2", 2 * UNIT, given(block.first, 2));
     set(107001, "there is no device", 2 * UNIT, given(block.first + 1, 1));
     set(107000, "different blocks", 2 * UNIT, given(other.first, 1));
@@ -374,7 +374,7 @@ fn rights_that_are_wrong_are_refused_and_none_is_given() {
     fails!(100000, ["desc is NULL"], aclrtMemSetAccess(start, UNIT, null_mut(), 1));
     fails!(107000, ["count is 0"], aclrtMemSetAccess(start, UNIT, &mut desc, 0));
     fails!(107000, ["count is"], aclrtMemSetAccess(start, UNIT, &mut desc, usize::MAX));
-    fails!(107000, ["whole mapped pieces"], aclrtMemSetAccess(behind, UNIT, &mut desc, 1));
+    fails!(107000, ["whole pieces"], aclrtMemSetAccess(behind, UNIT, &mut desc, 1));
     // One of the two descriptions is wrong, so neither of them may take effect.
     let mut two = [good, given(block.first, 7)];
     fails!(107000, ["flags 7"], aclrtMemSetAccess(start, 2 * UNIT, two.as_mut_ptr(), 2));

@@ -181,10 +181,10 @@ fn what_an_event_of_several_processes_cannot_do_is_said() {
             broken.reserved[30] ^= 1;
             fails!(107000, ["damaged"], aclrtIpcOpenEventHandle(broken, &mut event));
             let empty = aclrtIpcEventHandle::default();
-            fails!(107000, ["no key of an event"], aclrtIpcOpenEventHandle(empty, &mut event));
+            fails!(107000, ["not a key of an event"], aclrtIpcOpenEventHandle(empty, &mut event));
             let event = open(&text);
             let mut handle = aclrtIpcEventHandle::default();
-            fails!(207000, ["alone exports it"], aclrtIpcGetEventHandle(event, &mut handle));
+            fails!(207000, ["only that process"], aclrtIpcGetEventHandle(event, &mut handle));
             talk.say("open");
             assert_eq!(talk.next(), "destroyed");
             fails!(

@@ -29,7 +29,7 @@ fn imported_memory_is_that_of_the_exporter_for_every_copy() {
             // Within its bounds it works like device memory of the same card.
             fails!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                ["reaches 1 bytes beyond the end", "of process", "aclrtIpcMemImportByKey"],
+                ["reaches 1 byte beyond the end", "of process", "aclrtIpcMemImportByKey"],
                 aclrtMemset(memory, BYTES + 1, 0, BYTES + 1)
             );
             let (mut base, mut size) = (null_mut(), 0);
@@ -409,7 +409,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
                 import_fails(ACL_ERROR_RT_PARAM_INVALID, &damaged(at), "damaged");
             }
             import_fails(ACL_ERROR_RT_PARAM_INVALID, &damaged(3), "another version");
-            import_fails(ACL_ERROR_RT_PARAM_INVALID, "", "no key of memory");
+            import_fails(ACL_ERROR_RT_PARAM_INVALID, "", "not a key of memory");
             import_fails(ACL_ERROR_RT_PARAM_INVALID, &key[..30], "this text has 30");
             import_fails(ACL_ERROR_RT_PARAM_INVALID, &key.repeat(20), "damaged");
             let mut memory = null_mut();
@@ -420,7 +420,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
             let mut notify = null_mut();
             fails!(
                 107000,
-                ["no key of a notify: it is one of memory"],
+                ["not a key of a notify: it is one of memory"],
                 aclrtNotifyImportByKey(&mut notify, text.as_ptr(), 0)
             );
             // A child of this process has none of its threads, and no devices.
@@ -458,7 +458,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
     let small = malloc(64);
     fails!(107008, ["an allocation of 64"], aclrtIpcMemGetExportKey(small, 64, place, KEY, 0));
     let host: *mut c_void = place.cast();
-    fails!(107000, ["no device memory"], aclrtIpcMemGetExportKey(host, 1, place, KEY, 0));
+    fails!(107000, ["not device memory"], aclrtIpcMemGetExportKey(host, 1, place, KEY, 0));
     let link = aclrtIpcMemAttrType::ACL_RT_IPC_MEM_ATTR_ACCESS_LINK;
     let text = c(&key);
     ok!(aclrtIpcMemSetAttr(text.as_ptr(), link, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS as u64));

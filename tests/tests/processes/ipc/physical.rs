@@ -79,7 +79,7 @@ fn the_pages_are_those_of_the_exporter_wherever_they_are_mapped() {
             assert!(read(start, UNIT) == pattern(1));
             fails!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                ["reaches 1 bytes beyond the end", "of process", "aclrtMapMem"],
+                ["reaches 1 byte beyond the end", "of process", "aclrtMapMem"],
                 aclrtMemset(start, UNIT + 1, 0, UNIT + 1)
             );
             fails!(ACL_ERROR_RT_PARAM_INVALID, ["aclrtUnmapMem ends it"], aclrtFree(start));
