@@ -20,7 +20,8 @@ fn main() -> io::Result<()> {
         table += &format!("    ({name:?}, include_str!({header:?})),\n");
     }
     table += "]\n";
-    let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo sets OUT_DIR"))?;
+    let out = env::var_os("OUT_DIR")
+        .ok_or_else(|| io::Error::other("OUT_DIR is not set; build with cargo"))?;
     fs::write(Path::new(&out).join("headers.rs"), table)
 }
 

@@ -7,7 +7,7 @@ use ascend_sys::{Functions, Library, SYMBOLS};
 
 use crate::home::HEADERS;
 
-/// A library of a CANN installation that a library of ours replaces.
+/// A thin library, which replaces a library of a CANN installation.
 pub struct Facade {
     /// The file name, which is also the name that the loader uses for the library.
     pub file: &'static str,
@@ -17,7 +17,7 @@ pub struct Facade {
     /// The libraries whose symbols it holds. As in CANN, more than one library has the functions of
     /// the runtime.
     homes: &'static [Library],
-    /// The symbols that it holds in addition.
+    /// The symbols that the library holds in addition to those of `homes`.
     extra: Extra,
     /// The private headers of CANN whose functions it holds, by the beginnings of their names.
     private: &'static [&'static str],
@@ -41,7 +41,7 @@ impl Extra {
     }
 }
 
-/// The facades in link order: each comes after those that it needs.
+/// The thin libraries in link order: each comes after the libraries that it needs.
 pub const FACADES: &[Facade] = &[
     Facade {
         file: "libacl_rt.so",

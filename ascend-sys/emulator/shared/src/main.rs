@@ -21,15 +21,15 @@ const CORE: &str = "libascend_emulator_core.so";
 /// Afterwards `DIR` can be `ASCEND_HOME_PATH`. It holds `include`, `set_env.sh`, and in `lib64` the
 /// libraries libacl_rt.so, libascendcl.so, libhcomm.so (also as libhccl_fwk.so), libhccl.so,
 /// libhccl_compat.so, libmsprofiler.so, libccl_kernel.so, the core that they share, and
-/// `pkgconfig/ascend-emulator.pc`.
-/// After `. DIR/set_env.sh` a program runs on virtual NPUs. Needs `cc` to link.
+/// `pkgconfig/ascend-emulator.pc`. After `. DIR/set_env.sh` a program runs on virtual NPUs. The
+/// installation needs `cc` to link.
 #[derive(Parser)]
 #[command(version, about)]
 struct Options {
-    /// Directory to install into; made when it is not there
+    /// Directory to install into; made if it does not exist
     dir: PathBuf,
 
-    /// The core library, when it is not beside this program
+    /// The core library, if it is not beside this program
     #[arg(long, value_name = "FILE")]
     core: Option<PathBuf>,
 
@@ -112,7 +112,7 @@ fn symbolic_link(dir: &Path, name: &str, file: &str) -> io::Result<()> {
     fs::rename(&staged, dir.join(name))
 }
 
-/// Assembles and links one facade with the system's C compiler driver.
+/// Assembles and links one thin library with the system's C compiler driver.
 fn link(dir: &Path, facade: &Facade, assembly: &str) -> Result<(), String> {
     let source = dir.join(format!("{}.s", facade.file));
     let staged = dir.join(format!("{}.new", facade.file));

@@ -1,4 +1,4 @@
-//! Initialisation, versions, error texts, and small queries.
+//! The entries for initialisation, versions, error texts, and small queries.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_config::AclConfig;
@@ -167,7 +167,8 @@ entries! {
 const VERSION: &[u8; 6] = b"9.2.0\0";
 const VERSION_NUMBER: i32 = 90_200_000;
 
-/// The attributes that the emulator has. It compiles no operators.
+/// The attributes that the emulator has. JIT_COMPILE is absent, because the emulator does not
+/// compile operators.
 static ATTRIBUTES: [aclCannAttr; 2] =
     [aclCannAttr::ACL_CANN_ATTR_INF_NAN, aclCannAttr::ACL_CANN_ATTR_BF16];
 
@@ -191,7 +192,8 @@ fn known_package(package: &CText<*mut c_char>) -> Result<(), Failure> {
     )
 }
 
-/// The number of open calls of `aclInit`, and whether the last one was finalised.
+/// The number of calls of `aclInit` that `aclFinalize` has not undone yet, and whether the process
+/// is finalised.
 struct Initialised {
     count: u64,
     finalised: bool,
@@ -231,8 +233,8 @@ unsafe extern "C" fn aclrtGetLastError(_level: aclrtLastErrLevel) -> aclError {
     message::take_last()
 }
 
-/// The emulator keeps no log, so a line is dropped. Rust cannot define a C function with `...`, so
-/// a function without `...` takes its place.
+/// The entry `aclAppLog`, which drops the line, because the emulator keeps no log. Rust cannot
+/// define a C function with `...`, so a function without `...` takes its place.
 #[allow(non_upper_case_globals, reason = "CANN's name")]
 const aclAppLog: unsafe extern "C" fn(
     aclLogLevel,

@@ -14,7 +14,7 @@ use super::files;
 use crate::message::{self, Failure, fail};
 use crate::{context, machine};
 
-/// The largest size of such a file in bytes.
+/// The largest size of a configuration file in bytes.
 const MOST_BYTES: usize = 10 << 20;
 
 /// The settings of a file that the emulator uses.
@@ -97,7 +97,8 @@ impl AclConfig {
         Ok(config)
     }
 
-    /// Applies the settings to the process. If the device does not exist, nothing changes.
+    /// Applies the settings to the process. Returns an error without a change if the device does
+    /// not exist.
     pub(super) fn apply(&self) -> Result<(), Failure> {
         if let Some(device) = self.default_device {
             machine::find_device(device)?;

@@ -1,4 +1,4 @@
-//! Copies and fills, on the calling thread or in a stream.
+//! The entries for copies and fills, on the calling thread or in a stream.
 //!
 //! A copy of any form is planned first: its sizes and both pointers are checked. The plan is then
 //! run on the calling thread or submitted to a stream.
@@ -198,7 +198,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Returns whether the copy uses pageable host memory. The program may free such memory when
+    /// Returns whether the copy uses pageable host memory. The program may free that memory when
     /// the call returns.
     #[inline]
     pub(super) fn is_pageable(&self) -> bool {
@@ -394,8 +394,9 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that a task of a stream may access memory of the host or of a device: the stream's own
-/// device, or one to which it has peer access.
+/// Checks that a task of a stream may access memory. Host memory and memory of the stream's own
+/// device are always possible. Memory of another device is possible if the two devices have access
+/// to each other.
 #[inline]
 pub(super) fn may_reach(stream: &Stream, place: MemoryPlace) -> Result<(), Failure> {
     match place {

@@ -1,4 +1,4 @@
-//! Many copies in one call.
+//! The entries for many copies in one call.
 //!
 //! All copies of a batch have the same direction: from the host to a device, or back. The addresses
 //! of a copy determine its direction, and the attributes must agree with it. All arguments are
@@ -107,15 +107,15 @@ impl From<Failure> for BatchFailure {
     }
 }
 
-/// Writes the index of the copy that failed; `SIZE_MAX` if the failure belongs to no single copy.
-/// Returns the result of the batch.
+/// Writes the index of the copy that failed; `SIZE_MAX` if the failure does not belong to a single
+/// copy. Returns the result of the batch.
 fn told(fail_index: Out<usize>, done: Result<(), BatchFailure>) -> Result<(), Failure> {
     let failed = done.err();
     fail_index.write_if_asked(failed.as_ref().and_then(|it| it.index).unwrap_or(usize::MAX));
     failed.map_or(Ok(()), |failed| Err(failed.why))
 }
 
-/// The arguments of a batch. None of them is NULL.
+/// The arguments of a batch, after the check that their pointers are not NULL.
 struct Batch {
     dsts: Values<*mut c_void>,
     srcs: Values<*mut c_void>,

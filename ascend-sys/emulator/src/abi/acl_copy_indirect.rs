@@ -1,4 +1,4 @@
-//! Copies whose addresses are read from memory: from words, or from a description.
+//! The entries for copies whose addresses are read from memory: from words, or from a description.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::{CopyManner, Planned, check_arguments, check_sizes, may_reach};
@@ -134,8 +134,8 @@ fn plan(request: CopyRequest, stream: &Stream) -> Result<Option<Copy>, Failure> 
     Ok(Some(planned.copy))
 }
 
-/// Returns one side of a copy whose address is in a word. If the device can reach the word, it is
-/// read when the copy begins. A word in pageable host memory is read now.
+/// Returns one side of a copy whose address is in a word. If the device can reach the word, the
+/// word is read when the copy begins. A word in pageable host memory is read now.
 fn end(
     word: *mut c_void,
     offset: usize,

@@ -1,4 +1,4 @@
-//! Counting notifies.
+//! The entries for counting notifies.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, Out};

@@ -1,5 +1,5 @@
-//! Data types and data buffers, as in CANN's `acl_base_rt.h`. A data buffer is an object with a
-//! pointer and a size.
+//! The entries for data types and data buffers, as in CANN's `acl_base_rt.h`. A data buffer is an
+//! object with a pointer and a size.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Named};

@@ -1,4 +1,4 @@
-//! Devices and contexts.
+//! The entries for devices and contexts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Milliseconds, Out};
@@ -250,7 +250,8 @@ fn tell(
     Ok(())
 }
 
-/// Converts an unsigned number of a device. A number that is too large becomes one of no device.
+/// Converts an unsigned number of a device. A number that is too large becomes a number that no
+/// device has.
 fn signed(device_id: u32) -> i32 {
     i32::try_from(device_id).unwrap_or(i32::MAX)
 }

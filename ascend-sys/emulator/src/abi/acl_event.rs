@@ -1,4 +1,4 @@
-//! Events.
+//! The entries for events.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_ipc::{exporter, own_home};
@@ -197,8 +197,8 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether the event is complete. An unfinished stream is polled once, because the program
-/// may never do anything but query.
+/// Returns whether the event is complete. An unfinished stream is polled once, because a program
+/// may only query, without a call that waits.
 fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
     let found = real(event)?;
     found.is_for_one_process("queried")?;
@@ -250,8 +250,8 @@ fn wait(stream: &Handle<Stream>, event: &Handle<Event>, seconds: u32) -> Result<
     capture::wait_event(found, event.number(), stream.find()?, limit)
 }
 
-/// Returns an error for the flag with which a graph records or awaits an event outside of the
-/// graph.
+/// Returns an error unless the flag is `default`. The other flag is for a graph that records or
+/// awaits an event outside of the graph.
 fn of_no_graph(flag: u32, default: u32) -> Result<(), Failure> {
     if flag == default {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Callbacks for tasks that fail, and the queries that the callbacks can make.
+//! The entries for callbacks for tasks that fail, and the queries that the callbacks can make.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::entries::{Acl, answer, entries};

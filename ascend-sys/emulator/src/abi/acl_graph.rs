@@ -1,4 +1,4 @@
-//! Captured streams and graphs: `aclmdlRI...`.
+//! The entries for captured streams and graphs: `aclmdlRI...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, InOut, Milliseconds, Out, OutSlice};

@@ -1,4 +1,4 @@
-//! Graphs that are built without a capture: `aclmdlRIBuild...`.
+//! The entries for graphs that are built without a capture: `aclmdlRIBuild...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out};

@@ -1,4 +1,4 @@
-//! Queries and changes of the tasks of graphs: `aclmdlRITask...`.
+//! The entries for queries and changes of the tasks of graphs: `aclmdlRITask...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::may_reach;
@@ -167,8 +167,8 @@ fn type_of(kind: GraphTaskKind) -> TaskType {
     }
 }
 
-/// Writes handles into a list, and their number into `length`. On entry `length` is the room of the
-/// list. Without a list, writes only the number.
+/// Writes handles into a list, and their number into `length`. On entry, `length` is the number of
+/// handles for which the list has room. Without a list, writes only the number.
 fn list<T>(
     to: *mut *mut T,
     length: InOut<u32>,

@@ -1,4 +1,4 @@
-//! Memory that is shared between processes.
+//! The entries for memory that processes share by keys.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, MOST_ITEMS, Out, OutText, Slice};
@@ -106,7 +106,7 @@ entries! {
     }
 }
 
-/// Checks that there is room for a key and its NUL.
+/// Checks that a buffer of `len` bytes has room for a key and its NUL.
 pub(super) fn has_room(len: usize) -> Result<(), Failure> {
     if len <= KEY {
         return fail!(

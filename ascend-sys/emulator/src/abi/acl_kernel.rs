@@ -1,4 +1,4 @@
-//! Kernels: binaries and their functions.
+//! The entries for kernels: binaries and their functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{ByteSlice, CText, CountedArgument, Handle, In, Out, OutText};

@@ -1,4 +1,4 @@
-//! Argument lists of kernels.
+//! The entries for argument lists of kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Argument, ByteSlice, FromC, Handle, Out};

@@ -1,4 +1,4 @@
-//! Launching kernels.
+//! The entries that launch kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_kernel_args::GivenList;

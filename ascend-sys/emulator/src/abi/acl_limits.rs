@@ -1,5 +1,5 @@
-//! Limits of kernels: the number of cores, the sizes of stacks and print buffers, and the time that
-//! they may wait.
+//! The entries for limits of kernels: the number of cores, the sizes of stacks and print buffers,
+//! and the time that they may wait.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out};
@@ -163,7 +163,7 @@ fn size_limit(limit: aclrtDeviceLimit) -> Result<usize, Failure> {
     }
 }
 
-/// Returns the number of all cores of a kind.
+/// Returns the number of all cores of a kind that a device has.
 fn all(device: &Device, kind: CoreKind) -> u32 {
     match kind {
         CoreKind::Cube => device.product().cube_cores(),

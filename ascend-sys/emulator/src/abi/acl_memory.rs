@@ -1,4 +1,4 @@
-//! Memory: allocation, release, registration, and the attributes of pointers.
+//! The entries for memory: allocation, release, registration, and the attributes of pointers.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Out;
@@ -303,7 +303,7 @@ fn is_allocated(address: usize, of_host: bool) -> bool {
 }
 
 /// Blocks until the streams of the current device are idle. Their failures are kept for the next
-/// synchronise.
+/// call that synchronises.
 fn wait_for_device() -> Result<(), Failure> {
     let (_, device) = context::current_device()?;
     for stream in crate::stream::STREAMS.live().filter(|stream| stream.device_id() == device.id) {

@@ -1,4 +1,4 @@
-//! Memory pools. Streams allocate and free their memory in stream order.
+//! The entries for memory pools. Streams allocate and free the memory of a pool in stream order.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::may_reach;
@@ -161,7 +161,7 @@ fn device_of(properties: &aclrtMemPoolProps) -> Result<&'static machine::Device,
     machine::find_device(i32::try_from(location.id).unwrap_or(-1))
 }
 
-/// Returns the index of an attribute among the flags for reuse; `None` if it is not such a flag.
+/// Returns the index of an attribute among the flags for reuse; `None` for any other attribute.
 fn reuse_of(attr: Attr) -> Option<usize> {
     match attr {
         Attr::ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES => Some(0),

@@ -1,4 +1,4 @@
-//! Notifies.
+//! The entries for notifies.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_ipc::{exporter, has_room, one_flag, other_servers, own_home, permit};

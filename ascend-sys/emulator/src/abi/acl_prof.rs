@@ -1,13 +1,13 @@
-//! Profiling, as in CANN's `acl_prof.h`. Starting and stopping it begins and ends a timeline of
-//! each block whose devices the configuration names.
+//! The entries for profiling, as in CANN's `acl_prof.h`. A start begins a timeline of each block
+//! whose devices the configuration names, and a stop ends it.
 //!
-//! A block that already records for the program is left alone, so the program ends that recording.
-//! Each recording has a number (`timeline::begin`). A configuration ends only recordings whose
-//! numbers it has, and so none that began later.
+//! A start does not change a block that the program already records, so the program itself ends
+//! that recording. Each recording has a number (`timeline::begin`). A configuration ends only the
+//! recordings whose numbers it has, but not a recording that began later.
 //!
-//! A start holds the lock of its configuration, and begins nothing if the configuration or the
-//! profiling has ended. A call that ends one of these takes the lock too, so it finds every
-//! recording that was begun.
+//! A start holds the lock of its configuration. It fails if the configuration or the profiling has
+//! ended. A call that ends the configuration or the profiling takes the lock, too. So it finds
+//! every recording that was begun.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Named};
@@ -95,7 +95,7 @@ struct ProfiledBlocks {
 
 impl ProfilingConfig {
     /// Calls `run` with the blocks of the configuration with this handle. Returns an error if the
-    /// configuration or the profiling has ended. Neither of them can end before `run` returns.
+    /// configuration or the profiling has ended. Both stay until `run` returns.
     fn while_profiling(
         &self,
         handle: u64,

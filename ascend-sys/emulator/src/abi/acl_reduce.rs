@@ -1,4 +1,4 @@
-//! A reduction of one block of memory into another, in a stream.
+//! The entry for a reduction of one range of memory into another, in a stream.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::{check_devices, may_reach};

@@ -1,4 +1,4 @@
-//! Physical memory that processes share by handles.
+//! The entries for physical memory that processes share by handles.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_ipc::{exporter, one_flag, own_home, permit};

@@ -1,4 +1,5 @@
-//! Properties and states of a device, and callbacks for state changes of devices and streams.
+//! The entries for properties and states of a device, and callbacks for state changes of devices
+//! and streams.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Out};

@@ -1,4 +1,4 @@
-//! Streams and host functions.
+//! The entries for streams and host functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, Milliseconds, Out};

@@ -1,4 +1,4 @@
-//! Words of memory by which streams synchronise.
+//! The entries for words of memory by which streams synchronise.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_copy::may_reach;

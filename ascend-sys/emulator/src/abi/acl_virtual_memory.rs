@@ -1,4 +1,4 @@
-//! Virtual memory: reserving addresses, allocating physical memory, and mapping it.
+//! The entries for virtual memory: reserving addresses, allocating physical memory, and mapping it.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, MOST_ITEMS, Out, Slice};
@@ -209,8 +209,8 @@ fn reaching(location: &aclrtMemLocation) -> Result<&'static machine::Device, Fai
     machine::find_device(i32::try_from(location.id).unwrap_or(-1))
 }
 
-/// Returns the device whose memory the properties request. The memory must be pinned, in pages of 2
-/// MiB.
+/// Returns the device whose memory the properties request. The memory must be pinned, in huge pages
+/// of 2 MiB.
 fn device_of(properties: &aclrtPhysicalMemProp) -> Result<&'static machine::Device, Failure> {
     let aclrtPhysicalMemProp { handleType, allocationType, memAttr, location, .. } = *properties;
     let is_known = matches!(

@@ -1,8 +1,8 @@
-//! The arguments of entries. The types state the C contract in one place.
+//! The types of the arguments of entries. They state the C contract in one place.
 //!
-//! An entry's body receives typed arguments instead of C's. The code that makes an argument
-//! promises what the C contract promises of a pointer: it is NULL, or valid for the duration of the
-//! call. The body itself checks for NULL, because the order of checks is part of the ABI.
+//! An entry's body receives typed arguments instead of C's. The code that makes an argument relies
+//! on the C contract: a pointer is NULL, or valid for the duration of the call. The body itself
+//! checks for NULL, because the order of checks is part of the ABI.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use ascend_sys::{ACL_ERROR_BAD_ALLOC, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARA
 use crate::message::{ErrorCode, Failure, fail};
 use crate::program_memory;
 
-/// The C type of an argument.
+/// A type of arguments, with the C type that an argument is made from.
 pub(super) trait FromC {
     type C;
 }
@@ -112,8 +112,8 @@ pub(super) trait Named {
     fn find(handle: u64) -> Result<Self::Found, Failure>;
 }
 
-/// A handle of the kind `K`. It may be any number, even one that names no object. `C` is the
-/// pointer type that C declares.
+/// A handle of the kind `K`. The handle may be any number, even if it does not name an object. `C`
+/// is the pointer type that C declares.
 pub(super) struct Handle<K, C = *mut c_void>(*mut c_void, PhantomData<(K, C)>);
 
 impl<K, C: Pointer> FromC for Handle<K, C> {
@@ -128,9 +128,9 @@ impl<K, C: Pointer> Argument for Handle<K, C> {
 }
 
 impl<K, C> Handle<K, C> {
-    /// Returns the error for a missing argument if the handle is NULL. Only for functions in which
-    /// CANN does so; in all others NULL is a handle that names no object, and [`find`](Self::find)
-    /// returns the error.
+    /// Returns the error for a missing argument if the handle is NULL. Use it only for functions in
+    /// which CANN does this. In all other functions NULL is a handle without an object, for which
+    /// [`find`](Self::find) returns the error.
     #[inline]
     pub(super) fn required(&self, argument: &str) -> Result<&Self, Failure> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(self) }
@@ -234,7 +234,7 @@ impl<T> Values<T> {
 pub(super) type ByteSlice<C = *const c_void> = Slice<u8, C>;
 
 impl<C> ByteSlice<C> {
-    /// Returns the bytes. Returns an error for NULL or if there are none.
+    /// Returns the bytes. Returns an error for NULL, or if the length is 0.
     pub(super) fn some(self, argument: &str) -> Result<Values<u8>, Failure> {
         if self.0.is_null() || self.1 == 0 {
             return fail!(
@@ -247,8 +247,8 @@ impl<C> ByteSlice<C> {
 }
 
 impl Values<u8> {
-    /// Returns a copy of the bytes: at least one and at most `most`. Returns an error if some of
-    /// them are not readable memory.
+    /// Returns a copy of the bytes. Returns an error unless there are 1 to `most` bytes, all in
+    /// readable memory.
     pub(super) fn copied(self, most: usize, argument: &str) -> Result<Vec<u8>, Failure> {
         let code = ACL_ERROR_INVALID_PARAM;
         let Values(start, length) =
@@ -304,7 +304,7 @@ impl<T, C> Out<T, C> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(Place(self.0)) }
     }
 
-    /// Writes a value if the caller has passed a place for it, that is, not NULL.
+    /// Writes a value, unless the place is NULL.
     #[inline]
     pub(super) fn write_if_asked(self, value: T) {
         if !self.0.is_null() {
@@ -358,7 +358,7 @@ impl<T: Copy, C> OutSlice<T, C> {
 pub(super) struct Places<T>(*mut T, usize);
 
 impl<T: Copy> Places<T> {
-    /// Writes the values from the first place on. Values for which there is no place are left out.
+    /// Writes the values from the first place on. Values beyond the last place are left out.
     pub(super) fn write(&self, values: &[T]) {
         let length = values.len().min(self.1);
         // SAFETY: the pointer is not null, so it is valid for `self.1` writes by the contract of
@@ -367,7 +367,7 @@ impl<T: Copy> Places<T> {
     }
 }
 
-/// Room for a text: NULL, or valid for writes of as many bytes as the length says.
+/// A buffer for a text: NULL, or valid for writes of as many bytes as the length says.
 pub(super) struct OutText(*mut c_char, usize);
 
 impl FromC for OutText {
@@ -387,7 +387,7 @@ impl OutText {
         self.0.is_null()
     }
 
-    /// Writes a text and a NUL after it. The text is cut to the available room.
+    /// Writes a text and a NUL after it. If the buffer is too short, the text is cut.
     pub(super) fn write(&self, words: &str) {
         if self.0.is_null() || self.1 == 0 {
             return;

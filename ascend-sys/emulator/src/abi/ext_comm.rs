@@ -101,8 +101,8 @@ entries! {
     }
 }
 
-/// Returns the reason why a communicator has failed. For NULL, returns the reason of the calling
-/// thread's last attempt to make one.
+/// Returns the reason why a communicator has failed. If the handle is NULL, returns the reason of
+/// the calling thread's last attempt to make a communicator.
 fn failure_of(comm: &Handle<Member>) -> Result<Option<Arc<CommError>>, Failure> {
     if comm.is_null() { Ok(attempt::last()) } else { Ok(comm.find()?.comm.meeting.error()) }
 }

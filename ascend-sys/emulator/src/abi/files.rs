@@ -1,4 +1,4 @@
-//! Reading of files whose paths a program passes.
+//! The reading of files whose paths a program passes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -11,7 +11,7 @@ use crate::message::Failure;
 use crate::notify::Notify;
 use crate::stream::Stream;
 
-/// Looks up a rank of a communicator. NULL names none.
+/// Looks up a rank of a communicator. NULL is an error.
 impl Named for Member {
     type Found = Arc<Member>;
 

@@ -1,4 +1,4 @@
-//! Functions of HCCL that need no communicator.
+//! The entries of HCCL that need no communicator.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use std::ffi::{CStr, c_char};

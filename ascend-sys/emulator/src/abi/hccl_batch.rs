@@ -1,7 +1,7 @@
-//! `HcclBatchSendRecv`: makes a task from the caller's list of items.
+//! The entry `HcclBatchSendRecv`, which makes a task from the caller's list of items.
 //!
 //! Messages of one (source, destination) pair are matched in the order of the list; on Ascend 950
-//! the larger ones come first. The order between different pairs has no effect.
+//! the larger messages come first. The order between different pairs has no effect.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, MOST_ITEMS, Slice};
@@ -66,8 +66,8 @@ fn issue(
     post(issue_state, stream, list, "HcclBatchSendRecv")
 }
 
-/// Checks and resolves a list, and pairs the messages of the rank to itself. In the result, these
-/// come first, then the receives, then the sends.
+/// Checks and resolves a list, and pairs the messages of the rank to itself. In the result, the
+/// messages of the rank to itself come first, then the receives, then the sends.
 fn read(
     member: &Member,
     items: &[HcclSendRecvItem],

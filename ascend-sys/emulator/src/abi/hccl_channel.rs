@@ -1,5 +1,5 @@
-//! Channels and the memory that ranks exchange over them, as in CANN's `hccl_channel.h` and parts
-//! of `hccl_res.h`.
+//! The entries for channels and for the memory that ranks exchange over them, as in CANN's
+//! `hccl_channel.h` and parts of `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, In, Out, OutSlice, Place, Slice, Values};

@@ -1,7 +1,7 @@
-//! Configurations of channels, as in CANN's `hccl_channel.h`.
+//! The entries for configurations of channels, as in CANN's `hccl_channel.h`.
 //!
-//! A configuration sets whether channels share a queue of the network card. The emulator has no
-//! such queues, so settings are checked but have no effect.
+//! A configuration sets whether channels share a queue of the network card. The emulator does not
+//! have these queues, so settings are checked but have no effect.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, OutSlice, Slice};

@@ -1,4 +1,4 @@
-//! Making and ending communicators, as in CANN's `hccl_comm.h`.
+//! The entries that make and end communicators, as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, In, Named, Out, OutSlice, Place, Slice};
@@ -224,8 +224,8 @@ fn check_join(
     Ok((info.required("rootInfo")?, comm))
 }
 
-/// Makes a communicator. In an open group, the group makes it and writes `comm` at its end; by the
-/// C contract `comm` stays valid until then.
+/// Makes a communicator. In an open group, the end of the group makes the communicator and writes
+/// `comm`. By the C contract, `comm` stays valid until then.
 fn join(
     function: &'static str,
     (rank, ranks): (u32, u32),

@@ -1,5 +1,5 @@
-//! Settings of the process, callbacks for state changes of communicators, and spare network cards,
-//! as in CANN's `hccl_comm.h`.
+//! The entries for settings of the process, callbacks for state changes of communicators, and spare
+//! network cards, as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, Slice};
@@ -101,8 +101,8 @@ entries! {
     }
 }
 
-/// Returns the device for a setting of the process. Returns an error if the product has no such
-/// setting.
+/// Returns the device for a setting of the process. Returns an error if the product does not have
+/// the setting.
 fn device_with(setting: HcclConfig) -> Result<&'static Device, Failure> {
     let (_, device) = context::current_device()?;
     if device.product() == Product::Ascend950 {

@@ -1,5 +1,5 @@
-//! Engine contexts, as in CANN's `hccl_res.h`: memory that a communicator keeps for an operator
-//! under a name.
+//! The entries for engine contexts, as in CANN's `hccl_res.h`: memory that a communicator keeps for
+//! an operator under a name.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out};

@@ -1,4 +1,4 @@
-//! Helpers that all ABI entries of HCCL share.
+//! Helpers for the ABI entries of HCCL.
 
 use ascend_sys::ThreadHandle;
 

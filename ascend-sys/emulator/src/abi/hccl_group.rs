@@ -1,4 +1,4 @@
-//! Groups, as in CANN's `hccl_comm.h`.
+//! The entries for groups, as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Out, OutText};

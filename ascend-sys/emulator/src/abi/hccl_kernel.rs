@@ -1,4 +1,5 @@
-//! Contexts of communicators for kernels, made from a tiling struct or from an argument object.
+//! The entries that make what kernels need of a communicator (CANN calls it a context), from a
+//! tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out};
@@ -222,7 +223,7 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
     Ok(groups)
 }
 
-/// Checks that kernels of the product have an operation.
+/// Checks that kernels on the product can call an operation.
 fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     let product = member.comm.product;
     match operation {
@@ -283,7 +284,7 @@ fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Fai
     }
 }
 
-/// Checks that a number is one of a data type.
+/// Checks that a number is that of a data type.
 fn data_type(number: u8) -> Result<(), Failure> {
     match ascend_reduce::DataType::from_hccl(number.into()) {
         Some(_) => Ok(()),

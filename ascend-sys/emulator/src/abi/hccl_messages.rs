@@ -1,5 +1,5 @@
-//! `HcclSend` and `HcclRecv`: one message from one rank to another. Both are complete when the
-//! message is copied.
+//! The entries `HcclSend` and `HcclRecv`, for one message from one rank to another. Both are
+//! complete when the message is copied.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;

@@ -1,7 +1,7 @@
-//! The collectives whose blocks all have the same size, as in CANN's `hccl.h`.
+//! The entries for the collectives whose blocks all have the same size, as in CANN's `hccl.h`.
 //!
-//! A call with a count of zero succeeds before any other argument is checked. It takes no number,
-//! and the rank does not meet the others.
+//! A call with a count of zero succeeds before any other argument is checked. The operation does
+//! not get a number, and the rank does not meet the other ranks.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -198,14 +198,14 @@ entries! {
     }
 }
 
-/// Returns the operator of a call without elements, which does not use it. An invalid number
-/// becomes SUM.
+/// Returns the operator for a call without elements, which does not use the operator. An invalid
+/// number becomes SUM.
 pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
     ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
 }
 
-/// Returns an error if the communicator, a buffer or the stream is null. For operations in which
-/// every rank passes both buffers.
+/// Returns an error if the communicator, a buffer or the stream is null. It is for operations in
+/// which every rank passes both buffers.
 #[inline]
 fn all_given(
     comm: &Handle<Member>,

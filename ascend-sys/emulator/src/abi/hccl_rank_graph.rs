@@ -1,4 +1,4 @@
-//! The rank graph: layers, ranks, links and endpoints of the network, as in CANN's
+//! The entries for the rank graph: layers, ranks, links and endpoints of the network, as in CANN's
 //! `hccl_rank_graph.h`.
 //!
 //! [`crate::fabric::topology`] describes the network itself.

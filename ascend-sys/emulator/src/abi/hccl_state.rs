@@ -1,5 +1,5 @@
-//! Names, settings and states of communicators, and suspending and resuming them, as in CANN's
-//! `hccl_comm.h`.
+//! The entries for names, settings and states of communicators, and for suspending and resuming
+//! them, as in CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out, OutSlice};

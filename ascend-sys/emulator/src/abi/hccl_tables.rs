@@ -1,9 +1,9 @@
-//! The collectives whose blocks differ in size. Counts and displacements are arrays on the host,
-//! which are read during the call.
+//! The entries for the collectives whose blocks differ in size. Counts and displacements are arrays
+//! on the host, which are read during the call.
 //!
 //! A call in which all counts are zero succeeds, and the rank does not meet the others, as for a
-//! count of zero. But in `HcclAlltoAllV` the counts of other ranks may not be zero, so there a rank
-//! with nothing to send and nothing to receive also arrives at the meeting.
+//! count of zero. In `HcclAlltoAllV`, however, other ranks may have counts above zero. So a rank
+//! whose counts are all zero also arrives at the meeting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;
@@ -183,7 +183,7 @@ unsafe fn numbers(array: *const c_void, length: usize) -> impl Iterator<Item = u
     (0..length).map(move |at| unsafe { array.cast::<u64>().add(at).read_unaligned() })
 }
 
-/// Checks that no count of a half is too large.
+/// Checks that all counts of one half of a table, its sends or its receives, are small enough.
 fn check_counts(table: &Table, half: usize) -> Result<(), Failure> {
     table.counts(half).iter().try_for_each(|count| validate::count(*count))
 }
@@ -209,7 +209,8 @@ fn submit(
     )
 }
 
-/// Checks that the count that a rank passes for its own block is that in its counts.
+/// Checks that the count that a rank passes for its own block is equal to that in the array of
+/// counts.
 fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<(), Failure> {
     match counts.get(rank) {
         Some(listed) if *listed != count => refuse!(

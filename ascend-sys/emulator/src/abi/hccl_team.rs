@@ -1,4 +1,4 @@
-//! Teams of ranks, their windows and channels, as in CANN's `hccl_team.h`.
+//! The entries for teams of ranks, their windows and channels, as in CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, In, Out};

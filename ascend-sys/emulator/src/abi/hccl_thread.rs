@@ -1,4 +1,4 @@
-//! Threads of custom operators, as in CANN's `hccl_res.h`.
+//! The entries for threads of custom operators, as in CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out, OutSlice, Place, Slice};

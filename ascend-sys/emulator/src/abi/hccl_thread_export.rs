@@ -1,5 +1,5 @@
-//! Dedicated threads of the library, and the export of threads to other engines, as in CANN's
-//! `hccl_res.h` and `hccl_res_expt.h`.
+//! The entries for dedicated threads of the library, and for the export of threads to other
+//! engines, as in CANN's `hccl_res.h` and `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out, OutSlice, Slice};

@@ -1,4 +1,4 @@
-//! Symmetric windows, and memory ranges for collectives without copies.
+//! The entries for symmetric windows, and for memory ranges for collectives without copies.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out};

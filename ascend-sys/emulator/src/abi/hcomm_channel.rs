@@ -1,7 +1,8 @@
-//! Channels between endpoints, without a communicator, as in CANN's `hcomm_channel.h`.
+//! The entries for channels between endpoints, without a communicator, as in CANN's
+//! `hcomm_channel.h`.
 //!
-//! CANN does not document the values that `HcommChannelGetStatus` writes. Here it writes the
-//! `HcclResult` of connecting.
+//! CANN does not document the values that `HcommChannelGetStatus` writes. Here the function writes
+//! the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
@@ -283,6 +284,6 @@ unsafe fn create(
     Ok(())
 }
 
-/// The configurations of channels. Each holds whether the channels share a queue, which has no
-/// effect here.
+/// The configurations of channels. The value of each is 1 if the channels share a queue, which has
+/// no effect here.
 static CONFIGS: Handles<u32> = Handles::new(HandleKind::EndpointChannelConfig);

@@ -1,5 +1,5 @@
-//! Endpoints outside of communicators, and the memory that is registered on them, as in CANN's
-//! `hcomm_res.h`.
+//! The entries for endpoints outside of communicators, and for the memory that is registered on
+//! them, as in CANN's `hcomm_res.h`.
 //!
 //! CANN documents the purpose of these functions, but hardly their errors. The codes are those that
 //! the functions of communicators return for the same mistakes.

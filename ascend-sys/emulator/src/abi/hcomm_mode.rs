@@ -1,4 +1,5 @@
-//! The batch mode, fences and time limits of primitives, as in CANN's `hcomm_primitives.h`.
+//! The entries for the batch mode, fences and time limits of primitives, as in CANN's
+//! `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::CText;

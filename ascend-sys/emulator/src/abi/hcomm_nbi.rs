@@ -1,9 +1,9 @@
-//! Primitives that do not block, lists of transfers, and primitives that the host does itself, as
-//! in CANN's `hcomm_primitives.h`.
+//! The entries for primitives that do not block, lists of transfers, and primitives that the host
+//! runs itself, as in CANN's `hcomm_primitives.h`.
 //!
 //! The functions named `Nbi`, and those without a thread, are for channels of Ascend 950 over RoCE
-//! that belong to the engine of the host. The calling thread itself does the functions without a
-//! thread; they are complete when they return.
+//! that belong to the engine of the host. The calling thread itself runs the functions without a
+//! thread, which are complete when they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Slice};
@@ -64,7 +64,8 @@ entries! {
         now::wait(ENTRY, of_host(channel)?, notify, Limit::Seconds(timeout))
     }
 
-    /// Only checks the channel: every earlier primitive is complete, so there is nothing to order.
+    /// Only checks the channel: every earlier primitive is complete, so the call need not order
+    /// them.
     fn HcommChannelFence(channel: ChannelHandle) {
         of_host(channel).map(drop)
     }
@@ -127,7 +128,7 @@ entries! {
     }
 }
 
-/// Returns a channel of the engine of the host. Only Ascend 950 has such channels, over RoCE.
+/// Returns a channel of the engine of the host. Only Ascend 950 has these channels, over RoCE.
 fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     if handle == 0 {
         return refuse!(HCCL_E_PTR, "the channel is 0; pass the handle of a channel");

@@ -1,4 +1,4 @@
-//! Primitives that synchronise, as in CANN's `hcomm_primitives.h`.
+//! The entries for primitives that synchronise, as in CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::entries::{Hcomm, entries};

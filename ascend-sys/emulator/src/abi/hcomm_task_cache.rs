@@ -1,4 +1,4 @@
-//! Recorded tasks of Ascend 950, as in CANN's `hcomm_primitives.h`.
+//! The entries for recorded tasks of Ascend 950, as in CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, MOST_ITEMS, Out, Slice};

@@ -1,4 +1,4 @@
-//! Threads outside of communicators, as in CANN's `hcomm_res.h`.
+//! The entries for threads outside of communicators, as in CANN's `hcomm_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{MOST_ITEMS, Out, OutSlice, Slice};
@@ -14,7 +14,7 @@ use crate::operator::resources;
 use crate::operator::thread::Thread;
 
 /// The largest number of threads in one call. `MOST_NOTIFIES` is the largest number of notifies of
-/// each.
+/// each thread.
 const MOST_THREADS: u32 = 1000;
 const MOST_NOTIFIES: u32 = 64;
 

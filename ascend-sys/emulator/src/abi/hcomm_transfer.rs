@@ -1,4 +1,4 @@
-//! Primitives that move data, as in CANN's `hcomm_primitives.h`.
+//! The entries for primitives that move data, as in CANN's `hcomm_primitives.h`.
 //!
 //! On hardware a kernel on the device calls these functions. Here the host calls them, with the
 //! handles of the same threads.
@@ -104,7 +104,7 @@ pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduct
     reduce_kind(dtype.0, op.0).map(Some)
 }
 
-/// Returns an error that `what` is not available, unless the product is Ascend 950.
+/// Returns an error that names `what`, unless the product is Ascend 950.
 pub(super) fn only_950(thread: ThreadHandle, what: &str) -> Result<(), Failure> {
     match product_of(thread)? {
         Product::Ascend950 => Ok(()),

@@ -1,5 +1,5 @@
-//! The entries of the ABI: C functions with CANN's names. An entry checks its arguments, catches
-//! panics and calls an inner function; it does nothing else.
+//! The entries of the ABI: C functions with CANN's names. An entry only checks its arguments,
+//! catches panics and calls an inner function.
 //!
 //! Entries are not exported symbols; the function table holds their addresses.
 //!
@@ -13,16 +13,16 @@
 //!    `tests/data/cann-abi.json`; functions that this file lacks are listed in `MORE_FUNCTIONS` of
 //!    `tests/tests/all/abi.rs`.
 //! 2. Write it in [`entries!`](entries) of its file: typed [arguments], checks in CANN's order, and
-//!    one call. An argument is written `rank: Out<u32>`, an array with the argument that is its
-//!    length `ranks: Slice<u32>[count]`. A function that differs from another one only in a word is
-//!    a line of an `each` table at the end.
+//!    one call. Write an argument as `rank: Out<u32>`. Write an array with the name of its length
+//!    argument: `ranks: Slice<u32>[count]`. Functions that differ only in one word are the lines of
+//!    an `each` table at the end.
 //! 3. A new file is a `mod` here and a line in [`fill`].
 //! 4. A new kind of handle needs a line in `handle_kinds!` in `slots.rs`, and a file for its
-//!    object. If a wrong handle has a code of the runtime, the object is in slots; `notify.rs` is
-//!    the model (`create`, `named`, and `destroy`, which retires and then recycles). If the code is
-//!    `HCCL_E_PARA`, it is in `operator::handles::Handles`. An object of a device ends in
-//!    `ending.rs`. The argument type is `Handle<Object>`; for its method `find`, implement `Named`
-//!    in [`handles`].
+//!    object. If the code for a wrong handle is one of the runtime, keep the object in slots. The
+//!    model is `notify.rs`: `create`, `named`, and `destroy`, which retires and then recycles. If
+//!    the code is `HCCL_E_PARA`, keep the object in `operator::handles::Handles`. End the objects
+//!    of a device in `ending.rs`. The argument type is `Handle<Object>`; for its method `find`,
+//!    implement `Named` in [`handles`].
 //! 5. Test it through the table, in `ascend-sys/emulator/tests`.
 //!
 //! # Differences from CANN
@@ -35,16 +35,16 @@
 //!
 //! Some functions do less than those of CANN:
 //! - The host calls the primitives of operators (`Hcomm...OnThread`) with the handles of any
-//!   thread, because there are no AICPU processors to call them. `HcclAllocNotify` and
-//!   `HcclGetNotifyNumInThread` are in none of the headers from which the table is made.
+//!   thread, because there are no AICPU processors to call them. The headers from which the table
+//!   is made do not declare `HcclAllocNotify` and `HcclGetNotifyNumInThread`.
 //! - `aclInit` uses only `err_msg_mode` and `defaultDevice` of its configuration file.
 //! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are stored and returned, but
-//!   have no effect: such a stream accepts tasks and can be waited for like any other.
+//!   have no effect. A stream with these flags accepts tasks and can be waited for.
 //! - A capture cannot begin on a stream with the flag PERSISTENT, CPU_SCHEDULE or DEVICE_USE_ONLY.
 //! - Memory and notifies can be exported only to processes of this machine. The calls that permit
 //!   processes of other servers return "not supported" (207000).
-//! - All events share one limit, that of the process. No device runs out of events by itself
-//!   (207007), and recording an event never waits until one becomes free.
+//! - The process has one limit for all events. A single device does not run out of events (207007),
+//!   and recording an event never waits for a free event.
 
 mod acl;
 mod acl_config;

@@ -96,7 +96,7 @@ refusing! { A B C D E G H I J K }
 
 /// The result type of an unsupported function.
 pub(super) trait Answer: Sized {
-    /// Reports that the function is not supported, and returns the result for this.
+    /// Reports that the function is not supported. Returns the code for that, or a neutral value.
     fn refusal(function: &Unsupported) -> Self;
 }
 

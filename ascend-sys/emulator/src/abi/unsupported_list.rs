@@ -19,7 +19,7 @@ unsupported! {
         aclrtGetFuncHandleFromExceptionInfo;
 
     // Devices.
-    "virtual devices have no such property":
+    "virtual devices do not have this property":
         aclrtGetDeviceCapability, aclrtGetDeviceUtilizationRate, aclrtDeviceGetPCIBusId, aclrtDeviceGetByPCIBusId,
         aclrtDeviceGetHostAtomicCapabilities, aclrtDeviceGetP2PAtomicCapabilities,
         aclrtGetHardwareSyncAddr, aclrtSetTsDevice;

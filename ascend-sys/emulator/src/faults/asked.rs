@@ -1,5 +1,5 @@
-//! The faults that were requested for a device, by number. Their effects on operations and streams
-//! are elsewhere.
+//! The faults that were requested for a device, and the operations at which they happen. [`super`]
+//! has their effects on operations and streams.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -19,7 +19,7 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    /// Returns the kind with the number that `AscendExtFault` uses.
+    /// Returns the kind with this number of `AscendExtFault`; `None` if there is no such kind.
     pub(crate) fn from_number(number: u32, milliseconds: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Delay(Duration::from_millis(milliseconds.into()))),
@@ -46,8 +46,8 @@ struct Asked {
 
 struct Fault {
     kind: FaultKind,
-    /// The number of the operation or allocation, from 1. 0 means the next one or all of them,
-    /// depending on the kind.
+    /// The number of the operation or allocation, from 1. 0 means the next operation or allocation,
+    /// or all of them, depending on the kind.
     number: u64,
     /// The number of operations or allocations since the fault was requested.
     seen: u64,
@@ -112,8 +112,8 @@ impl Faults {
         self.asked().stopped
     }
 
-    /// Returns the faults that happen to the next operation. `can_have` says which faults it can
-    /// have.
+    /// Returns the faults that happen to the next operation. `can_have` returns whether a fault of
+    /// a kind can happen to that operation.
     pub(super) fn due(&self, can_have: impl Fn(FaultKind) -> bool) -> Vec<FaultKind> {
         let mut asked = self.asked();
         let operations = |fault: &&mut Fault| fault.kind != FaultKind::OutOfMemory;
@@ -121,7 +121,7 @@ impl Faults {
         asked.faults.iter_mut().filter(operations).filter_map(due).collect()
     }
 
-    /// Returns whether a link fails that an operation makes. The device issues `operations`
+    /// Returns whether a link that an operation makes fails. The device issues `operations`
     /// operations before that operation.
     pub(super) fn link_fails(&self, operations: usize) -> bool {
         let mut due = false;

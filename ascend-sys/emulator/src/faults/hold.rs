@@ -15,15 +15,16 @@ pub(crate) fn made(stream: &'static Stream, device: &Device) {
     }
 }
 
-/// Enqueues a hold, which keeps a stream from going on.
+/// Enqueues a hold in a stream, so that later tasks of the stream wait for its end.
 pub(super) fn hold(stream: &'static Stream, hold: Hold) {
     // A stream that accepts no tasks makes no progress anyway.
     let _ = stream.enqueue(hold);
 }
 
-/// A task that keeps a stream from going on.
+/// A task that makes the later tasks of its stream wait.
 pub(crate) enum Hold {
-    /// Holds for this long, from the time when the task is at the head.
+    /// Holds for this time. The time begins at the first poll of the task, which the second field
+    /// has.
     For(Duration, Option<Instant>),
     WhileStopped,
 }
@@ -39,8 +40,12 @@ impl TaskBody<Stream> for Hold {
 
     fn describe(&self) -> String {
         match self {
-            Self::For(length, _) => format!("delay of {length:?} that its device was told to have"),
-            Self::WhileStopped => "nothing: its device was told to stop".into(),
+            Self::For(length, _) => {
+                format!("hold of {length:?}, because its device was told to have a delay")
+            }
+            Self::WhileStopped => {
+                "hold, because its device was told to stop (ascendExtFaultClear ends it)".into()
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions to an exporter: a thread sends one and waits for the answer.
+//! Questions to an exporter: a thread sends a question and waits for the answer.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use ascend_sync::lock_std as lock;
 
 /// The time limit for the answer of an exporter. Its listener answers without another thread.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
-/// The interval at which a waiting thread checks whether the exporter still lives.
+/// The interval at which a waiting thread checks whether the exporter still runs.
 const LOOK: Duration = Duration::from_millis(200);
 
 struct Question {
@@ -25,8 +25,8 @@ struct Question {
 static QUESTIONS: Mutex<BTreeMap<u64, Question>> = Mutex::new(BTreeMap::new());
 static ANSWERED: Condvar = Condvar::new();
 
-/// The object that this process has imported from an exporter. When this is dropped, the exporter
-/// is notified that the import has ended.
+/// An import of this process. When this is dropped, the exporter is notified that the import has
+/// ended.
 pub(super) struct Imported {
     pub(super) peer: Arc<Peer>,
     /// The number of the export.
@@ -114,8 +114,8 @@ fn ask(
     }
 }
 
-/// Handles the answer of a process. Ignores the answer if this process has sent that process no
-/// such question.
+/// Handles the answer of a process. Ignores the answer if this process has not sent that process
+/// the question.
 pub(super) fn answered(
     from: &Arc<Peer>,
     ask: u64,

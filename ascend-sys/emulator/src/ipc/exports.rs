@@ -1,4 +1,5 @@
-//! The exports of this process. Each has the processes that may import it, and those that have.
+//! The exports of this process, each with the processes that may import the object and those that
+//! have imported it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -34,7 +35,7 @@ pub(crate) enum ExportedThing {
         allocation: u64,
         granted: Granted,
     },
-    /// Registered memory that no other process can have, for this reason.
+    /// Registered memory that only this process can have, for this reason.
     OfThisProcess(String),
     /// Physical memory, independent of the addresses at which it is mapped.
     Physical {
@@ -48,8 +49,8 @@ struct Export {
     /// The processes that may import it; `None` means all processes.
     permitted: Option<BTreeSet<i32>>,
     importers: Vec<Importer>,
-    /// Whether its creator has destroyed it, or its device has ended. The export stays as long as
-    /// it has importers.
+    /// Whether the creator has destroyed the object, or its device has ended. The export stays as
+    /// long as it has importers.
     has_ended: bool,
     /// A reset device does not reuse the memory before this value is dropped.
     hold: Arc<()>,
@@ -77,8 +78,8 @@ impl Export {
         }
     }
 
-    /// Grants an import, or returns why not. With the grant, returns the file of the object's
-    /// words, if it has words.
+    /// Grants an import. The error says why the import is refused. With the grant, returns the file
+    /// of the object's words, if it has words.
     fn grant(
         &mut self,
         to: &Arc<Peer>,
@@ -161,7 +162,7 @@ impl Export {
     }
 
     /// Returns an index among the processes of an event that no process has, or had when it ended.
-    /// Returns [`PROCESSES`] if there is none.
+    /// Returns [`PROCESSES`] if all indexes are used.
     fn free_index(&self, event: &SharedEvent) -> usize {
         let is_free = |index: &usize| {
             !event.has_lost(*index) && self.importers.iter().all(|known| known.index != *index)
@@ -175,7 +176,7 @@ impl Export {
         }
     }
 
-    /// Returns the processes that have imported it and still live.
+    /// Returns the processes that have imported the object and still run.
     fn living_importers(&self) -> Vec<u32> {
         let living = self.importers.iter().filter(|one| !has_ended(&one.peer));
         let all: BTreeSet<u32> = living.map(|one| one.peer.home.process).collect();
@@ -199,8 +200,7 @@ pub(crate) fn export(home: Home, thing: ExportedThing, permitted: bool) -> Expor
     }
 }
 
-/// Permits processes to import an object. Returns an error if nothing is exported under this
-/// number.
+/// Permits processes to import an object. Returns an error if there is no export with this number.
 pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
     match EXPORTS.lock().get_mut(&number).filter(|export| !export.has_ended) {
         Some(export) => {
@@ -217,7 +217,7 @@ pub(crate) fn permit(number: u64, processes: &[i32]) -> Result<(), Failure> {
     }
 }
 
-/// Ends an export of memory. Returns an error if a process still has the memory.
+/// Ends an export of memory. Returns an error if a process has imported the memory and still runs.
 pub(crate) fn close_memory(number: u64) -> Result<(), Failure> {
     let mut exports = EXPORTS.lock();
     let Some(export) = exports.get(&number).filter(|export| !export.has_ended) else {
@@ -272,8 +272,8 @@ pub(crate) fn end_of_allocation(
     Ok(())
 }
 
-/// Ends the exports of devices, and notifies their importers. An importer answers when none of its
-/// operations reaches the memory any more.
+/// Ends the exports of devices, and notifies their importers. An importer answers as soon as its
+/// operations do not reach the memory any more.
 pub(crate) fn end_on(devices: &Range<u32>) {
     if EXPORTS.is_empty() {
         return;
@@ -323,8 +323,8 @@ fn held(which: impl Fn(&ExportedThing) -> bool) -> Vec<HeldRange> {
     held.filter_map(range).collect()
 }
 
-/// Ends the registration of memory, and notifies its importers. An importer answers when none of
-/// its operations reaches the memory any more.
+/// Ends the registration of memory, and notifies its importers. An importer answers as soon as its
+/// operations do not reach the memory any more.
 pub(crate) fn withdraw(number: u64) {
     let mut exports = EXPORTS.lock();
     let Some(export) = exports.get_mut(&number) else { return };
@@ -433,7 +433,7 @@ fn leave(goes: impl Fn(u64, &Importer) -> bool) {
     });
 }
 
-/// Handles a ring of this process's bell: importers of its events may need to wake one another.
+/// Handles a ring of this process's doorbell: importers of its events may need to wake one another.
 pub(super) fn relay() {
     if !EXPORTS.is_empty() {
         let events: Vec<Arc<SharedEvent>> = EXPORTS

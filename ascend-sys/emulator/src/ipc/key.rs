@@ -1,4 +1,5 @@
-//! Keys as text: a process gives one to another process, which imports something by it.
+//! The keys of exports as text. A process passes a key to another process, which imports the object
+//! by the key.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,7 @@ pub(crate) struct ExportKey {
     pub(crate) kind: ExportKind,
     /// The process that has exported it.
     pub(crate) home: Home,
-    /// The number of the export in that process. Nobody can guess it.
+    /// The number of the export in that process. It is random, so other processes cannot guess it.
     pub(crate) number: u64,
 }
 

@@ -181,7 +181,7 @@ pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
 }
 
 impl ImportedMemory {
-    /// Ends the import: nothing reaches the memory any more. The caller notifies the exporter with
+    /// Ends the import: no new operation reaches the memory. The caller notifies the exporter by
     /// the returned value.
     fn end(self, by: &'static str) -> Imported {
         self.memory.end(by);
@@ -199,8 +199,8 @@ pub(super) fn withdrawn(from: &Arc<Peer>, number: u64) {
     }
 }
 
-/// Notifies the exporter of the end when nothing that is queued here reaches the memory. Then the
-/// exporter reuses the memory.
+/// Notifies the exporter of the end as soon as no queued task of this process reaches the memory.
+/// Then the exporter reuses the memory.
 pub(super) fn let_go(imported: Imported) {
     let (mut until, mut imported) = (unfinished_on(0..u32::MAX), Some(imported));
     later::until_done(move || {
@@ -248,7 +248,7 @@ pub(crate) fn is_across(address: usize) -> bool {
 
 /// Returns an error for a copy that is not possible with memory of another card. `to` and `from`
 /// are the two ends with their places. `is_between_devices` is true if the kind of the copy is
-/// device to device. `at_once` is true if the copy is done at once, in no stream.
+/// device to device. `at_once` is true if the copy runs on the calling thread, without a stream.
 pub(crate) fn may_copy(
     to: (usize, MemoryPlace),
     from: (usize, MemoryPlace),

@@ -4,16 +4,16 @@
 //!
 //! - The *exporter* has made the object. It gives out a [key](key): a text with the address of the
 //!   exporter, and the number of the export there.
-//! - An *importer* brings the key. It connects to the exporter and [asks](ask) for the object. The
+//! - An *importer* has the key. It connects to the exporter and [asks](ask) for the object. The
 //!   exporter [decides](exports) by the process id of the importer, as the system reports it.
 //!
 //! # Rules
 //!
 //! 1. Memory stays where it is: the importer maps the pages, under addresses of its own
 //!    ([`memory`]).
-//! 2. The state of an event or a notify is words in a memory file of its own, each changed by one
-//!    atomic step ([`shared_event`], [`shared_notify`]). So a process sees at once what another
-//!    process has recorded, even if it is woken late.
+//! 2. The state of an event or a notify is in the words of a memory file. Each word is changed by
+//!    one atomic operation ([`shared_event`], [`shared_notify`]). So a process sees at once what
+//!    another process has recorded, even if it is woken late.
 //! 3. An import ends with an answer of the exporter, so that the exporter may free the memory as
 //!    soon as the importer's call has returned.
 //! 4. Objects of an exporter that has ended stay mapped. Its memory can still be used. Calls that
@@ -62,7 +62,7 @@ pub(crate) fn lose(lost: &Arc<Peer>) {
     waiters::wake_all();
 }
 
-/// Handles a ring of the bell: words that this process shares may have changed.
+/// Handles a ring of the doorbell: words that this process shares may have changed.
 pub(crate) fn rung() {
     exports::relay();
     waiters::wake_all();

@@ -1,4 +1,4 @@
-//! The news that processes exchange about their exports. The receiver checks all of it.
+//! The news that processes exchange about their exports. The receiver checks every field.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,8 @@ use crate::memory::window;
 use crate::processes::listener::as_bytes;
 use crate::processes::peer::Peer;
 
-/// A frame on the line. The news of the fabric, which use the same line, have other names.
+/// A frame on the line between two processes. The news of the fabric, which use the same line, have
+/// other names.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum IpcFrame {
     Ipc(IpcNews),
@@ -37,7 +38,7 @@ pub(crate) enum Granted {
     Memory { card: u32, start: usize, bytes: usize },
     /// Memory that is registered on an endpoint.
     Registered(RegisteredRange),
-    /// Registered memory that no other process can have, for this reason.
+    /// Registered memory that only the exporter can have, for this reason.
     OfItsProcess(String),
     /// The words of an event, and the index of the importer among its processes.
     Event { index: usize },
@@ -56,9 +57,9 @@ pub(crate) struct RegisteredRange {
     /// Its offset in the file of the exporter's memory, in bytes.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    /// The protocol of the endpoint. `device_start` is the offset of its device's memory in that
-    /// file.
+    /// The protocol of the endpoint, as the number of CANN.
     pub(crate) protocol: i32,
+    /// The offset in the same file of the memory of the endpoint's device, in bytes.
     pub(crate) device_start: usize,
 }
 

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Physical memory of another process; see the [module](self). When it is dropped, the exporter is
-/// notified as soon as nothing that is queued reaches the memory.
+/// notified as soon as no queued task of this process reaches the memory.
 pub(crate) struct ImportedPhysical {
     imported: Option<Imported>,
     peer: Arc<Peer>,
@@ -49,17 +49,18 @@ impl ImportedPhysical {
         Ok(Self { imported, peer, number: key.number, card, start, bytes })
     }
 
-    /// Maps it in place of an equally long range of data of this process, which must not be in use.
+    /// Maps the memory in place of an equally long range of data of this process. That range must
+    /// not be in use.
     pub(crate) fn show(&self, data: usize) -> io::Result<()> {
         window::show(data, self.bytes, self.peer.file(self.start, self.bytes)?, self.start)
     }
 
-    /// Returns the process that has exported it.
+    /// Returns the id of the process that has exported the memory.
     pub(crate) fn process(&self) -> u32 {
         self.peer.home.process
     }
 
-    /// Returns whether it is the export `number` of the process `home`.
+    /// Returns whether the memory is the export `number` of the process `home`.
     pub(crate) fn is(&self, home: &Home, number: u64) -> bool {
         self.peer.home == *home && self.number == number
     }

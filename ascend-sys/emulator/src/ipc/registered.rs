@@ -1,8 +1,8 @@
 //! The imports of memory that is registered on an endpoint of another process.
 //!
-//! The memory stays mapped until the importer ends the import or the exporter withdraws the memory,
-//! and until nothing that is queued here reaches the memory. Then the exporter is notified, and
-//! only then does it reuse the memory.
+//! An import ends when the importer ends it or the exporter withdraws the memory. The memory stays
+//! mapped until no queued task of this process reaches it. Then the exporter is notified, and may
+//! reuse the memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -30,7 +30,7 @@ pub(crate) struct RegisteredImport {
 
 /// The reason why there is no import.
 pub(crate) enum NotImported {
-    /// No other process can have this memory, for this reason.
+    /// Only the exporter can have this memory, for this reason.
     OfItsProcess(String),
     /// The exporter has refused it, or not answered.
     Refused(String),
@@ -38,7 +38,7 @@ pub(crate) enum NotImported {
     Failed(String),
 }
 
-/// The imports that live or are being made, by their exports.
+/// The imports that exist or are being made, each with its export.
 static LIVE: Mutex<Vec<(Home, u64, Weak<AtomicBool>)>> = Mutex::new(Vec::new());
 
 /// The function that is called when an export was withdrawn.

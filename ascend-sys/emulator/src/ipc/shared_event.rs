@@ -143,12 +143,12 @@ impl SharedEvent {
         self.imported.is_some()
     }
 
-    /// Returns the process that created it; `None` if this process did.
+    /// Returns the process that created the event; `None` if it is this process.
     fn creator(&self) -> Option<&Peer> {
         self.imported.as_ref().map(|imported| &*imported.peer)
     }
 
-    /// Returns an error if its creator has ended or has destroyed it.
+    /// Returns an error if the creator of the event has ended or has destroyed the event.
     fn check(&self) -> Result<(), Failure> {
         let Some(creator) = self.creator() else { return Ok(()) };
         let process = creator.home.process;
@@ -196,7 +196,7 @@ impl SharedEvent {
         }
     }
 
-    /// Records it in a stream.
+    /// Records the event in a stream.
     pub(crate) fn record(self: &Arc<Self>, stream: &'static Stream) -> Result<(), Failure> {
         let task = self.begin_record()?;
         let record = task.record;
@@ -209,7 +209,8 @@ impl SharedEvent {
         Ok(())
     }
 
-    /// Waits on the calling thread until the newest record is over, for at most `limit`.
+    /// Waits on the calling thread until the newest record is over. Returns an error if that takes
+    /// longer than `limit`.
     pub(crate) fn synchronise(&self, limit: Option<Duration>) -> Result<(), Failure> {
         let (is_over, result) = match self.latest()? {
             SharedWait::Nothing => (true, Ok(())),
@@ -252,8 +253,8 @@ impl SharedEvent {
         self.words.get().done[number as usize % RECORDS].load(Ordering::Acquire) >= number
     }
 
-    /// Returns the outcome of a record: success if it is over, an error if it never will be. `None`
-    /// if it may still end.
+    /// Returns the outcome of a record: success if the record is over, an error if it can never
+    /// end. Returns `None` if the record may still end.
     fn look(&self, record: SharedRecord) -> Option<Result<(), Failure>> {
         if self.is_done(record.number) {
             return Some(Ok(()));
@@ -295,7 +296,7 @@ impl SharedEvent {
         }
     }
 
-    /// Wakes the importers if one of them requests it. Called in the creator when its bell was
+    /// Wakes the importers if one of them requests it. The creator calls this when its doorbell was
     /// rung.
     pub(super) fn relay(&self) {
         if self.words.get().relay.swap(0, Ordering::AcqRel) != 0 {
@@ -307,7 +308,7 @@ impl SharedEvent {
         *lock(&self.importers) = importers;
     }
 
-    /// Notes that an importer has ended. Called in the creator.
+    /// Notes that an importer has ended. Only the creator calls this.
     pub(super) fn lose(&self, index: usize, process: u32) {
         if let Some(gone) = self.words.get().gone.get(index) {
             gone.store(process.max(1), Ordering::Release);
@@ -315,14 +316,14 @@ impl SharedEvent {
         }
     }
 
-    /// Returns whether a process with this index has ended. Called in the creator.
+    /// Returns whether a process with this index has ended. Only the creator calls this.
     pub(super) fn has_lost(&self, index: usize) -> bool {
         let gone = self.words.get().gone.get(index);
         gone.is_some_and(|gone| gone.load(Ordering::Acquire) != 0)
     }
 
-    /// Marks the event as destroyed, so that nothing new can be done with it. Called in the
-    /// creator.
+    /// Marks the event as destroyed, so that new calls with the event fail. Only the creator calls
+    /// this.
     pub(super) fn set_closed(&self) {
         self.words.get().closed.store(1, Ordering::Release);
     }

@@ -19,9 +19,9 @@ use crate::stream::Stream;
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_IPC_ERROR};
 
 struct NotifyWords {
-    /// 1 if an importer has recorded it.
+    /// 1 if an importer has recorded the notify.
     set: AtomicU32,
-    /// 1 if the creator has destroyed it.
+    /// 1 if the creator has destroyed the notify.
     closed: AtomicU32,
 }
 
@@ -58,12 +58,12 @@ impl SharedNotify {
         self.words.file()
     }
 
-    /// Returns the process that created it; `None` if this process did.
+    /// Returns the id of the process that created the notify; `None` if it is this process.
     pub(crate) fn creator(&self) -> Option<u32> {
         self.imported.as_ref().map(|imported| imported.peer.home.process)
     }
 
-    /// Records it. Called in a process that has imported it.
+    /// Records the notify. Only a process that has imported the notify calls this.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         let Some(Imported { peer: creator, .. }) = &self.imported else { return Ok(()) };
         if let Some(why) = creator.gone() {
@@ -86,7 +86,7 @@ impl SharedNotify {
         Ok(())
     }
 
-    /// Returns whether an importer has recorded it.
+    /// Returns whether an importer has recorded the notify.
     pub(crate) fn is_set(&self) -> bool {
         self.words.get().set.load(Ordering::SeqCst) != 0
     }
@@ -96,12 +96,13 @@ impl SharedNotify {
         self.words.get().set.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Registers a stream that must be woken when an importer records it.
+    /// Registers a stream that must be woken when an importer records the notify.
     pub(crate) fn add_waiter(&self, stream: &'static Stream) {
         self.waiters.add_stream(stream);
     }
 
-    /// Marks it as destroyed, so that importers cannot record it any more. Called in the creator.
+    /// Marks the notify as destroyed, so that importers cannot record it any more. Only the creator
+    /// calls this.
     pub(crate) fn close(&self) {
         self.words.get().closed.store(1, Ordering::Release);
     }

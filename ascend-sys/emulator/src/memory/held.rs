@@ -18,8 +18,8 @@ enum HeldOwner {
     Pool {
         pool: &'static MemoryPool,
         number: u64,
-        /// The epoch of the pool at the last check. If the pool still has it, nothing was freed
-        /// since.
+        /// The epoch of the pool at the last check. If the pool still has this epoch, no allocation
+        /// of the pool has ended since.
         epoch: u64,
     },
     Registered,

@@ -1,4 +1,4 @@
-//! Pointers: the memory that they point to, and its data.
+//! The lookup of pointers: the memory that they point to, and the address of its data.
 //!
 //! Every operation calls [`resolve`]. So it keeps the last few allocations that a thread used,
 //! which stay valid until something is freed in their pool.

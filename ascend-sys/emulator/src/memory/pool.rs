@@ -183,8 +183,8 @@ impl MemoryPool {
         self.state().end(start, by, until, held, &self.epoch)
     }
 
-    /// Ends the allocation with this number, unless it has ended before. Then `start` may belong to
-    /// another allocation now.
+    /// Ends the allocation with this number, unless it has ended before. If it has ended, `start`
+    /// may belong to another allocation now.
     pub(crate) fn free_numbered(
         &self,
         (start, number): (usize, u64),
@@ -292,7 +292,7 @@ impl MemoryPool {
         self.state().addresses.clone()
     }
 
-    /// Returns the (free, total) bytes.
+    /// Returns the number of free bytes, and the number of bytes of the limit.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let state = self.state();
         (state.limit - state.charged.min(state.limit), state.limit)

@@ -3,8 +3,9 @@
 //!
 //! This exists only in a build with `--cfg sanitizer="address"` and `--cfg plain_memory`. With the
 //! latter, plain loops move all data. Freed memory is marked, up to [`MOST`](sanitizer::MOST) bytes
-//! of a range, and so are the bytes between the end of an allocation and the next one. Memory that
-//! was never allocated is not marked, because the sanitizer needs an eighth of the marked memory.
+//! of a range. The bytes between the end of an allocation and the next allocation are marked, too.
+//! Memory that was never allocated is not marked, because the sanitizer needs an eighth of the
+//! marked memory.
 
 #[cfg(sanitizer = "address")]
 mod sanitizer {
@@ -77,7 +78,7 @@ pub(super) fn taken(start: usize, size: usize, reserved: usize) {
     sanitizer::mark(start + size..start + reserved);
 }
 
-/// Notes that the bytes belong to no allocation, and that nothing queued touches them.
+/// Notes that the bytes do not belong to an allocation, and that no queued task touches them.
 #[inline]
 pub(super) fn free(start: usize, reserved: usize) {
     sanitizer::clear(start..start + reserved);

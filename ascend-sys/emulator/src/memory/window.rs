@@ -1,14 +1,14 @@
 //! The address ranges of the machine.
 //!
-//! Device memory has two addresses. Programs hold the *nominal* address, in a range that nobody can
-//! read or write. The data is mapped at the other address, at a constant distance. So a host access
-//! to device memory faults, as on hardware; one comparison classifies a pointer; and one addition
-//! finds the data.
+//! Device memory has two addresses. Programs hold the *nominal* address, in a range that cannot be
+//! read or written. The data is mapped at the other address, at a constant distance. So a host
+//! access to device memory faults, as on hardware; one comparison classifies a pointer; and one
+//! addition finds the data.
 //!
 //! The data is one sparse memory file, mapped once and never unmapped. A program that frees memory
 //! under a running copy gets unspecified bytes, but no fault. Pinned host memory is a range of its
-//! own in the same file, after device memory. Its two addresses are the same. After it is the range
-//! in which pinned host memory of other processes is mapped.
+//! own in the same file, after device memory. Its two addresses are the same. The range after it is
+//! for pinned host memory of other processes.
 //!
 //! A process that runs [CPU kernels](crate::kernel) opens device memory to them: the same file is
 //! mapped a second time, at the nominal addresses.
@@ -90,8 +90,8 @@ fn reserve() -> io::Result<MemoryWindows> {
     Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes, foreign_host_bytes, shared })
 }
 
-/// Returns the sizes of the two ranges of host memory that belong to `device_bytes` bytes of device
-/// memory: that of this process, and that of other processes.
+/// Returns the sizes of the two ranges of host memory beside `device_bytes` bytes of device memory:
+/// the range of this process, and that of other processes.
 fn host_ranges(device_bytes: usize) -> [usize; 2] {
     let own = HOST_BYTES.min(device_bytes);
     [own, own / 2]
@@ -104,7 +104,7 @@ fn reserve_device(bytes: usize) -> io::Result<(usize, SharedMemory)> {
     Ok((reserve_nominal(bytes)?, data))
 }
 
-/// Reserves a range that nobody can read or write and that begins at a huge page. It is at
+/// Reserves a range that cannot be read or written and that begins at a huge page. It is at
 /// [`NOMINAL`] if the system allows it. The system aligns to a page only, so this reserves one huge
 /// page more and leaves the rest unused.
 fn reserve_nominal(bytes: usize) -> io::Result<usize> {
@@ -145,7 +145,7 @@ impl MemoryWindows {
     }
 }
 
-/// Returns the address of the data of an address of a pool.
+/// Returns the address of the data that belongs to an address of a pool.
 #[cfg(sanitizer = "address")]
 pub(super) fn data_at(address: usize) -> *const c_void {
     let windows = reserved();
@@ -164,7 +164,7 @@ pub(crate) fn discard(data: usize, bytes: usize) {
 }
 
 /// Maps a part of a memory file in place of a range of data. The file may be of another process.
-/// The range consists of whole pages that nobody uses. The caller has checked that the file is
+/// The range consists of whole pages that are not in use. The caller has checked that the file is
 /// large enough, and keeps that size.
 pub(crate) fn show(
     data: usize,
@@ -175,7 +175,7 @@ pub(crate) fn show(
     replace(data, bytes, (file, start), false)
 }
 
-/// Undoes [`show`]: maps the data of this process in the range again, which is zeros.
+/// Undoes [`show`]: maps the data of this process in the range again. That data is zeros.
 pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
     let windows = windows().map_err(io::Error::other)?;
     let offset = data.wrapping_sub(windows.data);
@@ -204,7 +204,7 @@ fn replace(
 ///
 /// # Safety
 ///
-/// The range is in mappings of this module, and nobody needs its bytes any more.
+/// The range is in mappings of this module, and its bytes are not needed any more.
 unsafe fn map_over(
     address: usize,
     bytes: usize,

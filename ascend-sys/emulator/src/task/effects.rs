@@ -5,12 +5,12 @@ use std::ops::Range;
 
 /// The effects of a task, as they are known when it is submitted.
 pub(crate) enum Effects {
-    /// Nothing that other work could race with.
+    /// The task has no effect with which other work could race.
     None,
-    /// The task accesses memory: its name, and the bytes. No two parts of the task may share a
-    /// byte.
+    /// The task accesses memory. The fields are the name of the task, and the bytes. The parts of
+    /// the task must not share a byte.
     Touches(String, Vec<Touch>),
-    /// The task sets a signal: its number and its name.
+    /// The task sets a signal. The fields are the number and the name of the signal.
     Sets(u64, String),
     /// The task sends another process a message, which also orders the work that was complete
     /// before it.
@@ -37,19 +37,19 @@ impl Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Write }
     }
 
-    /// Makes a reduction. Two reductions of the same `kind` may overlap.
+    /// Makes the access of a reduction. Two reductions of the same `kind` may overlap.
     pub(crate) fn reduce(start: usize, bytes: usize, kind: u32) -> Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Reduce(kind) }
     }
 }
 
-/// The reason why the work after a task is ordered after other work. It is known when the task is
-/// over. `O` is the stream.
+/// The reason why the work after a task is ordered after other work. The reason is known when the
+/// task is over. `O` is the type of streams.
 pub(crate) enum Passed<O: 'static> {
     /// The task has waited for this ticket of another stream.
     Ticket(&'static O, u64),
-    /// The task has waited for a signal, and taken it: the signal's number and name, and the
-    /// function that waits.
+    /// The task has waited for a signal, and taken it. The fields are the number and the name of
+    /// the signal, and the function that waits.
     Signal { number: u64, name: String, call: &'static str },
     /// The task was ordered after work of a process from which checked mode gets no news.
     Told,

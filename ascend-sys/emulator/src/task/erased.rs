@@ -7,8 +7,8 @@
 //! [`dyn TaskBody`](TaskBody).
 //!
 //! The invariant of this file: `body` holds a value of the type that `table` was made for, from
-//! [`ErasedTask::new`] until the drop. Only this file can access either, so no other code needs
-//! `unsafe` for it.
+//! [`ErasedTask::new`] until the drop. Only this file can access the two fields, so other code does
+//! not need `unsafe` for a task.
 
 use super::TaskBody;
 use crate::os_thread;
@@ -24,7 +24,7 @@ type Words = [MaybeUninit<u64>; WORDS];
 /// A task whose type is erased; see the [module](self). `O` is the stream that polls it.
 pub(crate) struct ErasedTask<O: 'static> {
     table: &'static VTable<O>,
-    /// The thread that made it, by its number in the operating system.
+    /// The number in the operating system of the thread that made the task.
     thread: u32,
     body: Words,
 }
@@ -35,9 +35,10 @@ struct VTable<O: 'static> {
     ///
     /// The words hold a task of the kind that the table was made for.
     poll: unsafe fn(&mut Words, &'static O) -> Step,
-    /// Turns the address of the words into that of the task in them, without reading them.
+    /// Converts the address of the words to the address of the task in them, without reading the
+    /// words.
     seen: fn(*mut Words) -> *mut dyn TaskBody<O>,
-    /// Whether dropping the task does anything. Dropping leaf work does nothing.
+    /// Whether dropping the task has an effect. Dropping a leaf task has none.
     drops: bool,
 }
 
@@ -48,9 +49,12 @@ impl<O: 'static> ErasedTask<O> {
         const {
             assert!(
                 size_of::<B>() <= size_of::<Words>(),
-                "too large: implement TaskBody for its Box"
+                "the task is too large: implement TaskBody for its Box"
             );
-            assert!(align_of::<B>() <= align_of::<Words>(), "its alignment is too large");
+            assert!(
+                align_of::<B>() <= align_of::<Words>(),
+                "the alignment of the task is too large: implement TaskBody for its Box"
+            );
         }
         let mut body = [MaybeUninit::uninit(); WORDS];
         // SAFETY: the words are large enough, and aligned.
@@ -58,8 +62,8 @@ impl<O: 'static> ErasedTask<O> {
         ErasedTask { table: B::TABLE, thread: os_thread::number(), body }
     }
 
-    /// Returns the thread that made it. A task is erased when it is submitted, so this is the
-    /// thread that submitted it.
+    /// Returns the number of the thread that made the task. A task is erased when it is submitted,
+    /// so this is the thread that submitted the task.
     pub(crate) fn thread(&self) -> u32 {
         self.thread
     }

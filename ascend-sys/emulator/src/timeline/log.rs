@@ -13,7 +13,7 @@ const ROOM: u64 = 1 << 18;
 #[derive(Clone, Copy, Default)]
 pub(super) struct LogMark {
     pub(super) at: u64,
-    /// The number of entries that were left out before.
+    /// The number of entries that were left out before this moment.
     pub(super) left_out: u64,
 }
 
@@ -42,7 +42,7 @@ impl Log {
         monotonic().saturating_sub(self.zero)
     }
 
-    /// Takes room for an entry. Returns false if none is left.
+    /// Reserves room for an entry. Returns false if no room is left.
     pub(crate) fn has_room(&self) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed) < ROOM
     }

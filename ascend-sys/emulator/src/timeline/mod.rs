@@ -1,14 +1,14 @@
-//! Timelines: the activities of the cores of kernels, the communication servers and the threads of
-//! operators of a block, and the data that moved between its devices.
+//! Timelines of blocks: the activities of kernel cores, communication servers and operator threads,
+//! and the data that moved between devices.
 //!
 //! A block records when the program or the environment requests it. A kernel or a server that
 //! begins while its block records keeps a [`Log`], and adds an entry whenever its activity changes.
 //! At other times it finds with one load that there is no log. `ascend-timeline` draws the records.
 //!
 //! All times are taken from the clock of the machine. So a timeline shows how the *emulator* ran a
-//! kernel: in which order, which core waited for which, and what ran at the same time. Emulated
-//! cores are interpreters, those of a launch run one after the other until they wait, and data
-//! moves by copies in memory. So the time that something takes says nothing about an NPU.
+//! kernel: in which order, which core waited for which, and what ran at the same time. The cores of
+//! a launch are interpreters, each of which runs until it waits. Data moves by copies in memory. So
+//! the durations do not show how fast an NPU is.
 
 mod log;
 mod whole;
@@ -29,8 +29,8 @@ struct BlockRecording {
     block: u32,
     devices: Range<u32>,
     log: Arc<Log>,
-    /// Whether the log belongs to the timeline of the [whole] process. It stays open as long as the
-    /// block exists.
+    /// Whether the log belongs to the timeline of the [whole] process. Then the log stays open as
+    /// long as the block exists.
     is_whole: bool,
     asked: Option<AskedPart>,
 }
@@ -38,7 +38,7 @@ struct BlockRecording {
 /// The part of a log that was requested by the program, or by a profiling configuration of it.
 #[derive(Clone, Copy)]
 struct AskedPart {
-    /// The number of this recording. Its owner has the number.
+    /// The number of this recording, which its owner has.
     number: u64,
     from: LogMark,
     /// The end of the part; `None` while the recording goes on.
@@ -78,7 +78,8 @@ fn find(device: u32) -> Option<Arc<Log>> {
 }
 
 /// Begins a recording, and returns its number. The owner of the recording is the caller that has
-/// the number. The recording before is dropped.
+/// the number. An earlier recording of the block is dropped. Returns an error if that recording has
+/// not ended.
 pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +105,7 @@ pub(crate) fn begin(block: u32, devices: Range<u32>) -> Result<u64, Failure> {
 }
 
 /// Ends the recording of a block that has this number. Without a number, ends the recording that
-/// goes on, whoever owns it.
+/// goes on, even if the caller does not own it. Returns an error if that recording does not exist.
 pub(crate) fn end(block: u32, number: Option<u64>) -> Result<(), Failure> {
     let mut recordings = lock(&RECORDINGS);
     let wanted =
@@ -145,7 +146,8 @@ pub(crate) fn forget(block: u32) {
     count(&recordings);
 }
 
-/// Returns the last recording of the program, as a text.
+/// Returns the last recording of the program, as a text. Returns an error if there is no recording,
+/// or if it goes on.
 pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Failure> {
     let tell = match form {
         AscendExtTimelineForm::ASCEND_EXT_TIMELINE_TRACE => ascend_timeline::trace,

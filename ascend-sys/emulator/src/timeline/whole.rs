@@ -24,7 +24,7 @@ pub(super) struct Whole {
     logs: Mutex<Vec<Arc<Log>>>,
 }
 
-/// Returns the process timeline, if the environment requests one.
+/// Returns the timeline of the process, if the environment requests it.
 pub(super) fn whole() -> Option<&'static Whole> {
     static WHOLE: OnceLock<Option<Whole>> = OnceLock::new();
     let made = || {
@@ -53,7 +53,7 @@ fn named(file: &OsStr, process: u32) -> PathBuf {
 }
 
 impl Whole {
-    /// Keeps the log of a block. Drops the logs of blocks that are gone and have recorded nothing.
+    /// Keeps the log of a block. Drops the logs of destroyed blocks that have no entry.
     pub(super) fn keep(&self, log: &Arc<Log>) {
         let mut logs = lock(&self.logs);
         logs.retain(|log| !log.is_closed_and_empty());

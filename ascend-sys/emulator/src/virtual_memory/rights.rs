@@ -89,7 +89,7 @@ impl VirtualMemory {
         }
     }
 
-    /// Ends the rights to a piece, which ends.
+    /// Ends the rights to a piece that is being unmapped.
     pub(super) fn end_rights(&mut self, piece: usize) {
         self.rights.retain(|(of, _), _| *of != piece);
     }

@@ -1,8 +1,8 @@
 //! Physical memory that is shared with other processes: exported or imported.
 //!
 //! Exported memory does not move any more: its bytes have a *home*. If it is mapped elsewhere, the
-//! pages of its home are mapped there. The pages of imported memory are mapped wherever the program
-//! maps it.
+//! pages of its home are mapped there. The pages of imported memory are mapped at the addresses at
+//! which the program maps it.
 
 use super::{ALL, Contents, GRANULARITY, Physical, VirtualMemory, data_of};
 use crate::collective::caches::store_for;
@@ -85,7 +85,8 @@ pub(super) fn forget(addresses: Arc<HeldAddresses>) {
     }
 }
 
-/// Exports physical memory, once. Returns the key by which other processes import it.
+/// Exports physical memory, unless it is exported already. Returns the key by which other processes
+/// import the memory.
 pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
     let mut all = lock(&ALL);
     let physical = all.find(handle)?;
@@ -192,14 +193,14 @@ impl Sharing {
         self.imported.as_ref().map_or(0, ImportedPhysical::process)
     }
 
-    /// Returns whether it has ended in this process, while other processes may have it.
+    /// Returns whether the memory has ended in this process, while other processes may have it.
     pub(super) fn has_ended(&self) -> bool {
         self.lingers.is_some()
     }
 }
 
 /// Notes that physical memory has neither a mapping nor a handle any more. Returns true if the
-/// memory stays until no other process has it.
+/// memory stays for other processes that have it.
 pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     let sharing = &mut physical.sharing;
     if let Some(ExportedMemory { key, hold, .. }) = sharing.exported.take() {
@@ -212,7 +213,7 @@ pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     sharing.has_ended()
 }
 
-/// Ends physical memory if no other process has it any more. Returns false if it must be called
+/// Ends physical memory unless another process still has it. Returns false if it must be called
 /// again.
 fn is_let_go(handle: u64, hold: &Weak<()>) -> bool {
     if hold.strong_count() > 0 {
@@ -243,8 +244,8 @@ impl Physical {
         }
     }
 
-    /// Gives the bytes a home in these addresses, from which they do not move any more. If they
-    /// have a place, that is their home.
+    /// Gives the bytes a home in these addresses, from which they do not move any more. If the
+    /// bytes have a place, that is their home. Returns the address of the home.
     fn settle(&mut self, addresses: Arc<HeldAddresses>) -> usize {
         let start = self.place().unwrap_or(addresses.start());
         if let Contents::Kept(bytes) = &self.contents {
@@ -259,7 +260,7 @@ impl Physical {
         start
     }
 
-    /// Maps the bytes, which do not move, at `start`, if that is not their home.
+    /// Maps the pages of fixed bytes at `start`, unless `start` is their home.
     pub(super) fn show_at(&self, start: usize) -> Result<(), Failure> {
         let data = data_of(start).addr();
         let shown = match (&self.sharing.imported, &self.contents) {
@@ -322,7 +323,7 @@ impl VirtualMemory {
         range.addresses.0.contains(&address).then(|| Arc::clone(&range.addresses))
     }
 
-    /// Ends physical memory, wherever it is mapped and however many handles it has.
+    /// Ends physical memory, even if it is mapped or has handles.
     pub(super) fn end(&mut self, handle: u64, by: &'static str) {
         if let Some(physical) = self.physical.get_mut(&handle) {
             physical.references = 0;
@@ -334,8 +335,8 @@ impl VirtualMemory {
         }
     }
 
-    /// Returns an error if memory cannot be mapped in the range with these addresses, beside the
-    /// memory that is there. `is_imported` says whether the new memory is imported.
+    /// Returns an error if new memory cannot be mapped in the range with these addresses, because
+    /// of the memory that is mapped there. `is_imported` is true if the new memory is imported.
     pub(super) fn may_lie_in(
         &self,
         addresses: Range<usize>,

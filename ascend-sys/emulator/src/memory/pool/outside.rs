@@ -60,8 +60,8 @@ impl MemoryPool {
         state.charged = state.charged.saturating_sub(bytes as u64);
     }
 
-    /// Makes reserved addresses an allocation with memory of a process (0 means this one). It
-    /// charges nothing. Adjacent mapped allocations are used as one.
+    /// Makes reserved addresses an allocation with memory of a process (0 means this process). The
+    /// limit of the pool does not count it. Adjacent mapped allocations are used as one.
     pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str, process: u32) {
         let mut state = self.state();
         state.next_number += 1;

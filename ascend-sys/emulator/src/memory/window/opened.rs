@@ -1,10 +1,10 @@
 //! Device memory at its own addresses, for CPU kernels.
 //!
 //! A CPU kernel gets addresses of device memory, and reads and writes there, as on the device. So
-//! when a process loads its first library of CPU kernels, the data is mapped a second time, in
-//! place of the nominal range, which nothing could access before. From then on, any code of the
-//! process reaches device memory by its addresses, and a mistaken access of the host no longer
-//! faults. This lasts until the process ends.
+//! when a process loads its first library of CPU kernels, the emulator maps the data a second time.
+//! The second mapping replaces the nominal range, which could not be accessed before. From then on,
+//! any code of the process reaches device memory by its addresses, and a mistaken access of the
+//! host no longer faults. This lasts until the process ends.
 
 use super::{MemoryWindows, map_over, windows};
 use std::collections::BTreeMap;
