@@ -11,7 +11,7 @@ use crate::home::HEADERS;
 pub struct Facade {
     /// The file name, which is also the name that the loader uses for the library.
     pub file: &'static str,
-    /// The libraries of ours that it needs besides the core. They correspond to those that CANN's
+    /// The thin libraries that it needs besides the core. They correspond to those that CANN's
     /// library needs.
     pub needs: &'static [&'static str],
     /// The libraries whose symbols it holds. As in CANN, more than one library has the functions of
@@ -102,8 +102,8 @@ pub const FACADES: &[Facade] = &[
 pub const LINKS: &[(&str, &str)] = &[("libhccl_fwk.so", "libhcomm.so")];
 
 impl Facade {
-    /// Returns the functions that the emulator has and this library holds, each with its name and
-    /// its byte offset in the table.
+    /// Returns the functions of the emulator that this library holds, each with its name and its
+    /// byte offset in the table.
     pub fn symbols(&self, table: &Functions) -> Vec<(&'static str, usize)> {
         let held = SYMBOLS.iter().enumerate().filter_map(|(index, symbol)| {
             let name = symbol.name.to_str().ok()?;

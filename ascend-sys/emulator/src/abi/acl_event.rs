@@ -268,7 +268,8 @@ fn time(event: &Handle<Event>) -> Result<u64, Failure> {
     found.time()
 }
 
-/// Returns the event of a handle. Returns an error if a capture that has not ended has recorded it.
+/// Returns the event of a handle. Returns an error if a capture that has not ended has recorded the
+/// event.
 fn real(event: &Handle<Event>) -> Result<&'static Event, Failure> {
     let found = event.find()?;
     capture::is_real(found)?;

@@ -27,7 +27,7 @@ entries! {
     }
 }
 
-/// Returns a number of an exception. Without an exception it returns all ones, which is not the
+/// Returns a number of an exception. Without an exception, returns `u32::MAX`, which is not the
 /// number of any task, stream, thread or device.
 fn number(
     call: &'static str,

@@ -154,8 +154,8 @@ const MOST_ATTRIBUTES: usize = 1 << 10;
 /// The configuration of a launch.
 type Config = In<aclrtLaunchKernelCfg, *mut aclrtLaunchKernelCfg>;
 
-/// Returns the time limit for the waits of the kernel. It is the only attribute of a configuration
-/// that the emulator uses.
+/// Returns the time limit for the waits of the kernel. The time limit is the only attribute of a
+/// configuration that the emulator uses.
 fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
     let Some(cfg) = cfg.given() else { return Ok(None) };
     if cfg.numAttrs == 0 {

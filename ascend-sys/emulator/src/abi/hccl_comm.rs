@@ -356,7 +356,7 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The id that a rank passes, together with NULL for the ranks, if it is not in the
+/// The id that a rank passes, together with NULL for the ranks, if the rank is not in the
 /// sub-communicator.
 const NOT_A_MEMBER: u64 = 0xffff_ffff;
 

@@ -241,7 +241,7 @@ fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
 }
 
 /// Makes the links for kernels with this operation and algorithm. Blocks until all ranks have
-/// called it.
+/// called this function.
 fn link(
     member: &Member,
     operation: u32,

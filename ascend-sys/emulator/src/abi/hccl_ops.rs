@@ -204,8 +204,8 @@ pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
     ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
 }
 
-/// Returns an error if the communicator, a buffer or the stream is null. It is for operations in
-/// which every rank passes both buffers.
+/// Returns an error if the communicator, a buffer or the stream is null. This check is for
+/// operations in which every rank passes both buffers.
 #[inline]
 fn all_given(
     comm: &Handle<Member>,

@@ -21,7 +21,7 @@ pub(super) use super::unsupported_list::fill;
 pub struct Unsupported {
     /// The name of the function.
     pub name: &'static str,
-    /// The reason why the emulator does not implement it, as it appears in the error text.
+    /// The reason why the emulator does not implement the function, as the error text has it.
     pub reason: &'static str,
 }
 
@@ -114,7 +114,8 @@ impl Answer for HcclResult {
     }
 }
 
-/// Implements [`Answer`] for result types that are not codes. Each has a neutral value.
+/// Implements [`Answer`] for result types that are not codes. Each of these types has a neutral
+/// value.
 macro_rules! nothing {
     ($([$($generic:ident)?] $result:ty: $nothing:expr;)*) => {
         $(impl $(<$generic>)? Answer for $result {

@@ -46,7 +46,7 @@ pub(crate) enum ExportedThing {
 
 struct Export {
     thing: ExportedThing,
-    /// The processes that may import it; `None` means all processes.
+    /// The processes that may import the object; `None` means all processes.
     permitted: Option<BTreeSet<i32>>,
     importers: Vec<Importer>,
     /// Whether the creator has destroyed the object, or its device has ended. The export stays as
@@ -144,7 +144,7 @@ impl Export {
         Ok(granted)
     }
 
-    /// Returns the addresses of exported memory.
+    /// Returns the addresses of exported memory; `None` if the object is not memory.
     fn memory(&self) -> Option<Range<usize>> {
         match &self.thing {
             ExportedThing::Memory { granted, .. }
@@ -244,8 +244,8 @@ fn listed(processes: &[u32]) -> String {
     format!("process {}", listed.join(", "))
 }
 
-/// Ends the exports of an allocation that is to be freed. If a process has imported it, returns an
-/// error that names the importers.
+/// Ends the exports of an allocation that is to be freed. If a process has imported the memory,
+/// returns an error that names the importers.
 pub(crate) fn end_of_allocation(
     device: u32,
     allocation: impl FnOnce() -> Option<u64>,
@@ -295,8 +295,8 @@ pub(crate) fn end_on(devices: &Range<u32>) {
     exports.retain(|_, export| !(export.has_ended && export.importers.is_empty()));
 }
 
-/// Returns the memory of a device that importers may still reach, and all registered memory that
-/// importers may still reach.
+/// Returns the exported allocations of a device, and all registered memory, that importers may
+/// still reach.
 pub(crate) fn held_on(device: u32) -> Vec<HeldRange> {
     held(|thing| match thing {
         ExportedThing::Memory { device: its, .. } => *its == device,

@@ -54,7 +54,7 @@ impl ExportKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportKey {
     pub(crate) kind: ExportKind,
-    /// The process that has exported it.
+    /// The process that has exported the object.
     pub(crate) home: Home,
     /// The number of the export in that process. It is random, so other processes cannot guess it.
     pub(crate) number: u64,

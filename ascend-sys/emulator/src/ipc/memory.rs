@@ -2,7 +2,7 @@
 //!
 //! Imported memory is an allocation of the same card in this process, at addresses of this
 //! process's range of device memory. Copies, operators and errors treat it like any other
-//! allocation. An import ends by its key.
+//! allocation. A program ends an import by its key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct ImportedMemory {
     memory: ForeignMemory,
     /// The device of this process that is the same card.
     device: &'static Device,
-    /// The device that was current when it was imported.
+    /// The device that was current when the memory was imported.
     user: u32,
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Granted {
 /// Memory that is registered on an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RegisteredRange {
-    /// Whether it is pinned host memory. Otherwise it is memory of the endpoint's card.
+    /// Whether the memory is pinned host memory. Otherwise it is memory of the endpoint's card.
     pub(crate) on_host: bool,
     pub(crate) card: u32,
     /// Its offset in the file of the exporter's memory, in bytes.

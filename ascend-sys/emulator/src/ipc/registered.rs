@@ -32,9 +32,9 @@ pub(crate) struct RegisteredImport {
 pub(crate) enum NotImported {
     /// Only the exporter can have this memory, for this reason.
     OfItsProcess(String),
-    /// The exporter has refused it, or not answered.
+    /// The exporter has refused the import, or has not answered.
     Refused(String),
-    /// The exporter has granted it, but it cannot be mapped here.
+    /// The exporter has granted the import, but the memory cannot be mapped here.
     Failed(String),
 }
 
@@ -105,8 +105,8 @@ impl RegisteredImport {
         self.is_withdrawn.load(Ordering::Acquire)
     }
 
-    /// Ends the import: no new call finds it. `are_over` returns whether the calls that found it
-    /// before are over.
+    /// Ends the import, so that new calls do not find it. `are_over` returns whether the calls that
+    /// have found it are over.
     pub(crate) fn end(self, by: &'static str, are_over: impl Fn() -> bool + Send + 'static) {
         let Self { imported, memory, .. } = self;
         let (mut memory, mut imported) = (Some(memory), Some(imported));

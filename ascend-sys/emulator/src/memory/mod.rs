@@ -1,7 +1,7 @@
 //! The lookup of pointers: the memory that they point to, and the address of its data.
 //!
-//! Every operation calls [`resolve`]. So it keeps the last few allocations that a thread used,
-//! which stay valid until something is freed in their pool.
+//! Every operation calls [`resolve`]. So `resolve` keeps the last few allocations that a thread
+//! used. They stay valid until an allocation of their pool ends.
 
 pub(crate) mod held;
 pub(crate) mod pool;

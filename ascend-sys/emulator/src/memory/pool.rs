@@ -120,8 +120,8 @@ impl MemoryPool {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Allocates `size` bytes, of which `charged` count against the limit. `entry` is the name of
-    /// the call, for messages.
+    /// Allocates `size` bytes, and counts `charged` bytes against the limit. Returns the address.
+    /// `entry` is the name of the call, for messages.
     pub(crate) fn allocate(
         &self,
         size: usize,
@@ -229,8 +229,8 @@ impl MemoryPool {
         }
     }
 
-    /// Returns the allocation that contains an address, without adjacent mapped ones, as (start,
-    /// end). The error says what is wrong with the address.
+    /// Returns the allocation that contains an address, without adjacent mapped allocations, as
+    /// (start, end). The error says what is wrong with the address.
     pub(crate) fn bounds_of(&self, address: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, 1) {
@@ -239,8 +239,8 @@ impl MemoryPool {
         }
     }
 
-    /// Returns the number of the allocation that contains all `length` bytes at `address`. No other
-    /// allocation ever gets this number.
+    /// Returns the number of the allocation that contains all `length` bytes at `address`. Each
+    /// allocation has its own number, which is not used again.
     pub(crate) fn number_of(&self, address: usize, length: usize) -> Result<u64, String> {
         let state = self.state();
         match state.holding(address, length) {

@@ -38,7 +38,7 @@ struct VTable<O: 'static> {
     /// Converts the address of the words to the address of the task in them, without reading the
     /// words.
     seen: fn(*mut Words) -> *mut dyn TaskBody<O>,
-    /// Whether dropping the task has an effect. Dropping a leaf task has none.
+    /// Whether dropping the task has an effect. Dropping a leaf task has no effect.
     drops: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The log of a recording.
+//! The log of a recording, to which threads add entries.
 
 use crate::closed::monotonic;
 use ascend_sync::lock_std as lock;

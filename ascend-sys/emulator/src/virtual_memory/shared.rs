@@ -213,8 +213,8 @@ pub(super) fn linger(handle: u64, physical: &mut Physical) -> bool {
     sharing.has_ended()
 }
 
-/// Ends physical memory unless another process still has it. Returns false if it must be called
-/// again.
+/// Ends physical memory unless another process still has it. Returns false if this function must be
+/// called again.
 fn is_let_go(handle: u64, hold: &Weak<()>) -> bool {
     if hold.strong_count() > 0 {
         return false;

@@ -84,8 +84,8 @@ impl MemoryPool {
         }
     }
 
-    /// Returns whether an address is in an allocation outside of the pool's own addresses: one of
-    /// another process, or a mapped one.
+    /// Returns whether an address is in an allocation outside of the pool's own addresses: memory
+    /// of another process, or a mapped allocation.
     pub(crate) fn is_outside(&self, address: usize) -> bool {
         let state = self.state();
         let found = state.holding(address, 1);
