@@ -1,4 +1,4 @@
-//! The address of a store: a TCP port, or a name that only this machine sees.
+//! The address of a store: a TCP port, or a socket that only this machine can reach.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A connection.
+/// A connection between a store and a client.
 pub(crate) enum Connection {
     Tcp(TcpStream),
     Local(UnixStream),
@@ -41,7 +41,10 @@ impl Address {
     pub(crate) fn connect(&self, limit: Duration) -> io::Result<Connection> {
         match self {
             Address::Tcp(host, port) => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+                let mut last = io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "the host has no address: check MASTER_ADDR",
+                );
                 for address in (host.as_str(), *port).to_socket_addrs()? {
                     match TcpStream::connect_timeout(&address, limit) {
                         Ok(stream) => {
@@ -67,7 +70,10 @@ impl Address {
     pub(crate) fn listen(&self) -> io::Result<Listener> {
         match self {
             Address::Tcp(host, port) => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+                let mut last = io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "the host has no address: check MASTER_ADDR",
+                );
                 for address in (host.as_str(), *port).to_socket_addrs()? {
                     match TcpListener::bind(address) {
                         Ok(listener) => return Ok(Listener::Tcp(listener)),
@@ -146,7 +152,10 @@ fn of_same_user(stream: &UnixStream) -> io::Result<i32> {
     if found.uid == own {
         return Ok(found.pid);
     }
-    let why = format!("process {} belongs to user {}, not to user {own}", found.pid, found.uid);
+    let why = format!(
+        "process {} belongs to user {}, not to user {own}: start all ranks of the job as one user",
+        found.pid, found.uid
+    );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 

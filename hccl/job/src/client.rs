@@ -1,4 +1,4 @@
-//! A rank's side of the store.
+//! The client of a store: the connection of one rank.
 
 use std::io::Write as _;
 use std::io::{self, ErrorKind};
@@ -90,19 +90,22 @@ pub struct Generation {
 }
 
 impl Store {
-    /// Connects to the store of this process's job; rank 0 serves it unless the launcher does.
+    /// Connects to the store of this process's job. Rank 0 serves the store unless the launcher
+    /// does.
     ///
     /// Blocks until the store can be reached, but does not wait for the other ranks.
     ///
     /// # Errors
     ///
-    /// [`JobError::Unreachable`] when the store cannot be reached within `limit`,
-    /// [`JobError::Refused`] when it has another secret or another number of ranks, or when this
-    /// rank has joined already, [`JobError::NotServed`] when rank 0 cannot serve the store,
+    /// [`JobError::Unreachable`] when the store cannot be reached within `limit`.
+    /// [`JobError::Refused`] when the store has another secret or another number of ranks, or when
+    /// this rank has already joined. [`JobError::NotServed`] when rank 0 cannot serve the store.
     /// [`JobError::Unset`] when the ranks meet by a rank table.
     pub fn join(env: &JobEnv, limit: Duration) -> Result<Store, JobError> {
         let Meeting::Store(place) = &env.meeting else {
-            let why = "the ranks meet by a rank table, so the job has no store".into();
+            let why = "the job has no store, because its ranks meet by a rank table: \
+                       to use a store, unset RANK_TABLE_FILE and set MASTER_ADDR"
+                .into();
             return Err(JobError::Unset { name: crate::variables::MASTER_ADDR, why });
         };
         let world_size = env.world_size;
@@ -118,7 +121,9 @@ impl Store {
             process: std::process::id(),
         };
         let began = Instant::now();
-        let mut last = String::from("nothing was tried");
+        let mut last = String::from(
+            "MASTER_PORT leaves no port for the store: set a smaller MASTER_PORT on all ranks",
+        );
         loop {
             for address in &place.addresses {
                 let left = limit.saturating_sub(began.elapsed()).max(Duration::from_millis(100));
@@ -132,7 +137,7 @@ impl Store {
                     }
                     // This may be the store of another job, and that of this job may be at another
                     // port.
-                    Err(Reach::Refused(why)) => last = format!("{address} has refused it: {why}"),
+                    Err(Reach::Refused(why)) => last = format!("{address}: refused, since {why}"),
                     Err(Reach::Failed(error)) => last = format!("{address}: {error}"),
                 }
             }
@@ -159,7 +164,7 @@ impl Store {
     /// # Errors
     ///
     /// [`JobError::TooLarge`] for a key of more than 256 bytes, for a value of more than 64 KiB,
-    /// and when the store would hold more than 64 MiB; [`JobError::Lost`] when the store is gone.
+    /// and when the store would hold more than 64 MiB. [`JobError::Lost`] when the store is gone.
     pub fn set(&mut self, key: &str, value: &[u8]) -> Result<(), JobError> {
         self.set_for(key, value, 0)
     }
@@ -184,16 +189,16 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`JobError::Late`] when `limit` is over, with the ranks that have not come to the store;
-    /// [`JobError::TooLarge`] for a key of more than 256 bytes; [`JobError::Lost`] when the store
+    /// [`JobError::Late`] when `limit` is over, with the ranks that have not come to the store.
+    /// [`JobError::TooLarge`] for a key of more than 256 bytes. [`JobError::Lost`] when the store
     /// is gone.
     pub fn get(&mut self, key: &str, limit: Duration) -> Result<Vec<u8>, JobError> {
         self.get_of(key, None, limit)
     }
 
-    /// Returns the value of a key that a certain rank stores, as [`get`](Self::get) does. It fails
-    /// at once if the value is not stored and that rank is gone or done. `rank` is the number that
-    /// the launcher gave to that rank.
+    /// Returns the value of a key that a certain rank stores, as [`get`](Self::get) does. Fails at
+    /// once if the value is not stored and that rank is gone or done. `rank` is the number that the
+    /// launcher gave to that rank.
     ///
     /// # Errors
     ///
@@ -240,14 +245,16 @@ impl Store {
 
     /// Blocks until the next generation forms, for at most `limit`.
     ///
-    /// The first generation forms when all ranks of the job have called this. A later one forms
-    /// when every member of the generation before has called this, is gone or is done. Processes
-    /// that wait and were not in that generation become members, too.
+    /// The first generation forms when all ranks of the job have called this method. In an elastic
+    /// job it forms without the ranks that are gone. A later generation forms when every member of
+    /// the generation before has called this method, is gone or is done. Processes that wait and
+    /// were not in that generation become members, too.
     ///
     /// # Errors
     ///
-    /// [`JobError::Late`] when `limit` is over, [`JobError::Gone`] when a rank is gone before the
-    /// first generation or when the job is done, [`JobError::Lost`] when the store is gone.
+    /// [`JobError::Late`] when `limit` is over. [`JobError::Gone`] when the job is done, or when
+    /// the first generation cannot form because a rank is gone or done. [`JobError::Lost`] when the
+    /// store is gone.
     pub fn next_generation(&mut self, limit: Duration) -> Result<Generation, JobError> {
         let what = || String::from("the meeting of all ranks");
         match self.ask(&Request::Join { wait_ms: milliseconds(limit) }, limit)? {
@@ -262,12 +269,12 @@ impl Store {
         }
     }
 
-    /// Returns the number of processes that wait for the next generation and are not in this one.
-    /// Does not wait for other ranks.
+    /// Returns the number of processes that wait for the next generation and are not in the current
+    /// generation. Does not wait for other ranks.
     ///
     /// # Errors
     ///
-    /// [`JobError::Lost`].
+    /// [`JobError::Lost`] when the store is gone.
     pub fn newcomers(&mut self) -> Result<u32, JobError> {
         match self.ask(&Request::Waiting, Duration::ZERO)? {
             Answer::Waiting(processes) => Ok(processes),
@@ -277,11 +284,12 @@ impl Store {
 
     /// Reports to the store that this rank fails. `follows` means that it fails because another
     /// rank is gone. With these reports the server of the store can find which rank failed first,
-    /// and why.
+    /// and why. Does not wait for other ranks.
     ///
     /// # Errors
     ///
-    /// [`JobError::Lost`].
+    /// [`JobError::TooLarge`] when the store would hold more than 64 MiB. [`JobError::Lost`] when
+    /// the store is gone.
     pub fn report_failure(&mut self, text: &str, follows: bool) -> Result<(), JobError> {
         self.has_failed = true;
         let text = text.chars().take(MAX_TEXT / 4).collect();
@@ -325,7 +333,7 @@ impl Store {
                 return Err(JobError::TooLarge { what: "a total", bytes, most: MAX_STORED });
             }
             Ok(Some(answer)) => return Ok(answer),
-            Ok(None) => "the process that serves it has ended".into(),
+            Ok(None) => "the process that serves the store has ended".into(),
             Err(error) if is_late(&error) => "no answer has come in time".into(),
             Err(error) => error.to_string(),
         };
@@ -387,13 +395,16 @@ pub(crate) fn greet(
         Some(Answer::Done) => Ok(connection),
         Some(Answer::Refused { why }) => Err(Reach::Refused(tamed(&why))),
         Some(other) => Err(Reach::Refused(unexpected(&other))),
-        None => Err(io::Error::new(ErrorKind::UnexpectedEof, "it has hung up").into()),
+        None => Err(io::Error::new(ErrorKind::UnexpectedEof, "the other side has hung up").into()),
     }
 }
 
 /// Returns a text for an answer that does not fit its request. Long texts are cut.
 fn unexpected(answer: &Answer) -> String {
-    tamed(&format!("the store has sent an answer that does not fit, {answer:?}"))
+    tamed(&format!(
+        "the store has sent an answer that does not fit its request; use one version of hccl: \
+         {answer:?}"
+    ))
 }
 
 fn unreachable(rank: u32, place: &StorePlace, after: Duration, why: String) -> JobError {

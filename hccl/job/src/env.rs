@@ -1,4 +1,4 @@
-//! The job as a launcher describes it in the environment.
+//! Reads the place of this process in its job from the environment variables of a launcher.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub mod variables {
     pub const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
     /// The host of rank 0, or of the store.
     pub const MASTER_ADDR: &str = "MASTER_ADDR";
-    /// The port at that host.
+    /// The port of the store at the host `MASTER_ADDR`.
     pub const MASTER_PORT: &str = "MASTER_PORT";
     /// The secret of a job: a text that all ranks of the job share and that the store requires of
     /// each.
@@ -68,15 +68,15 @@ pub enum Launcher {
     Hcclrun,
     /// `torchrun`.
     Torchrun,
-    /// The user, or a program, that has set `RANK` and `WORLD_SIZE`.
+    /// A user or a program that has set `RANK` and `WORLD_SIZE`.
     Variables,
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// `mpiexec` of MPICH, Intel MPI or another with the Hydra process manager.
+    /// `mpiexec` of MPICH, of Intel MPI, or of another MPI with the Hydra process manager.
     Mpich,
     /// `srun`.
     Slurm,
-    /// The user, or a program, that has set `RANK_TABLE_FILE` and `RANK_ID`.
+    /// A user or a program that has set `RANK_TABLE_FILE` and `RANK_ID`.
     RankTable,
 }
 
@@ -178,8 +178,8 @@ pub struct JobEnv {
     pub world_size: u32,
     /// The number of this rank among those of its machine.
     pub local_rank: u32,
-    /// The number of ranks on this machine. If the environment does not give it, the number of all
-    /// ranks.
+    /// The number of ranks on this machine. If the environment does not give it, this is the number
+    /// of all ranks.
     pub local_world_size: u32,
     /// The launcher that started this process.
     pub launcher: Launcher,
@@ -199,7 +199,7 @@ impl JobEnv {
     /// Returns the place of this process in its job, as the environment describes it. Returns
     /// `None` if no launcher has started the process.
     ///
-    /// It reads these variables in this order, and the first ones that are set decide:
+    /// The variables are read in this order, and the first variables that are set decide:
     ///
     /// | variables | set by | the ranks meet |
     /// | --- | --- | --- |
@@ -211,16 +211,16 @@ impl JobEnv {
     ///
     /// # Errors
     ///
-    /// [`JobError::Variable`] for an impossible value, [`JobError::Unset`] when one variable is set
-    /// but another one that belongs to it is missing.
+    /// [`JobError::Variable`] for an impossible value. [`JobError::Unset`] when one variable is set
+    /// but a variable that belongs to it is missing.
     pub fn from_env() -> Result<Option<JobEnv>, JobError> {
         JobEnv::from_variables(|name| {
             std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
         })
     }
 
-    /// Returns the place in a job that the values of `variable` describe. The environment of this
-    /// process is not read.
+    /// Returns the place in a job that the values of `variable` describe. Does not read the
+    /// environment of this process.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl Variables<'_> {
         let Some(value) = self.text(name) else { return Ok(None) };
         match value.trim().parse::<u32>() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(wrong(name, value, "a number from 0 to 4294967295 belongs there")),
+            Err(_) => Err(wrong(name, value, "it must be a number from 0 to 4294967295: fix it")),
         }
     }
 
@@ -265,7 +265,7 @@ impl Variables<'_> {
         let Some(value) = self.text(MASTER_PORT) else { return Ok(DEFAULT_PORT) };
         match value.trim().parse::<u16>() {
             Ok(port) if port > 0 => Ok(port),
-            _ => Err(wrong(MASTER_PORT, value, "a port from 1 to 65535 belongs there")),
+            _ => Err(wrong(MASTER_PORT, value, "it must be a port from 1 to 65535: fix it")),
         }
     }
 
@@ -287,12 +287,17 @@ impl Variables<'_> {
         };
         let ranks = self.needed(world_size, rank)?;
         if ranks == 0 {
-            return Err(wrong(world_size, "0".into(), "a job has at least one rank"));
+            return Err(wrong(
+                world_size,
+                "0".into(),
+                "a job has at least one rank: set it to the number of ranks",
+            ));
         }
         let below = |name, number: u32, limit: u32, of: &str| match number < limit {
             true => Ok(number),
             false => {
-                let rule = format!("{of} is {limit}, so it must be below {limit}");
+                let rule =
+                    format!("{of} is {limit}, so it must be below {limit}: correct one of the two");
                 Err(wrong(name, number.to_string(), rule))
             }
         };
@@ -303,7 +308,9 @@ impl Variables<'_> {
         let local = below(local_rank, local, locals.unwrap_or(ranks), local_world_size)?;
         let locals = locals.unwrap_or(ranks);
         if locals > ranks {
-            let rule = format!("{world_size} is {ranks}, so it can be at most {ranks}");
+            let rule = format!(
+                "{world_size} is {ranks}, so it can be at most {ranks}: correct one of the two"
+            );
             return Err(wrong(local_world_size, locals.to_string(), rule));
         }
         Ok(Some(Numbers {
@@ -354,14 +361,18 @@ impl Variables<'_> {
             return Ok(numbers);
         }
         let Some(list) = self.text(TASKS) else {
-            let why = format!("the step has {nodes} nodes, so it must list the tasks of each node");
+            let why = format!(
+                "the step has {nodes} nodes, so it must list the tasks of each node: start the \
+                 ranks with srun, which sets it"
+            );
             return Err(JobError::Unset { name: TASKS, why });
         };
         let node = self.number("SLURM_NODEID")?.unwrap_or(0);
         match tasks_of_node(&list, node) {
             Some(tasks) => Ok(Numbers { local_world_size: tasks, ..numbers }),
             None => {
-                let rule = format!("it should say how many tasks node {node} has");
+                let rule =
+                    format!("it must say how many tasks node {node} has, as in 2(x3),1: fix it");
                 Err(wrong(TASKS, list, rule))
             }
         }
@@ -398,7 +409,7 @@ impl Variables<'_> {
         Ok(numbers.at(launcher, Meeting::Store(StorePlace { addresses, is_served, secret })))
     }
 
-    /// Returns the place of a job whose launcher gives no address.
+    /// Returns the place of this process in a job whose launcher gives no address.
     fn of_job(
         &self,
         numbers: Numbers,
@@ -441,7 +452,8 @@ impl Variables<'_> {
             (Some(numbers), _) => Ok(numbers.at(Launcher::RankTable, meeting)),
             (None, Some(launched)) => Ok(JobEnv { meeting, ..launched }),
             (None, None) => {
-                let why = "RANK_TABLE_FILE is set, so it must say which rank this process is";
+                let why = "RANK_TABLE_FILE is set, so it must say which rank this process is: set \
+                           RANK_ID and RANK_SIZE, or unset RANK_TABLE_FILE";
                 Err(JobError::Unset { name: RANK_ID, why: why.into() })
             }
         }

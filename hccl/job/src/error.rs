@@ -28,20 +28,20 @@ pub const MAX_STORED: usize = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// A variable of the launcher has a value that it cannot have.
+    /// A variable of the launcher has an impossible value.
     #[error("the environment variable {name} is \"{value}\", but {rule}")]
     Variable {
-        /// The variable.
+        /// The name of the variable.
         name: &'static str,
         /// Its value.
         value: String,
-        /// The values that it can have.
+        /// The rule that the value breaks, and the remedy.
         rule: String,
     },
     /// A variable that belongs to another one is not set.
     #[error("the environment variable {name} is not set, but {why}")]
     Unset {
-        /// The variable.
+        /// The name of the variable.
         name: &'static str,
         /// The reason why it is needed, and the remedy.
         why: String,
@@ -51,21 +51,24 @@ pub enum JobError {
         "rank {rank} cannot reach the store of its job at {place} within {after:?}: {why}. {host}"
     )]
     Unreachable {
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
-        /// The place.
+        /// The addresses of the store.
         place: String,
         /// The time for which this rank has tried.
         after: Duration,
-        /// The last thing that went wrong.
+        /// The text of the last error.
         why: String,
-        /// The process that serves the store, and the things to check, as a sentence.
+        /// A sentence that names the process which serves the store, and says what to check.
         host: &'static str,
     },
     /// This process cannot serve the store.
-    #[error("the store of the job cannot be served at {place}: {why}")]
+    #[error(
+        "the store of the job cannot be served at {place}: {why}; check that this address belongs \
+         to this machine and is free"
+    )]
     NotServed {
-        /// The place.
+        /// The address.
         place: String,
         /// The reason.
         why: String,
@@ -73,9 +76,9 @@ pub enum JobError {
     /// The store has refused this rank.
     #[error("the store of the job at {place} has refused rank {rank}: {why}")]
     Refused {
-        /// This rank.
+        /// The number of this rank.
         rank: u32,
-        /// The place.
+        /// The address of the store.
         place: String,
         /// The reason that the store gave.
         why: String,
@@ -83,50 +86,64 @@ pub enum JobError {
     /// A value or a generation did not come in time.
     #[error("{what} did not happen within {after:?}; {}", came(.missing))]
     Late {
-        /// The thing that was waited for.
+        /// The awaited event, for example "the meeting of all ranks".
         what: String,
-        /// The time that was waited.
+        /// The time limit of the wait.
         after: Duration,
         /// The ranks that have not come to the store.
         missing: Vec<u32>,
     },
     /// A rank that this rank waits for is gone.
-    #[error("rank {rank} is gone ({why}), so {what} cannot happen")]
+    #[error(
+        "rank {rank} is gone ({why}), so {what} cannot happen; see the output of rank {rank} for \
+         the cause"
+    )]
     Gone {
-        /// The thing that was waited for.
+        /// The awaited event, for example "the meeting of all ranks".
         what: String,
-        /// The rank.
+        /// The number of the rank that is gone.
         rank: u32,
         /// The reason why the rank is gone.
         why: String,
     },
     /// The connection to the store has ended, or an answer was late or did not fit its request.
-    #[error("the store of the job does not answer any more: {why}")]
+    #[error("the store of the job does not answer any more: {why}; start the job again")]
     Lost {
         /// The reason of the failure.
         why: String,
     },
     /// A key or a value is too large, or the store is full.
-    #[error("the store cannot hold {what} of {bytes} bytes: the limit is {most} bytes")]
+    #[error(
+        "the store cannot hold {what} of {bytes} bytes: the limit is {most} bytes; store less, and \
+         send large data with a communicator"
+    )]
     TooLarge {
-        /// The thing that is too large.
+        /// The kind of data that is too large: a key, a value or a total.
         what: &'static str,
-        /// The size.
+        /// Its size in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         most: usize,
     },
 }
 
 fn came(missing: &[u32]) -> String {
     match missing {
-        [] => "all ranks have come to the store of the job".into(),
-        [one] => format!("rank {one} has not come to the store of the job"),
-        many => format!("{} have not come to the store of the job", list(many)),
+        [] => "all ranks have come to the store of the job; check that they make the same calls"
+            .into(),
+        [one] => format!(
+            "rank {one} has not come to the store of the job; check that it has started, or raise \
+             the time limit"
+        ),
+        many => format!(
+            "{} have not come to the store of the job; check that they have started, or raise the \
+             time limit",
+            list(many)
+        ),
     }
 }
 
-/// The ranks, as text. Long lists are cut.
+/// Returns the ranks as text. Cuts a long list.
 fn list(ranks: &[u32]) -> String {
     const SHOWN: usize = 16;
     let shown: Vec<String> = ranks.iter().take(SHOWN).map(u32::to_string).collect();

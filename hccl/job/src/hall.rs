@@ -21,7 +21,7 @@ use crate::error::{MAX_KEY, MAX_STORED, MAX_VALUE};
 use crate::message::{Answer, Request, tamed};
 use crate::server::Report;
 
-/// See the [module](self).
+/// The data of a store. The [module](self) states its rules.
 pub(crate) struct Hall {
     world_size: u32,
     secret: String,
@@ -32,9 +32,9 @@ pub(crate) struct Hall {
     values: BTreeMap<String, Value>,
     counters: BTreeMap<String, i64>,
     stored: usize,
-    /// The number of the generation; 0: none has formed.
+    /// The number of the current generation, or 0 before the first has formed.
     generation: u32,
-    /// The ranks of the generation, each with its client.
+    /// The ranks of the current generation, each with its client.
     members: Vec<(u32, u64)>,
     /// Whether a member has reported that it is done.
     is_ending: bool,
@@ -60,7 +60,7 @@ enum Awaited {
 
 struct Value {
     bytes: Vec<u8>,
-    /// The number of reads that are left; `None`: the value stays.
+    /// The number of reads that are left, or `None` if the value stays.
     reads: Option<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Hall {
         }
     }
 
-    /// The failures that ranks have reported.
+    /// Returns the failures that ranks have reported.
     pub(crate) fn reports(&self) -> Arc<Mutex<Vec<Report>>> {
         Arc::clone(&self.reports)
     }
@@ -110,24 +110,30 @@ impl Hall {
     /// Handles the first request of a connection. Returns the reason if it is refused.
     pub(crate) fn hello(&mut self, id: u64, request: Request) -> Result<(), String> {
         let Request::Hello { secret, rank, world_size, process } = request else {
-            return Err("its first message is no hello".into());
+            return Err("its first message is not a hello: use one version of hccl".into());
         };
         if secret != self.secret {
-            return Err("its secret is not that of this job (HCCL_JOB_SECRET)".into());
+            return Err("its secret is not that of this job: give all ranks of a job the same \
+                        HCCL_JOB_SECRET, and each job its own MASTER_PORT"
+                .into());
         }
         if world_size != self.world_size || rank >= world_size {
             let own = self.world_size;
-            return Err(format!("it is rank {rank} of {world_size}, and this job has {own} ranks"));
+            return Err(format!(
+                "it is rank {rank} of {world_size}, and this job has {own} ranks: give all ranks \
+                 of the job the same number of ranks"
+            ));
         }
         if let Some((_, client)) = self.clients.iter().find(|(_, client)| client.rank == rank) {
             let (rank, first) = (client.rank, client.process);
             return Err(match first == process {
                 true => format!(
                     "process {process} is rank {rank} of this job already, and a process joins \
-                     its job once"
+                     its job once: use the store that it has joined"
                 ),
                 false => format!(
-                    "there is a rank {rank} already, process {first}; this one is process {process}"
+                    "there is a rank {rank} already, process {first}, and this is process \
+                     {process}: give each process its own rank"
                 ),
             });
         }
@@ -141,7 +147,9 @@ impl Hall {
         let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
         if client.waits.is_some() {
             // A client waits for at most one thing (rule 1).
-            let why = "it has sent a request before the answer to the last one".into();
+            let why = "it has sent a request before the answer to its last request: send one \
+                       request at a time"
+                .into();
             return vec![(id, Answer::Refused { why })];
         }
         let rank = client.rank;
@@ -174,7 +182,7 @@ impl Hall {
         answers
     }
 
-    /// Records that a connection has ended.
+    /// Records that a connection has ended, and returns the answers that are possible then.
     pub(crate) fn hang_up(&mut self, id: u64, now: Instant) -> Answers {
         let Some(client) = self.clients.remove(&id) else { return Vec::new() };
         let why = "its process has ended, or has left the store";
@@ -182,7 +190,8 @@ impl Hall {
         self.settle(now)
     }
 
-    /// Records that a rank has ended, as the launcher reports.
+    /// Records that a rank has ended, as the launcher reports, and returns the answers that are
+    /// possible then.
     pub(crate) fn gone(&mut self, rank: u32, why: String, now: Instant) -> Answers {
         let theirs: Vec<u64> = self
             .clients
@@ -201,7 +210,7 @@ impl Hall {
 
     fn set(&mut self, key: String, value: Vec<u8>, reads: u32) -> Answer {
         if key.len() > MAX_KEY || value.len() > MAX_VALUE {
-            return Answer::Refused { why: "its key or its value is too long".into() };
+            return Answer::Refused { why: "its key or its value is too long: shorten it".into() };
         }
         let before = self.values.get(&key).map_or(0, |value| key.len() + value.bytes.len());
         let stored = self.stored - before + key.len() + value.len();
@@ -215,7 +224,7 @@ impl Hall {
 
     fn add(&mut self, key: String, by: i64) -> Answer {
         if key.len() > MAX_KEY {
-            return Answer::Refused { why: "its key is too long".into() };
+            return Answer::Refused { why: "its key is too long: use at most 256 bytes".into() };
         }
         if !self.counters.contains_key(&key) {
             let stored = self.stored + key.len() + size_of::<i64>();
@@ -248,14 +257,15 @@ impl Hall {
         joining.map(|(id, client)| (client.rank, *id)).collect()
     }
 
-    /// Returns the clients that wait for the next generation and are not in this one, by rank.
+    /// Returns the clients that wait for the next generation and are not in the current generation,
+    /// by rank.
     fn newcomers(&self) -> BTreeMap<u32, u64> {
         let mut joining = self.joining();
         joining.retain(|rank, id| !self.members.contains(&(*rank, *id)));
         joining
     }
 
-    /// Returns the members of this generation that are neither gone nor done.
+    /// Returns the members of the current generation that are neither gone nor done.
     fn remaining(&self) -> Vec<(u32, u64)> {
         self.members.iter().copied().filter(|(_, id)| self.clients.contains_key(id)).collect()
     }
@@ -264,7 +274,7 @@ impl Hall {
         matches!(self.ranks.get(&rank), Some(Fate::Gone(_)))
     }
 
-    /// Returns whether all members have left, at least one of them because it was done.
+    /// Returns whether all members have left and at least one of them was done.
     fn is_over(&self) -> bool {
         self.is_ending && self.remaining().is_empty()
     }
@@ -346,7 +356,7 @@ impl Hall {
             what => match self.hindrance(what) {
                 Some((rank, why)) => {
                     if matches!(what, Awaited::Generation) && self.generation > 0 {
-                        // It came too late to take part, which is no failure of the job.
+                        // The rank came too late to take part, which is not a failure of the job.
                         let text = why.clone();
                         self.report(Report { rank: rank_of_client, text, follows: true });
                     }

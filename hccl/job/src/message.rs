@@ -34,7 +34,8 @@ pub(crate) enum Request {
     Add { key: String, by: i64 },
     /// Waits for the next generation.
     Join { wait_ms: u64 },
-    /// Requests the number of processes that wait for the next generation and are not in this one.
+    /// Requests the number of processes that wait for the next generation and are not in the
+    /// current generation.
     Waiting,
     /// Reports that this rank fails. `follows` means that it fails because another rank is gone.
     Fails { text: String, follows: bool },
@@ -76,7 +77,7 @@ pub(crate) enum Answer {
 pub(crate) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let bytes = postcard::to_allocvec(message).map_err(invalid)?;
     let length = u32::try_from(bytes.len()).ok().filter(|length| *length as usize <= MAX_FRAME);
-    let length = length.ok_or_else(|| invalid("the message is too long"))?;
+    let length = length.ok_or_else(|| invalid("the message is too long: send at most 64 KiB"))?;
     // One write, so that a small message is one packet.
     let mut frame = Vec::with_capacity(4 + bytes.len());
     frame.extend(length.to_le_bytes());
@@ -84,7 +85,7 @@ pub(crate) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<
     to.write_all(&frame)
 }
 
-/// Reads one message. `None` when the other side has hung up between two messages.
+/// Reads one message. Returns `None` if the other side has hung up between two messages.
 pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match from.read(&mut length)? {
@@ -93,7 +94,10 @@ pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<O
     }
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX_FRAME {
-        return Err(invalid(format!("a message of {length} bytes")));
+        return Err(invalid(format!(
+            "a message of {length} bytes, which is above the limit of {MAX_FRAME}: use one version \
+             of hccl"
+        )));
     }
     let mut bytes = vec![0; length];
     from.read_exact(&mut bytes)?;
@@ -110,7 +114,7 @@ pub(crate) fn expect_preamble(from: &mut impl Read) -> io::Result<()> {
     Err(invalid(if same >= b"hccl-job store ".len() {
         "the other side has another version of the protocol: use one version of hccl"
     } else {
-        "the other side is no store of hccl"
+        "the other side is not a store of hccl: check MASTER_ADDR and MASTER_PORT"
     }))
 }
 

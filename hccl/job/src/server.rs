@@ -1,4 +1,4 @@
-//! The store as a server: threads that read, and one thread that answers.
+//! The server of a store, which consists of threads that read and one thread that answers.
 //!
 //! Each connection has a thread that reads its requests. All requests go to one thread, which owns
 //! the [`Hall`] and writes the answers. That thread closes the connection of a client that does not
@@ -44,11 +44,11 @@ const MOST_NOTES: usize = 64;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The rank.
+    /// The number of the rank.
     pub rank: u32,
     /// The text of its error.
     pub text: String,
-    /// Whether it failed because another rank was gone.
+    /// Whether the rank failed because another rank was gone.
     pub follows: bool,
 }
 
@@ -101,7 +101,7 @@ impl StoreServer {
     }
 
     /// Starts a store for a job that continues when ranks are gone. The remaining ranks form a new
-    /// generation, and processes that replace the gone ones join it.
+    /// generation, and processes that replace the ranks that are gone join it. Does not block.
     ///
     /// # Errors
     ///

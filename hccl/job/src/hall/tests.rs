@@ -34,7 +34,7 @@ fn strangers_are_told_why() {
     assert!(wrong(&mut hall, stranger).contains("HCCL_JOB_SECRET"));
     assert!(wrong(&mut hall, hello(0, 4)).contains("rank 0 of 4, and this job has 3"));
     assert!(wrong(&mut hall, hello(3, 3)).contains("rank 3 of 3"));
-    assert!(wrong(&mut hall, Request::Bye).contains("no hello"));
+    assert!(wrong(&mut hall, Request::Bye).contains("not a hello"));
     hall.hello(1, hello(1, 3)).unwrap();
     let other = Request::Hello { secret: "s".into(), rank: 1, world_size: 3, process: 77 };
     let twice = wrong(&mut hall, other);

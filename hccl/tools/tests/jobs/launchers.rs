@@ -329,7 +329,8 @@ fn a_wait_for_a_value_ends_when_its_rank_is_gone_and_when_the_store_is() {
     let (mut own, gone) = waits.join().unwrap();
     assert_eq!(
         gone.to_string(),
-        "rank 1 is gone (it is done), so storing \"key\" by rank 1 cannot happen"
+        "rank 1 is gone (it is done), so storing \"key\" by rank 1 cannot happen; \
+         see the output of rank 1 for the cause"
     );
     let late = own.get("key", Duration::from_millis(50)).unwrap_err();
     assert!(late.to_string().starts_with("storing \"key\" did not happen within 50ms"), "{late}");
