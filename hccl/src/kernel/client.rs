@@ -111,7 +111,9 @@ impl<T: TilingArgument> Kernel<T> {
         }
         let client = record::with(self.recording, Location::caller(), |recorder| {
             if group >= GROUPS {
-                recorder.mistake(format!("there is no group {group}: a kernel has groups 0 and 1"));
+                recorder.mistake(format!(
+                    "there is no group {group}: a kernel has groups 0 and 1; use one of them"
+                ));
                 return ClientId(0);
             }
             if !recorder.groups.insert(group) {

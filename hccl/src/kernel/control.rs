@@ -229,7 +229,10 @@ impl<T> Kernel<T> {
     pub fn allow(self, warning: Warning, reason: &str) {
         record::with(self.recording, Location::caller(), |recorder| {
             if reason.trim().is_empty() {
-                return recorder.mistake("`allow` needs the reason why the warning does not apply");
+                return recorder.mistake(
+                    "`allow` needs the reason why the warning does not apply: pass a text that is \
+                     not empty",
+                );
             }
             let reason = reason.to_owned();
             recorder.program.allowed.push(Allowed { warning, reason });
@@ -285,7 +288,9 @@ impl<T> Kernel<T> {
             };
             let ((from, _), (to, _), (step, known)) = (value(from), value(to), value(step));
             if known == Some(0) {
-                recorder.mistake("the step of the loop is 0: it would never end");
+                recorder.mistake(
+                    "the step of the loop is 0, so the loop would never end: use a larger step",
+                );
             }
             let block = recorder.begin();
             let variable = recorder.variable("i", N::NUMBER);
@@ -405,7 +410,8 @@ impl KernelRecorder {
         let wanted = cores(core);
         if self.core.is_some_and(|current| current != core) || mix.ratio(core) == 0 {
             self.mistake(format!(
-                "{what} needs {wanted} cores, but none of them run this code: check the `mix` and the enclosing `on_aiv` or `on_aic`"
+                "{what} needs {wanted} cores, but no {wanted} core runs this code: check the `mix` \
+                 and the enclosing `on_aiv` or `on_aic`"
             ));
         }
     }

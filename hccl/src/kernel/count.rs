@@ -65,7 +65,7 @@ impl Counted {
             CountOf::Symbol(handle, number) => recorder.own(handle, number),
             CountOf::Constant(Some(count)) => recorder.push(Of::Constant(count), Number::U64),
             CountOf::Constant(None) => {
-                recorder.mistake("a count or an offset is negative");
+                recorder.mistake("a count or an offset is negative: pass 0 or a positive number");
                 recorder.push(Of::Constant(0), Number::U64)
             }
         }

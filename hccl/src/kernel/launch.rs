@@ -379,7 +379,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }));
         touches.extend(workspace.iter().map(|region| region.write("the workspace")));
         let Some(driver) = &kernel.driver else {
-            return Err(invalid("the kernel is not loaded".to_owned()));
+            return Err(invalid("the kernel is not loaded: load it again".to_owned()));
         };
         let regions = given.iter().map(|given| &given.region);
         let call = super::driver::LaunchArguments {
@@ -452,7 +452,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         let Program { name, parameters, groups, workspace, .. } = &*self.kernel.program;
         let problem = |text: String| Err(invalid(format!("the kernel `{name}` {text}")));
         if self.blocks == 0 {
-            return problem("is launched with 0 blocks: launch at least one".to_owned());
+            return problem("is launched with 0 blocks: launch at least one block".to_owned());
         }
         // This check is before the launch of the server, which would wait for a kernel that CANN
         // then refuses.
@@ -481,7 +481,13 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
         if self.given.len() != parameters.len() {
             let (takes, given) = (parameters.len(), self.given.len());
-            return problem(format!("takes {takes} tensors, but {given} were given"));
+            let tensors =
+                if takes == 1 { "1 tensor".to_owned() } else { format!("{takes} tensors") };
+            let were = if given == 1 { "was" } else { "were" };
+            return problem(format!(
+                "takes {tensors}, but {given} {were} given: pass each argument of the kernel, in \
+                 order"
+            ));
         }
         for (parameter, given) in parameters.iter().zip(&self.given) {
             let kind = |output: bool| if output { "output" } else { "input" };
@@ -490,7 +496,8 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
                 let (other, other_of) = (kind(given.output), given.number);
                 let tensor = &parameter.name;
                 return problem(format!(
-                    "has an {what} `{tensor}` of {of}, but an {other} of {other_of} was given"
+                    "has an {what} `{tensor}` of {of}, but an {other} of {other_of} was given: \
+                     pass an {what} of {of}"
                 ));
             }
         }

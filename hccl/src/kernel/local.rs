@@ -234,7 +234,9 @@ impl<T> Kernel<T> {
         let queue = record::with(self.recording, Location::caller(), |recorder| {
             recorder.only_on(Core::Aiv, "a queue");
             if !(1..=8).contains(&buffers) {
-                recorder.mistake(format!("a queue has 1 to 8 buffers, not {buffers}"));
+                recorder.mistake(format!(
+                    "a queue has 1 to 8 buffers, not {buffers}: pass a number from 1 to 8"
+                ));
             }
             let length = length.value(recorder);
             let (position, name) = match position {
@@ -327,7 +329,8 @@ impl<T> Kernel<T> {
             recorder.only_on(Core::Aiv, "a copy out of local memory");
             if add && !matches!(E::DTYPE.name(), "i8" | "i16" | "i32" | "f16" | "bf16" | "f32") {
                 recorder.mistake(format!(
-                    "a copy adds to i8, i16, i32, f16, bf16 or f32, not to {}",
+                    "a copy adds to i8, i16, i32, f16, bf16 or f32, not to {}: use one of these \
+                     types",
                     E::DTYPE
                 ));
             }
@@ -464,7 +467,10 @@ impl<E: Element> LocalSlice<E> {
         }
         if recorder.held.get(self.local.0 as usize) == Some(&false) {
             let name = recorder.program.locals[self.local.0 as usize].name.clone();
-            recorder.mistake(format!("`{name}` is used after it was passed on or given back"));
+            recorder.mistake(format!(
+                "`{name}` is used after it was passed on or given back: use it earlier, or get a \
+                 new tensor"
+            ));
         }
         Local { tensor: self.local, offset: self.offset.map(|offset| recorder.value(offset)) }
     }

@@ -128,7 +128,9 @@ impl<T> Kernel<T> {
             };
             if !what.exists() {
                 recorder.mistake(format!(
-                    "no cube core multiplies {a} by {b} into {c}: cube cores multiply f16 or bf16 into f16, f32 or bf16; f32 into f32; i8 into i32 or f16"
+                    "no cube core multiplies {a} by {b} into {c}: cube cores multiply f16 or bf16 \
+                     into f16, f32 or bf16; f32 into f32; i8 into i32 or f16; use types of one of \
+                     these products"
                 ));
             }
             recorder.program.matmuls.push(Declared { name, what });

@@ -129,8 +129,10 @@ fn differs(wanted: &Program, found: &Program) -> Option<String> {
         ));
     }
     if wanted.groups != found.groups {
+        let groups = if found.groups == 1 { "group" } else { "groups" };
         return Some(format!(
-            "the saved kernel `{name}` takes part in {} groups, but here it takes part in {}: record it again",
+            "the saved kernel `{name}` takes part in {} {groups}, but here it takes part in {}: \
+             record it again",
             found.groups, wanted.groups
         ));
     }

@@ -436,7 +436,9 @@ impl<S> Prepare<'_, S> {
                 if let Some(turns) = recorder.known(repeat)
                     && !(1..=255).contains(&turns)
                 {
-                    recorder.mistake(format!("a task has 1 to 255 turns, not {turns}"));
+                    recorder.mistake(format!(
+                        "a task has 1 to 255 turns, not {turns}: pass a number from 1 to 255"
+                    ));
                 }
                 let turns = match recorder.number(repeat) {
                     Number::U64 => repeat,
@@ -467,7 +469,8 @@ impl<S> Drop for Prepare<'_, S> {
         if self.parts.is_some() && !std::thread::panicking() {
             self.hccl.with(self.here, |recorder| {
                 recorder.mistake(
-                    "nothing is prepared here: end it with `.commit_all()` or `.prepare()`",
+                    "nothing is prepared here: end the operation with `.commit_all()`, \
+                     `.prepare()` or, for a `BatchWrite`, `.write()`",
                 );
             });
         }

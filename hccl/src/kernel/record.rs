@@ -277,7 +277,8 @@ impl KernelRecorder {
     pub fn foreign(&mut self) {
         let name = self.program.name.clone();
         self.mistake(format!(
-            "`{name}` uses something that belongs to another recording: make it in the kernel, which runs once for each recording"
+            "`{name}` uses an item that belongs to another recording: make the item in the kernel, \
+             which runs once for each recording"
         ));
     }
 

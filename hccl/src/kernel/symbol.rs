@@ -205,7 +205,10 @@ impl<T: Scalar, const N: usize> Values<T, N> {
                 && index >= N as u64
             {
                 let path = &self.at.path;
-                recorder.mistake(format!("`{path}` has {N} elements: there is no element {index}"));
+                recorder.mistake(format!(
+                    "the length of `{path}` is {N}, so there is no element {index}: use an index \
+                     below the length"
+                ));
             }
             let element = Some((ValueId(index.0), N as u32));
             let (offset, path) = (self.at.offset, self.at.path.clone());

@@ -436,7 +436,8 @@ fn declare(recording: u64, name: &str, here: Caller, number: Number, output: boo
     let at = record::with(recording, here, |recorder| {
         if !output && recorder.program.parameters.iter().any(|earlier| earlier.output) {
             recorder.mistake(format!(
-                "the input `{name}` comes after an output: CANN passes all inputs and then all outputs"
+                "the input `{name}` comes after an output: CANN passes all inputs and then all \
+                 outputs; move it before the outputs"
             ));
         }
         let name = recorder.unique(name);

@@ -1,4 +1,4 @@
-//~ E0277 there: is no range of `bool`
+//~ E0277 there: is not a range of `bool`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

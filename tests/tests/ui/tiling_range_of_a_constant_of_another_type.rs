@@ -1,4 +1,4 @@
-//~ E0277 there: RangeInclusive<u32>` is no range of `u64`
+//~ E0277 there: RangeInclusive<u32>` is not a range of `u64`
 use hccl::kernel::Tiling;
 
 pub const LAST: u32 = 3;

@@ -1,4 +1,4 @@
-//~ E0277 there: is no range of `Inner`
+//~ E0277 there: is not a range of `Inner`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ E0277 there: is no range of `u64`
+//~ E0277 there: is not a range of `u64`
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -34,9 +34,9 @@ pub(super) fn write<T: Tiling>(
     let (places, given) = (T::CC_TILINGS, members.len());
     if given > places.len() {
         let there = places.len();
-        let text = format!(
-            "{given} configurations were given, but it has {there} `Mc2CcTiling`: add a field for each"
-        );
+        let were = if given == 1 { "configuration was" } else { "configurations were" };
+        let text =
+            format!("{given} {were} given, but it has {there} `Mc2CcTiling`: add a field for each");
         return Err(problem(layout, text));
     }
     // The cast keeps the offsets: they are below the size of the struct, which was checked at
@@ -114,7 +114,8 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
         if !places.contains(&u64::from(offset)) {
             let text = format!(
                 "its `Mc2InitTiling` has an `Mc2CcTiling` at offset {offset}, but here they are at {places:?}\n\
-                 The other side has another layout, perhaps with an `Mc2CcTiling` of another release of CANN."
+                 The other side has another layout, perhaps with an `Mc2CcTiling` of another release \
+                 of CANN. Use the same struct on both sides."
             );
             return Err(problem(layout, text));
         }

@@ -150,7 +150,11 @@ impl Mc2InitTilingConfig {
 
     fn checked(&self, members: &[Mc2CcTilingConfig]) -> Result<Filled, TilingError> {
         if let Some(mode @ (0 | 5..250)) = self.debug_mode {
-            return refuse("debug_mode", mode, "it must be 1 to 4, or 250 and more");
+            return refuse(
+                "debug_mode",
+                mode,
+                "it must be 1 to 4, or at least 250; use such a number",
+            );
         }
         let queues = [("queue_num", self.queue_num), ("comm_block_num", self.comm_block_num)];
         for (setting, value) in queues {
@@ -166,17 +170,25 @@ impl Mc2InitTilingConfig {
                 return refuse(
                     setting,
                     value,
-                    "only `BatchWrite` has queues, and no member is a `BatchWrite`",
+                    "only `BatchWrite` has queues, and no member is a `BatchWrite`; leave it out",
                 );
             }
             if value == 0 {
-                return refuse(setting, value, "it must be at least 1");
+                return refuse(
+                    setting,
+                    value,
+                    "it must be at least 1; leave it out for the default",
+                );
             }
         }
         let (queues, cores) = (self.queue_num.unwrap_or(1), self.comm_block_num.unwrap_or(1));
         if u32::from(queues) * u32::from(cores) > 40 {
             let value = format!("{queues}, times {cores} of `comm_block_num`");
-            return refuse("queue_num", value, "their product must be at most 40");
+            return refuse(
+                "queue_num",
+                value,
+                "their product must be at most 40; lower one of them",
+            );
         }
         let (queue_num, comm_block_num) =
             (self.queue_num.unwrap_or(0), self.comm_block_num.unwrap_or(0));

@@ -56,7 +56,7 @@ fn outside<T: PartialOrd + Debug>(bounds: &RangeBounds<T>, value: &T) -> Option<
 
 /// A range type of Rust whose ends have type `T`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no range of `{T}`",
+    message = "`{Self}` is not a range of `{T}`",
     label = "the ends are constants of the type of the field",
     note = "only a field that is a number, or an array of numbers, has a range; the ends of a range of `f16` or `bf16` are constants such as `f16::ONE`"
 )]

@@ -25,9 +25,9 @@ pub(super) fn text(setting: &'static str, value: &str, least: usize) -> TilingRe
     let mut bytes = [0; 128];
     if value.len() < least || value.len() >= bytes.len() || value.contains('\0') {
         let rule = if least == 0 {
-            "it must have at most 127 bytes and no NUL"
+            "it must have at most 127 bytes and no NUL; use another text"
         } else {
-            "it must have 1 to 127 bytes and no NUL"
+            "it must have 1 to 127 bytes and no NUL; use another text"
         };
         return refuse(setting, format!("{value:?} ({} bytes)", value.len()), rule);
     }
@@ -119,7 +119,8 @@ impl Mc2CcTilingConfig {
         }
         if destination != source {
             let rule = format!(
-                "{} of the {product} writes the type that it reads, {source}",
+                "{} of the {product} writes the type that it reads, {source}; leave \
+                 `destination_type` out",
                 self.op_type
             );
             return refuse("destination_type", destination, rule);
@@ -133,8 +134,10 @@ impl Mc2CcTilingConfig {
         // The start is the name of the operation with the `=`. Every usual algorithm has an `=`.
         let start = usual.split_inclusive('=').next().unwrap_or(usual);
         if product == Product::A3 && !algorithm.starts_with(&format!("{start}level0:")) {
-            let rule =
-                format!("{} of the A3 takes `{start}level0:...`, usually `{usual}`", self.op_type);
+            let rule = format!(
+                "{} of the A3 takes `{start}level0:...`, usually `{usual}`; leave `algorithm` out",
+                self.op_type
+            );
             return refuse("algorithm", format!("{algorithm:?}"), rule);
         }
         if self.step_size == 0 {
@@ -154,7 +157,11 @@ impl Mc2CcTilingConfig {
     fn check_engine(&self) -> TilingResult {
         let most = ascend_sys::CommEngine::COMM_ENGINE_CCU.0;
         if i32::from(self.engine) > most {
-            return refuse("engine", self.engine, format!("CANN numbers its engines 0 to {most}"));
+            return refuse(
+                "engine",
+                self.engine,
+                format!("CANN numbers its engines 0 to {most}; use one of these numbers"),
+            );
         }
         Ok(())
     }

@@ -212,7 +212,12 @@ fn sizes_that_are_not_given_are_told() {
     let report = with_waits::record().unwrap().check(&(), 1, 1, Product::A2, &[256]);
     assert!(report.is_good(false) && !report.is_complete());
     let text = report.to_string();
-    assert!(text.ends_with("\n   = bounds of y were not checked: no size was given"), "{text}");
+    assert!(
+        text.ends_with(
+            "\n   = bounds of y were not checked: no size was given; pass all sizes to `check`"
+        ),
+        "{text}"
+    );
 }
 
 /// Copies as many elements as the first element of `x` says.
