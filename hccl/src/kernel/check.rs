@@ -338,7 +338,8 @@ impl Display for Report {
         if !unknown.is_empty() {
             write!(
                 f,
-                "\n   = bounds of {} were not checked: no size was given; pass all sizes to `check`",
+                "\n   = bounds of {} were not checked: no size was given; pass all sizes to \
+                 `check`",
                 unknown.join(", ")
             )?;
         }

@@ -43,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! A launch is an operation of its stream like any other: it is ordered after all earlier
-//! operations that use the same buffers, and returns a [`Work`]. A kernel with an
+//! A launch is an operation of its stream. It is ordered after all earlier operations that use the
+//! same buffers, and returns a [`Work`]. A kernel with an
 //! [`Hccl`](super::Hccl) client takes a communicator for each of its groups. Its communication
 //! server starts together with it, on a separate stream. The launch is complete when the kernel and
 //! the server are complete.

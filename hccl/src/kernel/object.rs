@@ -87,8 +87,8 @@ impl<T: TilingArgument> Recorded<T> {
     /// # Safety
     ///
     /// The object must contain a kernel with the name, arguments, groups and tiling struct of
-    /// `self`. The kernel must access no memory other than that of its arguments. A compiled kernel
-    /// does not describe itself, so this method can check none of that. Compare
+    /// `self`. The kernel must access only the memory of its arguments. A compiled kernel does not
+    /// describe itself, so this method cannot check these conditions. Compare
     /// [`LAYOUT_HASH`](super::Tiling::LAYOUT_HASH) when the kernel is built.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ pub(super) struct ValueHandle {
 }
 
 impl ValueHandle {
-    /// A value of no recording: using it is a mistake.
+    /// A handle that belongs to no recording. Its use is a mistake.
     pub const NONE: ValueHandle = ValueHandle { recording: 0, id: Id(0) };
 }
 
@@ -198,7 +198,8 @@ pub(super) fn fresh(
     .unwrap_or(ValueHandle::NONE)
 }
 
-/// Adds a constant to the current recording. Returns [`ValueHandle::NONE`] if there is none.
+/// Adds a constant to the current recording. Returns [`ValueHandle::NONE`] if nothing is being
+/// recorded.
 pub(super) fn constant(bits: u64, number: Number) -> ValueHandle {
     STACK.with_borrow_mut(|stack| match stack.last_mut() {
         Some(recorder) => recorder.handle(Of::Constant(bits), number),

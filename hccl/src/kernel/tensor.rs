@@ -75,7 +75,7 @@ pub enum Writes {}
 pub type Input<E> = Global<E, Reads>;
 
 /// A tensor in global memory that a kernel writes and may read: an argument, a workspace or a
-/// window, or the part of one from some element on.
+/// window, or the part of such a tensor from some element on.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -217,10 +217,10 @@ impl<E: Element, A> Global<E, A> {
         }))
     }
 
-    /// Cleans the cache line of an element, which has 64 bytes (`DataCacheCleanAndInvalid`). If
-    /// this core has changed the line, it is written to memory. Then it is dropped from the cache
-    /// of the core. Call this before reading elements that others have written, and after writing
-    /// elements that others will read.
+    /// Cleans the cache line of 64 bytes that contains an element (`DataCacheCleanAndInvalid`). If
+    /// this core has changed the line, the line is written to memory. Then the line is dropped from
+    /// the cache of the core. Call this method before you read elements that another core, the
+    /// server or another device has written, and after you write elements that they will read.
     #[track_caller]
     pub fn clean(self, index: impl Count) {
         let here = Location::caller();
@@ -269,8 +269,8 @@ impl<E: Element, A> Recordable for Global<E, A> {
 
 impl<E: Element> Output<E> {
     /// Writes one element, through the cache of the core (`GlobalTensor::SetValue`). Other cores,
-    /// the server and other devices see it only after [`clean`](Self::clean). Until then, no other
-    /// core may write to the same line of 64 bytes.
+    /// the server and other devices see the write only after [`clean`](Self::clean). Until then,
+    /// other cores must not write to the same line of 64 bytes.
     #[track_caller]
     pub fn set(self, index: impl Count, value: impl Into<Value<E>>)
     where
@@ -286,7 +286,7 @@ impl<E: Element> Output<E> {
         });
     }
 
-    /// Returns the user's part of the workspace, from this byte on.
+    /// Returns the user's part of the workspace, from byte `byte` on.
     pub(super) fn workspace(recording: u64, byte: Counted, here: Caller) -> Self {
         let byte = record::with(recording, here, |recorder| {
             recorder.program.workspace = true;

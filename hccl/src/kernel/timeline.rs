@@ -227,7 +227,7 @@ impl Runtime {
     ///
     /// [`Error::MissingSymbol`] on a backend that records no timelines, such as CANN, which has a
     /// profiler of its own. The error of the emulator if this runtime already has a recording,
-    /// because only one can run at a time.
+    /// because a runtime has at most one recording at a time.
     pub fn record_timeline(&self) -> Result<Recording> {
         self.table().record_timeline(self.block(), true)?;
         Ok(Recording { runtime: self.clone(), ended: Mutex::new(None) })
@@ -338,7 +338,7 @@ impl Timeline {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the text is no timeline, is damaged, or has another version.
+    /// [`Error::Invalid`] if the text is not a timeline, is damaged, or has another version.
     pub fn from_text(text: &str) -> Result<Timeline> {
         match Records::from_text(text) {
             Ok(records) => Ok(Timeline { records }),

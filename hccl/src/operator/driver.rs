@@ -284,7 +284,7 @@ impl OperatorDriver<'_> {
             Signal::Thread { thread, .. } => (*thread as usize) < self.resources.threads.len(),
             Signal::Channel { rank, peer, .. } => self.channel(*rank, *peer).is_some(),
         };
-        if there { Ok(()) } else { Err(format!("{signal} does not exist")) }
+        if there { Ok(()) } else { Err(format!("{signal} does not exist: report this bug")) }
     }
 
     #[cold]
@@ -294,9 +294,9 @@ impl OperatorDriver<'_> {
         let bytes = match self.resources.peer(self.site.engine, *rank) {
             _ if own => self.memory[*memory as usize].bytes,
             Some(peer) if *memory == Memory::Buffer => peer.buffer.bytes,
-            _ => return format!("{piece} cannot be reached: no channel leads to this memory"),
+            _ => return format!("{piece} cannot be reached: open a channel to this memory"),
         };
-        format!("{piece} do not exist: this memory has {bytes} bytes")
+        format!("{piece} do not exist: this memory has {bytes} bytes, so use a smaller range")
     }
 
     /// Returns the channel of a signal between `rank` and `peer`, one of which is this rank.
@@ -347,7 +347,9 @@ impl OperatorDriver<'_> {
                 for index in tape.order.iter().map(|thread| *thread as usize) {
                     let (Some(handle), Some(next)) = (threads.get(index), told.get_mut(index))
                     else {
-                        return Err(invalid(format!("no thread {index} was acquired")));
+                        return Err(invalid(format!(
+                            "no thread {index} was acquired: report this bug"
+                        )));
                     };
                     if let Some(step) = tape.tasks.threads.get(index).and_then(|t| t.get(*next)) {
                         self.tell(*handle, &step.task)?;
@@ -438,5 +440,5 @@ impl OperatorDriver<'_> {
 /// happen.
 #[cold]
 fn gone(task: &Task) -> Error {
-    invalid(format!("a checked resource of a task is missing, which is a bug of hccl: {task}"))
+    invalid(format!("a checked resource of a task is missing: report this bug of hccl: {task}"))
 }

@@ -107,7 +107,7 @@ impl Operator {
         /// Makes an operator in which every rank gets a block from each rank. The matrix has the
         /// number of elements of each block.
         all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
-        /// Makes an operator in which one rank gets the elements of another one.
+        /// Makes an operator in which one rank gets the elements of another rank.
         send(from: u32, to: u32) Goal::Send { from, to };
         /// Makes an operator with another goal. On every rank the input has `input` elements and
         /// the output has `output` elements, whatever the count. The checker does not check the

@@ -3,7 +3,7 @@
 //!
 //! The resources stay until the communicator is destroyed, because CANN has no function that
 //! releases them. So an operator that runs again acquires nothing. The threads must be kept here,
-//! because on A2 and A3 each request makes new ones, and a communicator has at most 200.
+//! because on the A2 and the A3 each request makes new threads, and a communicator has at most 200.
 //!
 //! Acquiring a channel waits for the peer. So a [helper thread](crate::comm) acquires missing
 //! channels and then enqueues the tasks. For this reason the resources are
@@ -43,7 +43,7 @@ pub(crate) struct Operators {
     pub(super) shared: Arc<SharedResources>,
 }
 
-/// The part that the thread that issues tasks uses: the communicator's thread or a helper.
+/// The state that is used to issue tasks, on the communicator's thread or on a helper.
 #[derive(Default)]
 pub(super) struct SharedResources {
     /// A helper holds this lock while it waits for peers.
@@ -197,7 +197,7 @@ impl Resources {
         }
     }
 
-    /// Returns the channel to a peer, or `None` if none was acquired.
+    /// Returns the channel to a peer, or `None` if it was not acquired.
     #[inline]
     pub(super) fn peer(&self, engine: Engine, rank: u32) -> Option<&PeerChannel> {
         self.engines[engine as usize].peers.get(rank as usize)?.as_ref()

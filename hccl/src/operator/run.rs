@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
     /// Records the tasks of this rank, acquires the resources that the tasks need, and enqueues the
     /// tasks.
     ///
-    /// The stream must be a running one, because operators cannot be captured.
+    /// The stream must not be capturing, because operators cannot be captured.
     ///
     /// ```compile_fail,E0308
     /// # use hccl::prelude::*;
@@ -281,8 +281,8 @@ impl<'a> Run<'a> {
         Ok(work)
     }
 
-    /// Returns the memory of the input and of the output, `None` for one that this rank does not
-    /// have.
+    /// Returns the memory of the input and of the output. If this rank does not have the input or
+    /// the output, its memory is `None`.
     fn regions(&self, tasks: &RankTasks) -> [Option<Region<'a>>; 2] {
         let RankTasks { input, output, in_place, .. } = *tasks;
         let Some(GivenBuffer { region, .. }) = &self.in_place else {
@@ -367,7 +367,9 @@ impl Run<'_> {
             None => [(INPUT, self.input.as_ref(), input), (OUTPUT, self.output.as_ref(), output)],
             Some(_) if self.input.is_some() || self.output.is_some() => {
                 return Err(self.refused(
-                    "takes `.in_place(..)`, or `.input(..)` and `.output(..)`, not both".to_owned(),
+                    "takes `.in_place(..)`, or `.input(..)` and `.output(..)`, not both: leave out \
+                     the one or the others"
+                        .to_owned(),
                 ));
             }
             Some(_) if !runs_in_place(goal) => {

@@ -119,7 +119,7 @@ impl State {
         State { shape, goal, tape: RefCell::new(tape) }
     }
 
-    /// Ends the recording and returns the tape. To be called after the function has returned.
+    /// Ends the recording and returns the tape. The function of the operator must have returned.
     pub(super) fn into_tape(self) -> Tape {
         let mut tape = self.tape.into_inner();
         tape.end();
@@ -184,7 +184,7 @@ impl Tape {
         }
     }
 
-    /// Begins the next span. To be called when a fork begins or ends.
+    /// Begins the next span. Each fork calls this method when it begins and when it ends.
     pub(super) fn next_span(&mut self) {
         self.span += 1;
     }

@@ -132,7 +132,7 @@ impl MainThread<'_> {
     /// Calls `body` with `threads` threads, one of which is the main thread. The main thread starts
     /// the other `threads - 1` threads, the sub-threads. After the tasks that `body` records, the
     /// main thread waits until all sub-threads have ended. A sub-thread exists only in `body`. So
-    /// no sub-thread is left running, and no sub-thread can start another one.
+    /// no sub-thread is left running, and no sub-thread can start another sub-thread.
     ///
     /// All forks of an operator use the same sub-threads. If `threads` is 0 or 1, there is only the
     /// main thread.
@@ -358,7 +358,7 @@ impl<'f> Thread<'f> {
 
     /// [Lends](Self::lend) the rank's communication buffer to the peer of `to` while it
     /// [visits](Self::visit) the buffer of the peer of `from`. Both may be the same peer. The rank
-    /// exposes its own buffer before it waits for the other one, so ranks can exchange in a circle
+    /// exposes its own buffer before it waits for its peer's, so ranks can exchange in a circle
     /// without a deadlock. Without `to` the rank only visits. Without `from` it only lends.
     #[track_caller]
     pub fn exchange<'r>(

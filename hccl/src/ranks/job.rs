@@ -107,8 +107,8 @@ impl Rank {
     ///
     /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120 by
     /// default), and no longer than [`Runtime::deadline`]. Returns at once if the ranks meet by a
-    /// rank table. The device of the rank is the only one of the runtime, or else the one with the
-    /// rank's number among the ranks of its machine. The rank leaves the job when the last clone is
+    /// rank table. The rank uses the only device of the runtime, or else the device with the rank's
+    /// number among the ranks of its machine. The rank leaves the job when the last clone is
     /// dropped. The process cannot join the job again, so it must call this only once.
     /// [`communicator`](Self::communicator) makes any number of communicators, and
     /// [`regroup`](Self::regroup) joins the next generation of the job.
@@ -168,8 +168,9 @@ impl Rank {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`] and for ranks that meet by a rank
-    /// table, otherwise [`Error::Job`].
+    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`], for ranks that meet by a rank
+    /// table, and for a wrong `HCCL_CONNECT_TIMEOUT`. [`Error::Job`] if the next generation does
+    /// not form.
     pub fn regroup(self) -> Result<Rank> {
         let RankPlace::Process(rank) = &self.place else { return Err(a_thread("regroup")) };
         let rank = rank.regroup(connect_limit(self.runtime(), "regroup")?)?;
@@ -182,7 +183,8 @@ impl Rank {
     ///
     /// # Errors
     ///
-    /// The same as those of [`regroup`](Self::regroup).
+    /// [`Error::Invalid`] for a thread of [`Runtime::run_ranks`], and for ranks that meet by a rank
+    /// table. [`Error::Job`] if the store does not answer.
     pub fn newcomers(&self) -> Result<u32> {
         match &self.place {
             RankPlace::Thread(_) => Err(a_thread("newcomers")),
@@ -198,8 +200,9 @@ fn a_thread(operation: &'static str) -> Error {
 }
 
 impl Communicator {
-    /// Makes the communicator of all ranks of the job that a launcher has started. A shorthand for
-    /// [`Rank::from_env`] and [`Rank::communicator`], for programs that need only one communicator.
+    /// Makes the communicator of all ranks of the job that a launcher has started. This is a
+    /// shorthand for [`Rank::from_env`] and [`Rank::communicator`], for programs that need only one
+    /// communicator.
     ///
     /// Blocks until all ranks have called it.
     ///

@@ -7,8 +7,8 @@
 //!   threads. So the same program runs on a laptop and on a cluster.
 //! * [`Runtime::run_ranks`] is for tests, and for programs that stay in one process. It starts a
 //!   thread for each rank and gives the thread a device. When a rank returns an error or panics,
-//!   the other ranks are notified at once, so that none of them waits for this rank. The caller
-//!   gets the error that happened *first*, instead of an error that followed from it.
+//!   the other ranks are notified at once, so that they do not wait for this rank. The caller gets
+//!   the error that happened *first*, instead of an error that followed from it.
 //! * [`Rank::from_env`] and [`Communicator::from_env`] are for programs that a launcher always
 //!   starts.
 //!
@@ -85,7 +85,7 @@ impl Runtime {
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
         if ranks == 0 {
-            let problem = "there are 0 ranks, but at least one is needed".into();
+            let problem = "there are 0 ranks, but at least one is needed: pass 1 or more".into();
             return Err(Error::Invalid { operation: "run_ranks", problem });
         }
         let devices = self.device_count();
@@ -183,13 +183,14 @@ impl Rank {
     /// Makes a communicator of all ranks of the run.
     ///
     /// Blocks until all ranks have called it. The first calls of all ranks make one communicator,
-    /// their second calls make another one, and so on. CANN: `HcclGetRootInfo` on one rank,
-    /// `HcclCommInitRootInfoConfig` on all.
+    /// their second calls make the next communicator, and so on. CANN: `HcclGetRootInfo` on one
+    /// rank, `HcclCommInitRootInfoConfig` on all.
     ///
     /// # Errors
     ///
-    /// [`Error::RankGone`] if another rank has failed, otherwise those of
-    /// [`Communicator::builder`].
+    /// [`Error::RankGone`] if another rank has failed. Otherwise the errors of
+    /// [`Communicator::builder`]. For a process of a launcher also [`Error::Job`] if rank 0 does
+    /// not pass the root info in time, and [`Error::Invalid`] for a wrong setting.
     pub fn communicator(&self) -> Result<Communicator> {
         self.communicator_with(CommConfig::default())
     }
@@ -231,10 +232,10 @@ impl Rank {
         self.device.runtime()
     }
 
-    /// Calls the closure of the program. If the closure succeeds, then waits until everything that
-    /// it has begun is issued, because the caller notifies the other ranks afterwards that this
-    /// rank issues nothing more. Does not wait after a failure, because some operations may never
-    /// be issued then.
+    /// Calls the closure of the program. If the closure succeeds, waits until every operation that
+    /// it has begun is issued: the caller then notifies the other ranks that this rank issues
+    /// nothing more. Does not wait after a failure, because some operations may never be issued
+    /// then.
     fn call<T, E>(self, f: &impl Fn(Rank) -> Result<T, E>) -> Result<T, Cause>
     where
         E: Into<Box<dyn StdError + Send + Sync>>,

@@ -23,7 +23,7 @@ pub(super) struct ProcessRank {
     pub(super) index: u32,
     pub(super) world_size: u32,
     pub(super) launcher: Launcher,
-    /// The number of the generation. 0 for a job that meets by a rank table, which has only one
+    /// The number of the generation, or 0 for a job that meets by a rank table, which has only one
     /// generation.
     pub(super) generation: u32,
     meets: JobMeeting,
@@ -83,7 +83,9 @@ impl ProcessRank {
             JobMeeting::Store(store, _) => Ok(store),
             JobMeeting::RankTable(path) => {
                 let problem = format!(
-                    "the ranks of this job meet by the rank table {}, so there is no store at which they could meet again",
+                    "the ranks of this job meet by the rank table {}, so there is no store at \
+                     which they could meet again: unset RANK_TABLE_FILE, and start the ranks with \
+                     `hcclrun --elastic`",
                     path.display()
                 );
                 Err(Error::Invalid { operation, problem: problem.into() })
@@ -92,7 +94,7 @@ impl ProcessRank {
     }
 
     /// Returns the rank of this process in the next generation. Blocks until all ranks that are
-    /// left have called this.
+    /// left have called this method.
     pub(super) fn regroup(&self, limit: Duration) -> Result<ProcessRank> {
         let store = self.store("regroup")?;
         let (rank, generation) = {
@@ -106,8 +108,8 @@ impl ProcessRank {
         Ok(lock(self.store("newcomers")?).newcomers()?)
     }
 
-    /// Makes the next communicator of all ranks of this generation. Blocks until all of them have
-    /// called this.
+    /// Makes the next communicator of all ranks of this generation. Blocks until all of these ranks
+    /// have called this method.
     pub(super) fn communicator(
         &self,
         device: &Device,
@@ -136,7 +138,8 @@ impl ProcessRank {
         match &self.meets {
             JobMeeting::RankTable(path) if comm.world_size() != self.world_size => {
                 let problem = format!(
-                    "the rank table {} has {} ranks, but the environment says {}; correct RANK_SIZE, or what the launcher has set",
+                    "the rank table {} has {} ranks, but the environment says {}; correct \
+                     RANK_SIZE, or the number of ranks that the launcher has set",
                     path.display(),
                     comm.world_size(),
                     self.world_size
@@ -179,8 +182,8 @@ impl ProcessRank {
     }
 }
 
-/// Returns the device of a rank: the only one that this process sees, or else the one with the
-/// rank's number on this machine.
+/// Returns the device of a rank: the only device that this process sees, or else the device with
+/// the rank's number on this machine.
 pub(super) fn device_of(runtime: &Runtime, env: &JobEnv) -> Result<Device> {
     let devices = runtime.device_count();
     if devices == 1 {
@@ -194,8 +197,8 @@ pub(super) fn device_of(runtime: &Runtime, env: &JobEnv) -> Result<Device> {
     runtime.device(env.local_rank as usize)
 }
 
-/// Returns how long ranks wait for one another at the store. This is the limit that HCCL has for
-/// connecting, but at most the runtime's deadline.
+/// Returns the time that ranks wait for one another at the store. This is the limit that HCCL has
+/// for connecting, but at most the runtime's deadline.
 pub(super) fn connect_limit(runtime: &Runtime, operation: &'static str) -> Result<Duration> {
     let limit = match std::env::var_os(CONNECT_VARIABLE) {
         None => CONNECT_TIMEOUT,
@@ -203,7 +206,7 @@ pub(super) fn connect_limit(runtime: &Runtime, operation: &'static str) -> Resul
             Some(seconds @ 1..=7200) => Duration::from_secs(seconds),
             _ => {
                 let problem = format!(
-                    "{CONNECT_VARIABLE}={}: a whole number of seconds from 1 to 7200 is expected",
+                    "{CONNECT_VARIABLE}={}: set it to a whole number of seconds from 1 to 7200",
                     said.display()
                 );
                 return Err(Error::Invalid { operation, problem: problem.into() });

@@ -59,7 +59,7 @@ pub(super) struct RankRun {
 pub(super) struct RunState {
     pub(super) first: Option<RankError>,
     /// The meetings by number, one for each communicator of the run. Meetings that are over are
-    /// removed when the next one is opened.
+    /// removed when the next meeting is opened.
     meetings: BTreeMap<usize, Meeting>,
     /// The number of meetings so far.
     opened: usize,
@@ -132,7 +132,7 @@ impl RankRun {
         }
         // The meeting cannot be over, because this rank has not joined it.
         let Some(meeting) = state.meetings.get_mut(&number) else {
-            let problem = "its ranks have already left";
+            let problem = "the ranks of this communicator have already left: make it earlier";
             return Err(Error::Invalid { operation: "communicator", problem: problem.into() });
         };
         meeting.members[rank as usize] = Some(member);
@@ -145,8 +145,8 @@ impl RankRun {
         failure_of(&self.lock(), rank)
     }
 
-    /// Records the failure of a rank, and only then notifies the other ranks, so that errors that
-    /// follow from it are recorded later.
+    /// Records the failure of a rank, and then notifies the other ranks. This order ensures that
+    /// errors which follow from the failure are recorded later.
     pub(super) fn failed(&self, rank: u32, cause: Cause, device: &Device) {
         let text = text_of(&cause);
         let follows = is_about_another(&*cause);

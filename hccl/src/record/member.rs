@@ -29,7 +29,7 @@ pub(crate) struct MemberRecord {
     records: Arc<Records>,
     /// The channel to the thread that writes the file.
     entries: Sender<RecordEntry>,
-    /// Whether its operations are left out.
+    /// Whether the operations of the communicator are left out of the record.
     is_paused: AtomicBool,
     /// The number of kernels that were launched with the communicator.
     launches: AtomicU64,
@@ -65,7 +65,7 @@ pub(crate) struct RecordedName<'a> {
     /// The name without the communicator and the number.
     pub(crate) operation: String,
     pub(crate) sequence: u64,
-    /// The numbers that it takes.
+    /// The numbers that the operation takes.
     pub(crate) takes: Takes<'a>,
     pub(crate) dtype: DType,
 }
@@ -109,7 +109,10 @@ impl MemberRecord {
                 Some(Arc::new(MemberRecord { records, entries, is_paused, launches, issued }))
             }
             Err(error) => {
-                records.note_problem(format!("{}: {error}", path.display()));
+                records.note_problem(format!(
+                    "{}: {error}; record into a new directory",
+                    path.display()
+                ));
                 None
             }
         }
@@ -131,7 +134,8 @@ impl MemberRecord {
         lock(&self.issued).add(takes);
     }
 
-    /// Returns how many operations with this kind of number the communicator has issued itself.
+    /// Returns the number of operations with this kind of number that the communicator has issued
+    /// itself.
     pub(super) fn issued(&self, takes: Takes<'_>) -> u64 {
         lock(&self.issued).of(takes)
     }
@@ -237,7 +241,7 @@ impl MemberRecord {
         self.records.begin();
         if self.entries.send(entry).is_err() {
             self.records.end();
-            self.records.note_problem("the thread that writes a record has ended".into());
+            self.records.note_problem("the thread of a record has ended: record again".into());
         }
     }
 }
@@ -264,7 +268,10 @@ fn write_line(records: &Records, mut file: &File, name: &str, entry: &RecordEntr
         if is_whole {
             let path = records.directory.join(format!("{name}.{}.{what}", plain(operation)));
             if let Err(error) = std::fs::write(&path, &bytes) {
-                records.note_problem(format!("{}: {error}", path.display()));
+                records.note_problem(format!(
+                    "{}: {error}; check the space and the permissions of the directory",
+                    path.display()
+                ));
             }
         }
         format!("{}:{:016x}", bytes.len(), digest(&bytes))
@@ -273,7 +280,9 @@ fn write_line(records: &Records, mut file: &File, name: &str, entry: &RecordEntr
     let operation = operation.escape_default();
     let line = format!("{at}\t{operation}\t{}\t{given}\t{got}\n", dtype.name());
     if let Err(error) = file.write_all(line.as_bytes()) {
-        records.note_problem(format!("{name}.run: {error}"));
+        records.note_problem(format!(
+            "{name}.run: {error}; check the space and the permissions of the directory"
+        ));
     }
 }
 
@@ -283,7 +292,7 @@ fn plain(title: &str) -> String {
     title.chars().take(80).map(plain).collect()
 }
 
-/// Returns a checksum. If two texts of equal length differ in only one word of eight bytes, their
+/// Returns a checksum. If two inputs of equal length differ in only one word of eight bytes, their
 /// checksums differ, because each step is invertible.
 fn digest(bytes: &[u8]) -> u64 {
     let step =

@@ -96,8 +96,9 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the settings of a record in this directory. The directory is made if it does not
-    /// exist. No other run may have been recorded in it.
+    /// Returns the settings of a record in this directory.
+    /// [`record_run`](Runtime::record_run) makes the directory if it does not exist. The directory
+    /// must not contain the record of an earlier run.
     pub fn new(directory: impl AsRef<Path>) -> Self {
         RunRecord { directory: directory.as_ref().to_owned(), whole: None }
     }
@@ -109,8 +110,9 @@ impl RunRecord {
     }
 }
 
-/// A run that is being recorded. [`finish`](Self::finish) ends the record. If this is dropped
-/// instead, the record goes on as long as the runtime, which then cannot begin another one.
+/// A run that is being recorded. [`finish`](Self::finish) ends the record. If this handle is
+/// dropped instead, the record continues until the runtime is freed, and the runtime cannot begin
+/// another record.
 ///
 /// ```
 /// use hccl::record::{RunRecord, RunRecording};
@@ -140,8 +142,9 @@ impl Runtime {
     /// [`finish`](RunRecording::finish) returns an error.
     pub fn record_run(&self, record: RunRecord) -> Result<RunRecording> {
         let RunRecord { directory, whole } = record;
-        std::fs::create_dir_all(&directory)
-            .map_err(|error| invalid(format!("{}: {error}", directory.display())))?;
+        std::fs::create_dir_all(&directory).map_err(|error| {
+            invalid(format!("{}: {error}; use another path", directory.display()))
+        })?;
         let records = Arc::new(Records::new(directory, whole));
         let mut current = lock(&self.shared().records);
         if current.as_ref().is_some_and(|current| !current.is_finished()) {
@@ -162,7 +165,7 @@ impl RunRecording {
     /// # Errors
     ///
     /// [`Error::Invalid`] if a file could not be written, or if an operation could not be recorded
-    /// after it was issued; [`Error::Timeout`] if an operation is not complete by the deadline.
+    /// after it was issued. [`Error::Timeout`] if an operation is not complete by the deadline.
     pub fn finish(self) -> Result<()> {
         match self.records.finish(self.runtime.deadline()) {
             None => {

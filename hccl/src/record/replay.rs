@@ -1,8 +1,8 @@
-//! Recording the operations of graphs, each of which has a line for each replay.
+//! Records the operations of graphs. Each operation has a line for each replay.
 //!
-//! A later operation of the graph may write what an earlier one has read or written. So the graph
-//! copies both to its own memory (*snapshots*). After each replay, the snapshots are copied to the
-//! host.
+//! A later operation of a graph may overwrite memory that an earlier operation has read or written.
+//! So the graph copies the input and the output of each operation to its own memory (*snapshots*).
+//! After each replay, the snapshots are copied to the host.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The choice of a backend. No other file of the crate refers to the emulator.
+//! Chooses the backend of a runtime. Apart from tests, only this file refers to the emulator.
 
 #![forbid(unsafe_code)]
 
@@ -75,7 +75,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a number or a time out of range, [`Error::NoSuchDevice`] for a fault
+    /// [`Error::Invalid`] for a number or a time out of range. [`Error::NoSuchDevice`] for a fault
     /// of a device that does not exist.
     ///
     /// ```
@@ -169,8 +169,8 @@ pub struct EmulatorOptions {
     /// The product that the devices emulate, an A3 by default.
     #[builder(default = Product::A3)]
     product: Product,
-    /// The memory of each device in bytes, by default what the product has. A page is allocated
-    /// when it is first written.
+    /// The memory of each device in bytes. The default is the memory that the product has, or less
+    /// if the process has too few addresses left. A page is allocated when it is first written.
     #[builder(default, setter(strip_option))]
     memory: Option<u64>,
     /// The time that ranks wait for one another when they connect: at most 49 days. The default is
@@ -182,7 +182,7 @@ pub struct EmulatorOptions {
     #[builder(default, setter(strip_option))]
     exec_timeout: Option<Duration>,
     /// Whether checked mode looks for races, which are accesses to memory that nothing orders: see
-    /// [`Runtime::findings`]. Makes everything slower. `false` by default.
+    /// [`Runtime::findings`]. Checked mode makes all operations slower. The default is `false`.
     #[builder(default)]
     checked: bool,
     /// The seed that determines the order in which the units of a core, the cores of a kernel and
@@ -193,8 +193,8 @@ pub struct EmulatorOptions {
     #[builder(default)]
     kernel_seed: u64,
     /// The units of a core, or the server, that do their work in kernels as late as the rules
-    /// allow; none by default. The [witness](crate::kernel::Witness) of an error names those that
-    /// must be late for the error to occur.
+    /// allow. By default, no unit is late. The [witness](crate::kernel::Witness) of an error names
+    /// the units that must be late for the error to occur.
     #[builder(default, setter(strip_option))]
     kernel_late: Option<crate::kernel::Late>,
     /// The time limit of every wait, 5 minutes by default ([`Runtime::set_deadline`]).
@@ -241,14 +241,17 @@ impl EmulatorOptions {
         let invalid =
             |problem: String| Error::Invalid { operation: "emulator", problem: problem.into() };
         if !(1..=4096).contains(&self.devices) {
-            return Err(invalid(format!("{} devices; 1 to 4096 are possible", self.devices)));
+            return Err(invalid(format!(
+                "{} devices; 1 to 4096 are possible, so give a number in this range",
+                self.devices
+            )));
         }
         let milliseconds = |limit: Option<Duration>, what: &str| match limit {
             None => Ok(0),
             // At least 1, because the emulator uses its default for 0.
             Some(limit) => u32::try_from(limit.as_millis())
                 .map(|limit| limit.max(1))
-                .map_err(|_| invalid(format!("{what} of {limit:?}; at most 49 days are possible"))),
+                .map_err(|_| invalid(format!("{what} of {limit:?}: give at most 49 days"))),
         };
         use ascend_sys::AscendExtCheck as Check;
         let config = ascend_sys::AscendExtBlockConfig {
@@ -362,7 +365,9 @@ fn cann(loaded: Result<Api, LoadError>) -> Result<Runtime> {
     let api = loaded.map_err(|error| Error::NoBackend { reason: error.to_string().into() })?;
     let runtime = Runtime::from_api(api)?;
     if runtime.device_count() == 0 {
-        return Err(Error::NoBackend { reason: "CANN is installed and finds no device".into() });
+        return Err(Error::NoBackend {
+            reason: "CANN is installed and finds no device: see the output of npu-smi info".into(),
+        });
     }
     // CANN reads this variable too.
     let limit = std::env::var("HCCL_EXEC_TIMEOUT").ok().and_then(|text| text.trim().parse().ok());

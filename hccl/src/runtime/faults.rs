@@ -50,7 +50,7 @@ impl Fault {
     }
 
     /// Returns a fault that stops the streams of the device from an operation on: a rank that
-    /// hangs. Without [`at`](Self::at), from the next operation on.
+    /// hangs. Without [`at`](Self::at), it stops them from the next operation on.
     ///
     /// The operations of peers fail at the time limit of the device ([`Error::Failed`], EI0002).
     /// The wait of the rank itself fails at its deadline ([`Error::Timeout`]). The queued
@@ -61,7 +61,7 @@ impl Fault {
     }
 
     /// Returns a fault by which the rank is gone from an operation on, as if its process had died.
-    /// Without [`at`](Self::at), from the next operation on.
+    /// Without [`at`](Self::at), the rank is gone from the next operation on.
     ///
     /// This operation and all later ones of the rank fail. The peers are notified at once (EI0012).
     pub fn leave(device: usize) -> Fault {
@@ -76,7 +76,7 @@ impl Fault {
     }
 
     /// Returns a fault by which the device has no memory left from an allocation on
-    /// ([`Error::OutOfMemory`]). Without [`at`](Self::at), from the start.
+    /// ([`Error::OutOfMemory`]). Without [`at`](Self::at), no memory is left from the start.
     pub fn out_of_memory(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_OUT_OF_MEMORY)
     }
@@ -104,7 +104,7 @@ impl Fault {
             return Err(Error::NoSuchDevice { index, count });
         }
         let milliseconds = u32::try_from(length.as_micros().div_ceil(1000)).map_err(|_| {
-            let problem = format!("a delay of {length:?}; at most 49 days are possible").into();
+            let problem = format!("a delay of {length:?}: give at most 49 days").into();
             Error::Invalid { operation: "emulator", problem }
         })?;
         let fault = AscendExtFault {
@@ -119,11 +119,12 @@ impl Fault {
 }
 
 impl Runtime {
-    /// Ends the [`Fault`]s of an emulated device. A stopped device goes on; a rank that has left
+    /// Ends the [`Fault`]s of an emulated device. A stopped device continues. A rank that has left
     /// does not come back.
     ///
     /// # Errors
-    /// [`Error::NoSuchDevice`], and [`Error::MissingSymbol`] for a backend other than the emulator.
+    /// [`Error::NoSuchDevice`] for a device that does not exist. [`Error::MissingSymbol`] for a
+    /// backend other than the emulator.
     pub fn clear_faults(&self, device: usize) -> Result<()> {
         let (index, count) = (device, self.device_count());
         if index >= count {

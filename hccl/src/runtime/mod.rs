@@ -1,4 +1,4 @@
-//! The runtime: a backend and its devices. Every program begins by making one. Use
+//! The runtime: a backend and its devices. Every program begins by making a runtime. Use
 //! [`Runtime::auto`] in programs and [`Runtime::emulator`] in tests. [`Runtime::cann`] and
 //! [`Runtime::load_from`] are for programs that must not run on the emulator.
 //!
@@ -37,7 +37,7 @@ use crate::memory::pool::Pool;
 use crate::order::reactor::Reactor;
 use shared::Shared;
 
-/// A backend and its devices. Cheap to clone; all clones are the same runtime.
+/// A backend and its devices. Cloning is cheap, and all clones are the same runtime.
 ///
 /// ```
 /// use hccl::prelude::*;

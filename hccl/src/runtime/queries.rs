@@ -28,7 +28,7 @@ impl Runtime {
         Duration::from_nanos(self.shared.deadline.load(Relaxed))
     }
 
-    /// Changes [`deadline`](Self::deadline) for all clones.
+    /// Sets the time limit of every wait, for all clones of the runtime.
     pub fn set_deadline(&self, limit: Duration) {
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         self.shared.deadline.store(nanos, Relaxed);

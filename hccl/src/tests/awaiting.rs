@@ -156,7 +156,7 @@ fn a_wait_has_a_deadline_and_can_be_repeated() {
     });
 }
 
-/// Without the optional entries: an event is complete, but its synchronise times out.
+/// Without the optional entries, an event is complete, but a wait for it times out.
 #[test]
 fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     use std::ffi::{c_int, c_void};

@@ -114,8 +114,8 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
         if !places.contains(&u64::from(offset)) {
             let text = format!(
                 "its `Mc2InitTiling` has an `Mc2CcTiling` at offset {offset}, but here they are at {places:?}\n\
-                 The other side has another layout, perhaps with an `Mc2CcTiling` of another release \
-                 of CANN. Use the same struct on both sides."
+                 The other side has another layout, perhaps with an `Mc2CcTiling` of another \
+                 release of CANN. Use the same struct on both sides."
             );
             return Err(problem(layout, text));
         }

@@ -2,10 +2,10 @@
 //! still have in common, and each continues with one half. Doubling is the reverse: in each step
 //! two ranks exchange the elements that they have, so that both have twice as many.
 //!
-//! For p ranks it takes log2 p steps where a [ring](super::ring) takes p-1, and it moves no more
-//! data. It works on a power of two of ranks. With any other number, some ranks first *fold* into a
-//! neighbour: the neighbour takes over their elements, which costs one step and moves all of their
-//! data.
+//! For p ranks it takes log2 p steps where a [ring](super::ring) takes p-1, and it does not move
+//! more data. The number of ranks that halve and double must be a power of two. If p is not a power
+//! of two, some ranks first *fold* into a neighbour: the neighbour takes over their elements, which
+//! costs one step and moves all of their data.
 
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer};

@@ -1,5 +1,5 @@
 //! Mesh: every rank exchanges with all other ranks at once, with one thread and one channel for
-//! each.
+//! each of them.
 //!
 //! A collective takes one or two steps, whatever the number of ranks. Use a mesh for ranks that are
 //! all connected with each other, such as those of one server. Reductions combine elements in the

@@ -73,12 +73,13 @@ impl<'o, 'r> Team<'o, 'r> {
         self.ranks.map_or(self.op.ranks(), |ranks| ranks.len() as u32)
     }
 
-    /// Returns the member that is `distance` places after this one in the ring of members.
+    /// Returns the member that is `distance` places after this member in the ring of members.
     fn member(&self, distance: i64) -> u32 {
         (i64::from(self.member) + distance).rem_euclid(self.size().into()) as u32
     }
 
-    /// Returns the number of places from this member forward to another one in the ring of members.
+    /// Returns the number of places from this member forward to the member `other` in the ring of
+    /// members.
     fn before(&self, other: u32) -> u32 {
         (other % self.size() + self.size() - self.member) % self.size()
     }

@@ -70,7 +70,7 @@ impl<'o, 'r> Grid<'o, 'r> {
         Some(Grid { op, cards, servers: ranks / cards, card: rank % cards, server: rank / cards })
     }
 
-    /// Returns the rank of a card of the server that is `servers_before` places before this one.
+    /// Returns the rank of a card of the server that is `servers_before` places before this server.
     fn rank(&self, card: u32, servers_before: u32) -> u32 {
         let server = (self.server + self.servers - servers_before % self.servers) % self.servers;
         server * self.cards + card

@@ -254,7 +254,7 @@ fn a_time_limit_that_is_no_number_is_refused_before_anybody_waits() {
         let job = Job::of(&mut process("sum", &variables));
         assert_eq!(job.status, Some(1));
         job.says(&[&format!(
-            "HCCL_CONNECT_TIMEOUT={wrong}: a whole number of seconds from 1 to 7200 is expected"
+            "HCCL_CONNECT_TIMEOUT={wrong}: set it to a whole number of seconds from 1 to 7200"
         )]);
     }
 }

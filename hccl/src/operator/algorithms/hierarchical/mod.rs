@@ -300,8 +300,8 @@ impl<'o, 'r> HomeGroup<'o, 'r> {
         self.team.member as usize
     }
 
-    /// Returns the ranks of the group that is `distance` places after this one in the ring of
-    /// groups.
+    /// Returns the ranks of the group that is `distance` places after this rank's group in the ring
+    /// of groups.
     fn group_at(&self, distance: usize) -> &'o [u32] {
         &self.groups[(self.group + distance) % self.groups.len()]
     }
