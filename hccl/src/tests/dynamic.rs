@@ -224,7 +224,7 @@ struct Shares {
     counts: CountMatrix,
 }
 
-/// An operation of a group on elements of a known type; the last one is a message.
+/// An operation of a group on elements of a known type. The last operation is a message.
 fn typed_turn<'env>(
     on: crate::group::Recorder<'_, 'env>,
     (turn, me): (usize, u32),
@@ -251,8 +251,8 @@ fn typed_turn<'env>(
     Ok(())
 }
 
-/// An operation of a group on elements whose type is known only at run time; the last one is a
-/// message.
+/// An operation of a group on elements whose type is known only at run time. The last operation is
+/// a message.
 fn dynamic_turn<'env>(
     on: crate::group::DynRecorder<'_, 'env>,
     (turn, me): (usize, u32),
@@ -280,7 +280,7 @@ fn dynamic_turn<'env>(
     Ok(())
 }
 
-/// Returns two devices, with a communicator and a stream for each.
+/// Returns two devices, each with a communicator and a stream.
 fn pair(runtime: &Runtime) -> (Vec<Device>, Vec<Communicator>, Vec<Stream>) {
     let devices = vec![runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let comms = Communicator::init_all(&devices).wait().unwrap();

@@ -56,8 +56,8 @@ fn a_failure_never_turns_into_success() {
     });
 }
 
-/// The backend has counted more failures than it remembers. All operations that may have failed
-/// count as failed, but no others do.
+/// The backend has counted more failures than it remembers. Exactly the operations that may have
+/// failed count as failed.
 #[test]
 fn a_failure_that_the_backend_forgot_is_a_failure() {
     use std::ffi::{c_int, c_void};
@@ -99,7 +99,7 @@ fn a_failure_that_the_backend_forgot_is_a_failure() {
     assert!(works[0].wait().is_err());
 }
 
-/// Without the optional entries, the result code of a synchronise shows a failure. A wait may
+/// Without the optional entries, the result code of a synchronisation shows a failure. A wait may
 /// synchronise the stream or an event.
 #[test]
 fn a_failure_is_known_from_synchronising() {

@@ -11,7 +11,7 @@ use super::*;
 /// The communicators that the table of [`noting_destroyed`] has destroyed.
 static DESTROYED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Returns the functions of the emulator, with one that notes the communicators that it destroys.
+/// Returns the functions of the emulator. The function that destroys a communicator also notes it.
 fn noting_destroyed() -> ascend_sys::Functions {
     unsafe extern "C" fn destroy(comm: HcclComm) -> HcclResult {
         DESTROYED.lock().unwrap().push(comm.addr());

@@ -290,8 +290,8 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
     assert!(matches!(wrong.root_cause(), Error::WrongRuntime { .. }), "{wrong}");
 }
 
-/// A registration has ended once its pages are unregistered. So an error that comes later, when the
-/// ends are freed, does not keep the memory from its owner.
+/// A registration has ended when its pages are unregistered. So an error that comes later, when the
+/// ends are freed, does not prevent that the owner gets the memory back.
 #[test]
 fn memory_comes_back_when_the_pinned_copies_of_its_ends_cannot_be_freed() {
     static REFUSES: AtomicBool = AtomicBool::new(false);

@@ -21,7 +21,7 @@ struct Memory {
     got: DeviceBuffer<i32>,
 }
 
-/// Issues a step whose operations overwrite memory that earlier ones have read and written.
+/// Issues a step whose operations overwrite memory that earlier operations have read and written.
 fn step<S: StreamState>(
     memory: &mut Memory,
     comm: &mut Communicator,
@@ -105,7 +105,7 @@ fn steps(rank: &Rank, changed: Steps) -> Result<()> {
     stream.synchronize()
 }
 
-/// The files of a recorded run, by their names.
+/// The contents of the files of a recorded run, by their names.
 type Files = BTreeMap<String, Vec<u8>>;
 
 /// Records a run of three ranks, with all bytes of one operation.

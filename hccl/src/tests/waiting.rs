@@ -128,9 +128,9 @@ fn alone(device: &Device) -> Communicator {
     Communicator::init_all(std::slice::from_ref(device)).wait().unwrap().remove(0)
 }
 
-/// A slot may go from a stream of one device to a stream of another. First operations wait for
-/// their peers inside the call. If they waited for each other's calls too, the two hundred waits of
-/// half a second would take too long.
+/// A slot may go from a stream of one device to a stream of another device. First operations wait
+/// for their peers inside the call. If they waited for each other's calls too, the two hundred
+/// waits of half a second would take too long.
 #[test]
 fn a_stream_that_goes_gives_the_issue_order_back() {
     let runtime = runtime_with(3);

@@ -134,11 +134,11 @@ struct Place {
 ///
 /// For each step, call [`step`](Self::step), [`Step::push`] for each tensor, [`Step::finish`] and
 /// [`Gradients::get`]. If a step consists of several backward passes, call
-/// [`accumulate`](Self::accumulate) for all but the last one. It adds up gradients on this rank and
-/// moves nothing.
+/// [`accumulate`](Self::accumulate) for all passes but the last. It adds up gradients on this rank
+/// and moves no data.
 ///
-/// None of these calls waits for other ranks before [`Gradients::get`], except in the first step of
-/// a communicator.
+/// Of these calls, only [`Gradients::get`] waits for other ranks. In the first step of a
+/// communicator, the other calls may wait, too.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -167,8 +167,8 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     places: Vec<Place>,
     /// The number of buckets that the unfinished step has issued.
     issued: usize,
-    /// The number, in the process, of the last step that began on these buckets. 0 before the
-    /// first.
+    /// The number, in the process, of the last step that began on these buckets, or 0 before the
+    /// first step.
     current: u64,
     timed: bool,
     /// The size of a bucket in bytes that was asked for.
@@ -235,7 +235,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     }
 
     /// Stores a gradient, which is added to the next gradient that is pushed for this tensor.
-    /// Several calls add up. Moves nothing.
+    /// Several calls add up. Moves no data to the device or to other ranks.
     pub fn accumulate(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.write(tensor, gradient, true)
     }
@@ -317,7 +317,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a step that does not go on leaves the other ranks waiting"]
+#[must_use = "resume the step, because the other ranks wait for it"]
 pub struct PausedStep {
     factor: f32,
     unfinished: usize,
@@ -326,7 +326,7 @@ pub struct PausedStep {
     issued: usize,
 }
 
-/// A step: takes the gradients of a backward pass as they come, and sums them over all ranks.
+/// A step, which takes the gradients of a backward pass as they come and sums them over all ranks.
 ///
 /// If a step is dropped before [`finish`](Self::finish) but after it has issued a bucket, the other
 /// ranks keep waiting, and the next step returns [`Error::Unfinished`].
@@ -354,7 +354,8 @@ pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
     comm: &'a mut Communicator,
     stream: &'a Stream,
     factor: f32,
-    /// The number of buckets that an earlier step had issued when it ended early. 0 if it did not.
+    /// The number of buckets that an earlier step had issued when it ended early, or 0 if no step
+    /// ended early.
     unfinished: usize,
 }
 
@@ -392,7 +393,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
     /// Pauses the step until [`GradientBuckets::resume`], and ends its borrows.
     ///
     /// A hook in a backward pass must own everything that it uses. It resumes the step for one push
-    /// and pauses it again. Meanwhile the buckets that have been issued go on.
+    /// and pauses it again. Meanwhile the buckets that have been issued are summed.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;
         PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }
@@ -457,7 +458,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Ok(())
     }
 
-    /// Ends the step after all gradients have been pushed. Does not wait for the sums, which
+    /// Ends the step after all gradients have been pushed. Does not wait for the sums, but
     /// [`Gradients::get`] does.
     pub fn finish(mut self) -> Result<Gradients<'a, T, W>> {
         self.check_begun()?;
@@ -500,8 +501,8 @@ pub struct Gradients<'a, T: Widen<W>, W: Gradient = T> {
 }
 
 impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
-    /// Returns the sum for a tensor. Blocks until the bucket of this tensor is back. Does not wait
-    /// for other buckets.
+    /// Returns the sum for a tensor. Blocks until the bucket of this tensor has been copied back to
+    /// the host. Does not wait for other buckets.
     pub fn get(&self, tensor: usize) -> Result<&[W]> {
         let place = self.buckets.place(tensor)?;
         let bucket = &self.buckets.buckets[place.bucket];
@@ -509,7 +510,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
         Ok(&bucket.host.as_slice()?[place.range.clone()])
     }
 
-    /// Returns the Euclidean norm of all gradients together. Blocks until all are back.
+    /// Returns the Euclidean norm of all gradients together. Blocks until all gradients have been
+    /// copied back to the host.
     pub fn norm(&self) -> Result<f64> {
         let mut squares = 0.0;
         for tensor in 0..self.buckets.places.len() {
@@ -520,7 +522,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
     }
 
     /// Scales all gradients so that their norm is at most `most`, and returns the norm before the
-    /// scaling. Every rank computes the same result by itself. Blocks until all gradients are back.
+    /// scaling. Every rank computes the same result by itself. Blocks until all gradients have been
+    /// copied back to the host.
     pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
         let norm = self.norm()?;
         if norm > most {
@@ -533,7 +536,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
     }
 
     /// Returns the times of a bucket. `bucket` is its index in [`GradientBuckets::layout`]. Returns
-    /// `None` without [`BucketOptions::timed`], and for a bucket without elements.
+    /// `None` without [`BucketOptions::timed`], for a bucket without elements, and for an index
+    /// beyond the last bucket.
     pub fn events(&self, bucket: usize) -> Option<&BucketEvents> {
         self.buckets.buckets.get(bucket)?.events.as_ref()
     }

@@ -88,7 +88,8 @@ pub struct ArrayPart<'a, T> {
 }
 
 impl Checkpoints {
-    /// Uses a directory for the checkpoints. It is made when the first checkpoint is saved.
+    /// Returns a handle for the checkpoints in a directory. The first [`save`](Self::save) makes
+    /// the directory if it does not exist.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
@@ -113,9 +114,9 @@ impl Checkpoints {
     /// # Errors
     ///
     /// [`Error::Checkpoint`] before anything is written, if the ranks differ in the step or in the
-    /// number of elements of an array, or if they do not have each element exactly once. An array
-    /// that all ranks have whole is a part of one rank only; the others give an empty range.
-    /// [`Error::Checkpoint`] also if a file cannot be written.
+    /// number of elements of an array, or if they do not have each element exactly once. If all
+    /// ranks have the whole array, one rank must pass all of it, and the other ranks must pass an
+    /// empty range. [`Error::Checkpoint`] also if a file cannot be written.
     pub fn save<T: Gradient>(
         &self,
         step: u64,
@@ -162,6 +163,11 @@ impl Checkpoints {
 
     /// Loads a range of elements of an array. The number of ranks that saved the array does not
     /// matter. Does not wait for other ranks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Checkpoint`] if the checkpoint does not have all elements of the range, or if a
+    /// file cannot be read, is damaged or has elements of another type.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();
@@ -186,7 +192,7 @@ impl Checkpoints {
             return Ok(values);
         }
         Err(Error::Checkpoint(format!(
-            "{} has no element {} of the array \"{name}\"",
+            "{} has no element {} of the array \"{name}\": load a range that was saved",
             directory.display(),
             range.start + values.len()
         )))
@@ -213,13 +219,15 @@ fn plan<T: Gradient>(part: &ArrayPart<'_, T>) -> Result<PartPlan> {
     let is_name = |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
     if name.is_empty() || !is_name(name) {
         return Err(Error::Checkpoint(format!(
-            "the name of an array may have only letters, digits and underscores, unlike \"{name}\""
+            "the name of an array may have only letters, digits and underscores, unlike \
+             \"{name}\": rename the array"
         )));
     }
     check_length(|| format!("the part of \"{name}\""), values.len(), own.len())?;
     if own.end > *total {
         return Err(Error::Checkpoint(format!(
-            "the part {own:?} of \"{name}\" does not lie inside its {total} elements"
+            "the part {own:?} of \"{name}\" does not lie inside the array, whose length is \
+             {total}: correct the range or the total"
         )));
     }
     Ok((name.to_string(), *total as u64, own.start as u64..own.end as u64))
@@ -235,8 +243,8 @@ fn check_cover(mut parts: Vec<(u32, PartPlan)>) -> Result<()> {
         for (rank, (_, length, range)) in array {
             if length != total {
                 return Err(Error::Checkpoint(format!(
-                    "the array \"{name}\" has {total} elements on rank {first}, but {length} on \
-                     rank {rank}"
+                    "the length of the array \"{name}\" is {total} on rank {first}, but {length} \
+                     on rank {rank}: pass the same total on all ranks"
                 )));
             }
             if range.is_empty() {
@@ -262,7 +270,9 @@ fn check_cover(mut parts: Vec<(u32, PartPlan)>) -> Result<()> {
 }
 
 fn missing(name: &str, element: u64) -> Error {
-    Error::Checkpoint(format!("no rank has element {element} of the array \"{name}\""))
+    Error::Checkpoint(format!(
+        "no rank has element {element} of the array \"{name}\": give each element to one rank"
+    ))
 }
 
 fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
@@ -300,13 +310,19 @@ fn read<T: Gradient>(
     file.read_exact(&mut head).map_err(|why| failed(path, why))?;
     let (magic, size) = head.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(failed(path, "the file is no part of a checkpoint"));
+        return Err(failed(path, "the file is not a part of a checkpoint: remove it"));
     }
     if size != (size_of::<T>() as u64).to_le_bytes() {
-        return Err(failed(path, "the elements in the file are of another type"));
+        return Err(failed(
+            path,
+            "the elements in the file are of another type: load the type that was saved",
+        ));
     }
     if length != (HEAD + elements * size_of::<T>()) as u64 {
-        return Err(failed(path, "the length of the file does not fit the range in its name"));
+        return Err(failed(
+            path,
+            "the length of the file does not fit the range in its name: use another checkpoint",
+        ));
     }
     let start = (HEAD + wanted.start * size_of::<T>()) as u64;
     let mut bytes = vec![0; wanted.len() * size_of::<T>()];

@@ -56,7 +56,10 @@ pub enum Error {
     #[error(transparent)]
     Hccl(#[from] hccl::Error),
     /// There is no tensor or layer with this index.
-    #[error("there is no {what} {index}: there are {count}, numbered from 0")]
+    #[error(
+        "there is no {what} {index}: the number of {what}s is {count}; pass an index below this \
+         number"
+    )]
     NoSuch {
         /// The kind of the missing thing: a tensor or a layer.
         what: &'static str,
@@ -65,8 +68,12 @@ pub enum Error {
         /// The number of tensors or layers.
         count: usize,
     },
-    /// A slice has another length than the one that is needed.
-    #[error("{what} has {given} elements, but {expected} are needed")]
+    /// A slice does not have the needed length.
+    #[error(
+        "{what} has {}, but {expected} {} needed: pass {expected}",
+        elements(*.given),
+        are(*.expected)
+    )]
     Length {
         /// The name of the slice, with its number if it has one.
         what: String,
@@ -103,7 +110,7 @@ pub enum Error {
     /// A step ends without the gradients of some tensors.
     #[error("no gradient was pushed for tensors {tensors:?}; push zeros for a tensor without one")]
     NotPushed {
-        /// The indices of these tensors.
+        /// The indices of the tensors without a gradient.
         tensors: Vec<usize>,
     },
     /// An earlier step was dropped or failed after it had issued some of its buckets.
@@ -124,11 +131,14 @@ pub enum Error {
     )]
     OtherStep,
     /// Columns, rows or elements cannot be divided evenly among the ranks.
-    #[error("{count} {what} cannot be divided evenly among {ranks} ranks: use a multiple")]
+    #[error(
+        "the number of {what}, {count}, cannot be divided evenly among {ranks} ranks: use a \
+         positive multiple of {ranks}"
+    )]
     NotDivisible {
-        /// The kind of the divided things, for example columns, rows or elements.
+        /// The name of the items to divide, for example columns, rows or elements.
         what: &'static str,
-        /// The number of these things.
+        /// The number of these items.
         count: usize,
         /// The number of ranks.
         ranks: usize,
@@ -137,7 +147,10 @@ pub enum Error {
     #[error("checkpoint: {0}")]
     Checkpoint(String),
     /// An object cannot be serialised, or the received bytes cannot be deserialised.
-    #[error("an object cannot be {what}: {source}")]
+    #[error(
+        "an object cannot be {what}: {source}; use a type that postcard supports, and the same \
+         type on all ranks"
+    )]
     Object {
         /// The action that failed: `written` or `read`.
         what: &'static str,
@@ -145,7 +158,10 @@ pub enum Error {
         source: postcard::Error,
     },
     /// The root of a scatter has objects for another number of ranks.
-    #[error("rank {root} has {given} objects to scatter to {ranks} ranks: each rank needs one")]
+    #[error(
+        "the number of objects to scatter is {given} on rank {root}, but the number of ranks is \
+         {ranks}: pass one object for each rank"
+    )]
     ObjectsOfRanks {
         /// The root, which passes the objects.
         root: u32,
@@ -162,7 +178,17 @@ impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
     }
 }
 
-/// Returns an error if a slice does not have the length that is needed.
+/// Returns a number of elements as text.
+fn elements(count: usize) -> String {
+    if count == 1 { "1 element".to_owned() } else { format!("{count} elements") }
+}
+
+/// Returns the verb for a number.
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+/// Returns an error if a slice does not have the needed length.
 pub(crate) fn check_length(what: impl Fn() -> String, given: usize, expected: usize) -> Result<()> {
     if given == expected {
         return Ok(());

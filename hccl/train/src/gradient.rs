@@ -114,8 +114,8 @@ macro_rules! half_gradient {
 
 half_gradient!(f16, bf16);
 
-/// A type of gradients that can be summed in the type `W`, which has all its values: `f16` and
-/// `bf16` in `f32`, and each type in itself.
+/// A type of gradients that can be summed in the type `W`, which can represent all of its values.
+/// `f16` and `bf16` can be summed in `f32`, and each type in itself.
 ///
 /// ```
 /// use hccl::prelude::*;

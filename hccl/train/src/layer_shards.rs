@@ -132,7 +132,7 @@ impl<T: Gradient> LayerShards<T> {
     /// Begins to gather a layer, unless it is gathered or being gathered already. Does not wait for
     /// other ranks, except in the first operation on a communicator.
     ///
-    /// The layer replaces the one in the slot that [`get`](Self::get) did not use last.
+    /// The layer replaces the contents of the slot that [`get`](Self::get) did not use last.
     pub fn prefetch(
         &mut self,
         layer: usize,
@@ -155,8 +155,8 @@ impl<T: Gradient> LayerShards<T> {
         Ok(())
     }
 
-    /// Returns all elements of a layer. Begins to gather it, if that has not been done yet, and
-    /// blocks until it is there.
+    /// Returns all elements of a layer. Begins to gather the layer, if that has not been done yet,
+    /// and blocks until the layer has arrived.
     pub fn get(&mut self, layer: usize, comm: &mut Communicator, stream: &Stream) -> Result<&[T]> {
         self.prefetch(layer, comm, stream)?;
         let length = self.layer(layer)?.length;
@@ -174,7 +174,7 @@ impl<T: Gradient> LayerShards<T> {
     }
 
     /// Returns the gradient of a layer, as the mean over the ranks, for the elements that this rank
-    /// [keeps](Self::own). Blocks until it is there.
+    /// [keeps](Self::own). Blocks until the gradient has arrived.
     pub fn reduce(
         &mut self,
         layer: usize,

@@ -131,8 +131,8 @@ pub struct Pipeline<T: Gradient> {
 
 impl<T: Gradient> Pipeline<T> {
     /// Makes a pipeline whose stages are the ranks of a communicator, in their order. `room` is the
-    /// largest number of elements that one stage sends to another for one micro-batch. Allocates
-    /// memory for twice as many elements on the device of the stream.
+    /// largest number of elements that one stage sends to another stage for one micro-batch.
+    /// Allocates memory for twice as many elements on the device of the stream.
     pub fn new(room: usize, comm: &Communicator, stream: &Stream) -> Result<Self> {
         let device = stream.device();
         Ok(Self {
@@ -148,7 +148,7 @@ impl<T: Gradient> Pipeline<T> {
         self.stage
     }
 
-    /// Returns whether this stage is the last one of the model.
+    /// Returns whether this stage is the last stage of the model.
     pub fn is_last(&self) -> bool {
         self.stage + 1 == self.stages
     }
@@ -162,7 +162,7 @@ impl<T: Gradient> Pipeline<T> {
     /// the next stage in the direction of the pass. At the end of the pipeline it is dropped.
     ///
     /// `expects` returns the number of elements in the input of a pass. All ranks must agree on
-    /// this number.
+    /// this number. Blocks until the messages of this stage are complete.
     pub fn step<E: From<Error>>(
         &mut self,
         micros: usize,
@@ -198,7 +198,7 @@ impl<T: Gradient> Pipeline<T> {
         }
     }
 
-    /// Sends the output of a pass, and receives the input of the next one.
+    /// Sends the output of a pass, and receives the input of the next pass.
     fn exchange(
         &mut self,
         given: Option<(Vec<T>, usize)>,

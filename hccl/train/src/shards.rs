@@ -15,8 +15,8 @@ use crate::parts::Parts;
 
 /// Tensors that are joined to one sequence of elements, which is cut into one part for each rank.
 ///
-/// Parts have the same length. If the number of elements is no multiple of the number of ranks, the
-/// last parts are shorter or empty. All ranks must call the functions in the same order.
+/// Parts have the same length. If the number of elements is not a multiple of the number of ranks,
+/// the last parts are shorter or empty. All ranks must call the functions in the same order.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -130,7 +130,7 @@ impl<T: Gradient> Shards<T> {
     }
 
     /// Gathers the parameters of all ranks on every rank. `own` has the parameters of this rank's
-    /// [own](Self::own) part. Does not wait for the other ranks, which
+    /// [own](Self::own) part. Does not wait for the other ranks, but
     /// [`parameter`](Self::parameter) does.
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
         check_length(|| "the part of this rank".into(), own.len(), self.own.len())?;
@@ -151,7 +151,7 @@ impl<T: Gradient> Shards<T> {
     }
 
     /// Returns the values of a tensor that [`gather`](Self::gather) has received. Blocks until they
-    /// are there. Returns the failure of the gather if nobody has seen it yet.
+    /// have arrived. Returns the error of the gather if no earlier call has returned it.
     pub fn parameter(&self, tensor: usize) -> Result<&[T]> {
         Ok(&self.parameters.as_slice()?[self.place(tensor)?])
     }

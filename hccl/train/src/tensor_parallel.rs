@@ -12,8 +12,9 @@
 //! | gather in | all-gather of the tokens | reduce-scatter |
 //! | scatter out | reduce-scatter | all-gather |
 //!
-//! The first two belong to tensor parallelism, where every rank has all tokens between the layers.
-//! The last two belong to sequence parallelism, where each rank has a share of the tokens.
+//! The first two pairs belong to tensor parallelism, where every rank has all tokens between the
+//! layers. The last two pairs belong to sequence parallelism, where each rank has a share of the
+//! tokens.
 
 use hccl::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, Axis};
@@ -62,12 +63,12 @@ impl<'a> TensorParallel<'a> {
         self.comm.world_size() as usize
     }
 
-    /// The backward pass of "copy in": adds up the gradients of the parts of a layer.
+    /// Adds up the gradients of the parts of a layer: the backward pass of "copy in".
     pub fn copy_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.sum(partial)
     }
 
-    /// "Reduce out": adds up the outputs of the parts of a layer.
+    /// Adds up the outputs of the parts of a layer ("reduce out").
     pub fn reduce_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.sum(partial)
     }
@@ -81,8 +82,8 @@ impl<'a> TensorParallel<'a> {
         Ok(buffer.to_vec(self.stream).wait()?)
     }
 
-    /// "Gather in": returns the tokens of all ranks, in the order of the ranks. Each rank must pass
-    /// the same number of tokens.
+    /// Returns the tokens of all ranks, in the order of the ranks ("gather in"). Each rank must
+    /// pass the same number of tokens.
     pub fn gather_in<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
         if own.is_empty() {
             return Ok(Vec::new());
@@ -93,19 +94,19 @@ impl<'a> TensorParallel<'a> {
         Ok(all.to_vec(self.stream).wait()?)
     }
 
-    /// The backward pass of "gather in": adds up the gradients over the ranks, and returns the
-    /// share of this rank.
+    /// Adds up the gradients over the ranks, and returns the share of this rank: the backward pass
+    /// of "gather in".
     pub fn gather_in_backward<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
 
-    /// "Scatter out": adds up the outputs of the parts of a layer, and returns the share of this
-    /// rank. The number of tokens must be a multiple of the number of ranks.
+    /// Adds up the outputs of the parts of a layer, and returns the share of this rank ("scatter
+    /// out"). The number of tokens must be a multiple of the number of ranks.
     pub fn scatter_out<T: Gradient>(&mut self, partial: &[T]) -> Result<Vec<T>> {
         self.share(partial)
     }
 
-    /// The backward pass of "scatter out": gathers the gradients of all shares.
+    /// Gathers the gradients of all shares: the backward pass of "scatter out".
     pub fn scatter_out_backward<T: Gradient>(&mut self, own: &[T]) -> Result<Vec<T>> {
         self.gather_in(own)
     }

@@ -161,10 +161,10 @@ fn mistakes_in_a_step_are_told_before_anything_moves() {
             let text = outcome.expect_err(piece).to_string();
             assert!(text.contains(piece), "{piece:?} is not in: {text}");
         };
-        said(buckets.accumulate(2, &[]), "there is no tensor 2: there are 2");
+        said(buckets.accumulate(2, &[]), "there is no tensor 2: the number of tensors is 2");
         said(
             buckets.accumulate(0, &[1.0]),
-            "the gradient of tensor 0 has 1 elements, but 2 are needed",
+            "the gradient of tensor 0 has 1 element, but 2 are needed",
         );
         let mut step = buckets.step(comm, stream);
         step.push(1, &[1.0])?;
@@ -561,7 +561,7 @@ fn a_checkpoint_that_could_not_be_loaded_is_not_saved() {
         fails([1, 1], [6, 6], &[[(0, 5), (1, 6)]], "ranks 0 and 1 both have element 1");
         fails([1, 1], [6, 6], &[[(0, 6), (0, 6)]], "both have element 0");
         fails([1, 1], [6, 6], &[halves, halves], "both have element 0");
-        fails([1, 1], [6, 7], &[halves], "has 6 elements on rank 0, but 7 on rank 1");
+        fails([1, 1], [6, 7], &[halves], "is 6 on rank 0, but 7 on rank 1");
         fails([10, 11], [6, 6], &[halves], "saves step 1");
         assert_eq!(saved.latest(), None);
         assert!(!directory.join("unfinished-1").exists());
@@ -578,7 +578,7 @@ fn a_part_of_a_checkpoint_that_was_damaged_is_refused() {
     let saved = Checkpoints::new(&directory);
     for (bytes, piece) in [
         (&b"short"[..], "failed to fill"),
-        (b"another!\x04\0\0\0\0\0\0\0\0\0\0\0", "no part of a checkpoint"),
+        (b"another!\x04\0\0\0\0\0\0\0\0\0\0\0", "not a part of a checkpoint"),
         (b"hccltr01\x04\0\0\0\0\0\0\0\0\0\0", "does not fit the range"),
         (b"hccltr01\x02\0\0\0\0\0\0\0\0\0\0\0", "another type"),
     ] {

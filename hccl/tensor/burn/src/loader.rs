@@ -74,7 +74,7 @@ impl<I, O> RankLoader<I, O> {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Returns the rows of this rank in a batch that begins at a row.
+    /// Returns the rows of this rank in the batch that begins at row `from`.
     fn part(&self, from: usize) -> std::ops::Range<usize> {
         let rows = self.batch.min(self.dataset.len() - from);
         let at = |rank| from + rows * rank / self.ranks;

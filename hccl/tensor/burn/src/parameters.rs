@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::error::{Error, Result};
 
-/// Returns whether gradients of a parameter are summed. Frozen parameters have none.
+/// Returns whether gradients of a parameter are summed. Frozen parameters have no gradients.
 fn learns<const D: usize>(param: &Param<Tensor<D>>) -> bool {
     param.is_require_grad()
 }

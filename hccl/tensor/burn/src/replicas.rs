@@ -52,7 +52,7 @@ impl OwnGradients {
 
 /// The result of a step of all ranks.
 pub(crate) struct Mean {
-    /// The mean gradients. `None` if no rank had rows.
+    /// The mean gradients, or `None` if no rank had rows.
     pub(crate) gradients: Option<GradientsParams>,
     /// Whether a rank requests to stop.
     pub(crate) stops: bool,
@@ -81,7 +81,8 @@ impl<'a> Replicas<'a> {
         Ok(Self { comm, stream, buckets, lengths })
     }
 
-    /// Returns the model with the parameters of rank 0. Blocks until all ranks have called this.
+    /// Returns the model with the parameters of rank 0. Blocks until all ranks have called this
+    /// method.
     pub(crate) fn same<M: Module>(&mut self, model: M) -> Result<M> {
         let mut all = values(&model)?;
         for values in all.iter_mut().filter(|values| !values.is_empty()) {
@@ -92,7 +93,7 @@ impl<'a> Replicas<'a> {
         Ok(with_values(model, all))
     }
 
-    /// Returns the mean over the rows of all ranks. Blocks until all ranks have called this.
+    /// Returns the mean over the rows of all ranks. Blocks until all ranks have called this method.
     pub(crate) fn mean(
         &mut self,
         model: &impl Module,
@@ -133,7 +134,7 @@ impl<'a> Replicas<'a> {
         Ok(Mean { gradients: Some(give_gradients(model, means)), stops })
     }
 
-    /// Returns whether `own` is true on any rank. Blocks until all ranks have called this.
+    /// Returns whether `own` is true on any rank. Blocks until all ranks have called this method.
     pub(crate) fn any(&mut self, own: bool) -> Result<bool> {
         let mut flag = self.stream.device().upload(&[i32::from(own)], self.stream)?;
         drop(self.comm.all_reduce_in_place(&mut flag, Max, self.stream)?);

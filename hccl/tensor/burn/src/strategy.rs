@@ -113,7 +113,7 @@ impl<M: LearnerModel> Fit<M> {
         Ok(())
     }
 
-    /// Runs an epoch. Returns whether it is the last one on all ranks.
+    /// Runs an epoch. Returns whether it is the last epoch on all ranks.
     fn epoch(&mut self, ranks: &mut Replicas<'_>, epoch: usize) -> Result<bool> {
         let (train, valid) = (self.train.num_items(), self.valid.num_items());
         let start = |total_items| LearnerEvent::StartSplit { epoch_number: epoch, total_items };

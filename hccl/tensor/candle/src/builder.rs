@@ -13,7 +13,8 @@ use crate::lane::{PushGradient, SharedLane, lock};
 /// The names of parameters, in the order in which a model requests them.
 pub(crate) type Names = Arc<Mutex<Vec<String>>>;
 
-/// A backend that makes the parameters that are not in the map, and records the order of all.
+/// A backend that makes the parameters that are not in the map, and records the order of all
+/// parameters.
 pub(crate) struct Recorder {
     pub(crate) map: VarMap,
     pub(crate) names: Names,
@@ -67,7 +68,10 @@ impl SimpleBackend for Hooks {
         let (tensor, var) = self.vars.get(name).ok_or_else(unknown)?;
         if (&shape, dtype) != (var.shape(), var.dtype()) {
             let (is, has) = (var.shape(), var.dtype());
-            candle_core::bail!("parameter {name} is {is:?} of {has:?}, not {shape:?} of {dtype:?}")
+            candle_core::bail!(
+                "parameter {name} is {is:?} of {has:?}, not {shape:?} of {dtype:?}: request the \
+                 same shape and type in each step"
+            )
         }
         let mut hooked = lock(&self.hooked);
         if let Some(tensor) = hooked.get(name) {

@@ -25,7 +25,7 @@ type Make<M> = Box<dyn Fn(VarBuilder<'static>) -> candle_core::Result<M> + Send>
 /// A function of a [`VarBuilder`] makes the model, as is usual for candle. It is called for every
 /// step, with parameters that have a hook. That costs a copy of the parameters and a few
 /// allocations. The function must request the same parameters each time. A layer that keeps state
-/// between steps, such as the running means of a batch norm, loses it.
+/// between steps, such as the running means of a batch norm, loses this state.
 pub struct DataParallel<M> {
     make: Make<M>,
     model: M,
@@ -47,10 +47,11 @@ pub struct StepResult {
 }
 
 impl<M> DataParallel<M> {
-    /// Makes the parameters that are not in the map yet, and gives every rank those of rank 0.
+    /// Makes the parameters that are not in the map yet, and gives every rank the parameters of
+    /// rank 0.
     ///
     /// `model` is called with a builder for `dtype` on the CPU. Blocks until all ranks have called
-    /// this.
+    /// this function.
     pub fn new(
         map: &VarMap,
         dtype: DType,
@@ -106,7 +107,7 @@ impl<M> DataParallel<M> {
         &self.vars
     }
 
-    /// Returns the names of the parameters, in the same order.
+    /// Returns the names of the parameters, in the order of [`vars`](Self::vars).
     pub fn names(&self) -> Vec<String> {
         lock(&self.lane).names.clone()
     }

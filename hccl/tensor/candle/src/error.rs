@@ -16,7 +16,10 @@ pub enum Error {
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
     /// A parameter has a type whose gradients are not summed.
-    #[error("parameter {name} is of type {dtype:?}; gradients of f32, f16 and bf16 are summed")]
+    #[error(
+        "parameter {name} is of type {dtype:?}, but only gradients of f32, f16 and bf16 are \
+         summed: use one of these types"
+    )]
     ParameterType {
         /// The name of the parameter.
         name: String,
@@ -24,7 +27,9 @@ pub enum Error {
         dtype: DType,
     },
     /// A tensor is on another device than the CPU.
-    #[error("{what} is not on the CPU; hccl-candle moves tensors of the CPU only")]
+    #[error(
+        "{what} is not on the CPU; hccl-candle moves tensors of the CPU only: move it to the CPU"
+    )]
     NotOnCpu {
         /// The name of the tensor.
         what: String,
@@ -33,23 +38,33 @@ pub enum Error {
     #[error("the model requested no parameter: make its tensors with the builder")]
     NoParameters,
     /// A model requests a parameter that it did not request when it was first made.
-    #[error("the model requests a parameter {name} that it did not request at first")]
+    #[error(
+        "the model requests a parameter {name} that it did not request at first: request the same \
+         parameters each time"
+    )]
     UnknownParameter {
         /// The name of the parameter.
         name: String,
     },
     /// A loss does not have exactly one element.
-    #[error("a loss is one number, but this tensor has {elements} elements")]
+    #[error(
+        "a loss is one number, but this tensor has {elements} elements: reduce it, for example \
+         with `mean_all`"
+    )]
     NotOneNumber {
-        /// The elements of the tensor.
+        /// The number of elements of the tensor.
         elements: usize,
     },
     /// A rank has more rows than the batch, or the batch has none.
-    #[error("{rows} rows cannot be the part of a batch of {of} rows")]
+    #[error(
+        "{} cannot be the part of a batch of {}: pass the number of rows of all ranks, at least 1",
+        counted(*.rows),
+        counted(*.of)
+    )]
     Rows {
-        /// The rows of this rank.
+        /// The number of rows of this rank.
         rows: usize,
-        /// The rows of all ranks.
+        /// The number of rows of all ranks.
         of: usize,
     },
     /// A gradient comes from a model whose step is over.
@@ -75,7 +90,12 @@ impl<T: hccl::prelude::Element> From<hccl::memory::Refused<T>> for Error {
     }
 }
 
-/// Turns an error into one of a candle function, with the same text.
+/// Returns a number of rows as text.
+fn counted(rows: usize) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
+}
+
+/// Turns an error into an error of a candle function, with the same text.
 pub(crate) fn to_candle(error: impl Into<Error>) -> candle_core::Error {
     match error.into() {
         Error::Candle(error) => error,

@@ -27,7 +27,9 @@ pub(crate) fn elements<'a, T: WithDType>(
 ) -> candle_core::Result<&'a [T]> {
     let all = T::cpu_storage_as_slice(storage)?;
     let of_layout = layout.contiguous_offsets().and_then(|(from, to)| all.get(from..to));
-    of_layout.ok_or_else(|| candle_core::Error::msg("the tensor is not stored row by row"))
+    of_layout.ok_or_else(|| {
+        candle_core::Error::msg("the tensor is not stored row by row: make it contiguous")
+    })
 }
 
 /// Makes a tensor of these elements on the CPU, and converts it to `dtype`.
@@ -47,7 +49,7 @@ pub(crate) fn check_parameter(name: &str, var: &Var) -> Result<()> {
 }
 
 /// Gives every rank the values that a variable has on rank 0. Types of 16 bits are sent as f32,
-/// which has all their values.
+/// which can represent all their values.
 pub(crate) fn broadcast(
     name: &str,
     var: &Var,
@@ -78,7 +80,9 @@ macro_rules! with_floats {
                 let $elements = $crate::host::elements::<$float>($storage, $layout)?;
                 $computed
             })*
-            dtype => Err(candle_core::Error::msg(format!("ranks cannot sum {dtype:?}"))),
+            dtype => Err(candle_core::Error::msg(format!(
+                "ranks cannot sum {dtype:?}: use F32, F64, F16 or BF16"
+            ))),
         }
     };
 }

@@ -64,14 +64,14 @@ impl Group {
     }
 
     /// Sets variables that all ranks have to their values on rank 0. Blocks until all ranks have
-    /// called this.
+    /// called this method.
     pub fn broadcast(&self, vars: &[Var]) -> Result<()> {
         let (comm, stream) = &mut *lock(&self.shared);
         let each = |var| broadcast("to be broadcast", var, comm, stream).map_err(to_candle);
         vars.iter().try_for_each(each)
     }
 
-    /// Returns the same tensor. The backward pass adds up its gradients on all ranks.
+    /// Returns the same tensor. The backward pass adds up the gradients of all ranks.
     pub fn copy_in(&self, inputs: &Tensor) -> Result<Tensor> {
         self.pair(inputs, Way::Keep, Way::Sum)
     }
@@ -112,7 +112,9 @@ impl Group {
         let mut dims = shape.dims().to_vec();
         match (way, dims.first_mut()) {
             (Way::Keep | Way::Sum, _) => {}
-            (_, None) => candle_core::bail!("a tensor without dimensions has no tokens"),
+            (_, None) => candle_core::bail!(
+                "a tensor without dimensions has no tokens: use the first dimension for tokens"
+            ),
             (Way::Gather, Some(tokens)) => *tokens *= self.ranks,
             (Way::Share, Some(tokens)) => *tokens = self.each("tokens", *tokens)?,
         }

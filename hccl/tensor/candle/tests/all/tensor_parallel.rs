@@ -152,12 +152,12 @@ fn what_cannot_be_divided_is_told() {
         };
         let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
         let made = ColumnLinear::load(3, 5, vb.clone(), &group).map(drop);
-        said(made, "5 outputs cannot be divided evenly among 2 ranks");
+        said(made, "the number of outputs, 5, cannot be divided evenly among 2 ranks");
         let made = RowLinear::load(3, 5, vb, &group).map(drop);
-        said(made, "3 inputs cannot be divided evenly among 2 ranks");
+        said(made, "the number of inputs, 3, cannot be divided evenly among 2 ranks");
         let odd = numbers(3, 2, 0);
-        said(group.part(&odd, 0).map(drop), "3 elements of the dimension cannot be divided");
-        said(group.scatter_out(&odd).map(drop), "3 tokens cannot be divided");
+        said(group.part(&odd, 0).map(drop), "elements of the dimension, 3, cannot be divided");
+        said(group.scatter_out(&odd).map(drop), "tokens, 3, cannot be divided");
         let one = Tensor::new(1f32, &Device::Cpu)?;
         said(group.gather_in(&one).map(drop), "a tensor without dimensions has no tokens");
         let whole = Tensor::new(&[1u32, 2], &Device::Cpu)?;
