@@ -65,7 +65,7 @@ impl Address {
         }
     }
 
-    /// Listens at this address. If the host resolves to the loopback address, no other machine can
+    /// Listens at this address. If the host resolves to the loopback address, only this machine can
     /// connect.
     pub(crate) fn listen(&self) -> io::Result<Listener> {
         match self {

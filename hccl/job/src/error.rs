@@ -38,7 +38,7 @@ pub enum JobError {
         /// The rule that the value breaks, and the remedy.
         rule: String,
     },
-    /// A variable that belongs to another one is not set.
+    /// A variable that belongs to another variable is not set.
     #[error("the environment variable {name} is not set, but {why}")]
     Unset {
         /// The name of the variable.

@@ -31,9 +31,9 @@ fn sent(bytes: &[u8]) -> (Connection, UnixStream) {
     (Connection::Local(ours), theirs)
 }
 
-/// Sends these bytes to a store as a client does. Asserts that the store sends whole messages, that
-/// it sends at most one answer for each request, that it counts its stored bytes correctly, and
-/// that it still serves another client.
+/// Sends these bytes to a store as a client does. Asserts that the store sends whole messages, and
+/// at most one answer for each request. Also asserts that the store counts its stored bytes
+/// correctly, and that it still serves another client.
 pub fn store_server(bytes: &[u8]) {
     let (events, heard) = mpsc::channel();
     let mut desk = Desk::new(Hall::new(3, SECRET.into(), bytes.len().is_multiple_of(2)), heard);

@@ -1,9 +1,9 @@
 //! The bytes that go between a store and its clients.
 //!
-//! Both sides begin with [`PREAMBLE`]; a side that reads something else hangs up. Then frames
-//! follow. A frame is a length of four bytes, little-endian and at most [`MAX_FRAME`], and a
-//! message of that many bytes. A client sends one request at a time and waits for its answer,
-//! except that [`Request::Bye`] has none.
+//! Both sides begin with [`PREAMBLE`]. A side that reads other bytes hangs up. Then frames follow.
+//! A frame is a length of four bytes, little-endian and at most [`MAX_FRAME`], and a message of
+//! that many bytes. A client sends one request at a time and waits for its answer, except that
+//! [`Request::Bye`] has none.
 
 use std::io::{self, Read, Write};
 

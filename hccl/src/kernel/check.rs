@@ -205,7 +205,7 @@ impl<T: TilingArgument> Recorded<T> {
 }
 
 /// Returns whether a note says that a part of the kernel was not checked. Considers only the rules
-/// that need no other rank.
+/// that a rank checks alone.
 pub(super) fn is_cut(note: &Finding) -> bool {
     note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
 }

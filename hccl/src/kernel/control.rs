@@ -240,8 +240,8 @@ impl<T> Kernel<T> {
     }
 
     /// Returns the workspace from byte `byte` on, as a tensor (`GetUserWorkspace`). The workspace
-    /// is memory that the launch passes and that no other launch uses at the same time. All cores
-    /// share it.
+    /// is memory that the launch passes. Only this launch uses it at that time. All cores share the
+    /// workspace.
     #[track_caller]
     pub fn workspace<E: Element>(self, byte: impl Count) -> Output<E> {
         Output::workspace(self.recording, byte.count(), Location::caller())
@@ -251,8 +251,8 @@ impl<T> Kernel<T> {
     /// numbers or two [`Value`]s. If only one end is a number, convert it:
     /// [`k.value(1)..n`](Self::value).
     ///
-    /// The body is recorded once. It cannot consume anything from outside the loop, such as a
-    /// client or a tensor, because the loop may run several times: such code does not compile.
+    /// The body is recorded once. It cannot consume a value from outside the loop, such as a client
+    /// or a tensor, because the loop may run several times. Code that does so does not compile.
     #[track_caller]
     pub fn range<B: Bounds>(self, range: B, body: impl FnMut(Value<B::Number>)) {
         let (from, to) = range.bounds();

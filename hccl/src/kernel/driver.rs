@@ -2,8 +2,9 @@
 //!
 //! Invariant: the stamps of a launch name its communicators, and every buffer that the kernel or
 //! the server accesses. The kernel, the server and the wait for the server are enqueued as one
-//! operation of the kernel's stream, so the operation is complete only when both have ended. The
-//! driver owns the stream of the server, and enqueues nothing else on it.
+//! operation of the kernel's stream. So the operation is complete only when the kernel and the
+//! server have ended. The driver owns the stream of the server, and enqueues only the work of its
+//! launches on it.
 //!
 //! A tensor may be a part of an allocation. A recorded kernel gets the length of each tensor and
 //! accesses no memory beyond it. A compiled kernel gets no lengths. The program that loaded it has

@@ -78,8 +78,7 @@ pub const fn length(length: usize) -> u32 {
     if length > u32::MAX as usize { u32::MAX } else { length as u32 }
 }
 
-/// The type of a field or of an argument, which may implement none of the traits that the generated
-/// code needs.
+/// The type of a field or of an argument, which may lack the traits that the generated code needs.
 ///
 /// The items for a type that fits are inherent, and the compiler prefers inherent items. For any
 /// other type it takes the items of [`Unfit`]. So the generated code compiles with any type, and a
@@ -112,8 +111,8 @@ impl<T: First> Type<T> {
     pub const __HCCL_IS_FIRST: bool = true;
 }
 
-/// The items of [`Type`] for a type that does not fit. They never run, because a program with such
-/// a type does not compile.
+/// The items of [`Type`] for a type that does not fit. They never run, because a program with a
+/// type that does not fit does not compile.
 pub trait Unfit {
     #[doc(hidden)]
     const __HCCL_IS_FIRST: bool = false;

@@ -44,16 +44,15 @@
 //! ```
 //!
 //! A launch is an operation of its stream. It is ordered after all earlier operations that use the
-//! same buffers, and returns a [`Work`]. A kernel with an
-//! [`Hccl`](super::Hccl) client takes a communicator for each of its groups. Its communication
-//! server starts together with it, on a separate stream. The launch is complete when the kernel and
-//! the server are complete.
+//! same buffers, and returns a [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes a
+//! communicator for each of its groups. Its communication server starts together with it, on a
+//! separate stream. The launch is complete when the kernel and the server are complete.
 //!
 //! # Parts of buffers
 //!
 //! A tensor may be a slice of a buffer. Element 0 in the kernel is the first element of the slice,
-//! and elements after its last one are out of bounds. So launches on disjoint parts of one buffer
-//! do not wait for each other.
+//! and elements after the end of the slice are out of bounds. So launches on disjoint parts of one
+//! buffer do not wait for each other.
 //!
 //! ```
 //! # use hccl::kernel::*;
@@ -100,8 +99,7 @@
 //!
 //! A recorded kernel runs on the emulator. For an NPU it is [printed](super::Recorded::ascend_c)
 //! and compiled. CANN supports calling it as an operator (`aclnn...`). CANN does not support
-//! launching a fused kernel by hand, as this module does, and such a launch is untested on
-//! hardware.
+//! launching a fused kernel by hand, as this module does. A launch by hand is untested on hardware.
 
 #![forbid(unsafe_code)]
 

@@ -211,9 +211,9 @@ impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
 
     /// Computes a piece of the product `c = a * b` on one core. `shape` gives the number of rows
     /// and columns of the piece, and the whole depth of the product. Each matrix must begin at the
-    /// first element of the piece ([`Global::matrix`](super::Global::matrix)). In memory, an `a`
-    /// that is passed as its transpose is a matrix of depth by rows elements, and such a `b` is a
-    /// matrix of columns by depth elements.
+    /// first element of the piece ([`Global::matrix`](super::Global::matrix)). If `a` is passed as
+    /// its transpose, it is a matrix of depth by rows elements in memory. If `b` is passed as its
+    /// transpose, it is a matrix of columns by depth elements in memory.
     #[track_caller]
     pub fn multiply(
         &self,

@@ -3,10 +3,10 @@
 //! needs no kernel, and an algorithm for a collective is an [operator](mod@crate::operator).
 //!
 //! A function with [`#[kernel]`](macro@kernel) runs once, to *record* a
-//! [`Program`](ascend_program::Program): a small form of the kernel in which sizes, loops and
-//! branches still depend on symbols, such as the fields of a [tiling struct](tiling). The program
-//! is [launched](launch) on the emulator, which can draw a [timeline]. For an NPU it is printed as
-//! [Ascend C](Recorded::ascend_c).
+//! [`Program`](ascend_program::Program). A program is a small form of the kernel. Its sizes, loops
+//! and branches still depend on symbols, such as the fields of a [tiling struct](tiling). The
+//! program is [launched](launch) on the emulator, which can draw a [timeline]. For an NPU it is
+//! printed as [Ascend C](Recorded::ascend_c).
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -76,11 +76,12 @@
 //!
 //! # Mistakes
 //!
-//! Many mistakes do not compile: a client that prepares before it was configured, a commit of a
-//! task that is already committed, a use of a tensor that was passed on, a client that is finalised
-//! in a loop. Mistakes that exist on every product (a division of a vector of bytes, 300 turns) are
-//! collected. `record` returns all of them, each with its line. Mistakes that depend on the
-//! product, on the numbers in the tiling struct or on the ranks are found at launch.
+//! Many mistakes do not compile. Examples are a client that prepares before it was configured, and
+//! a commit of a task that is already committed. A use of a tensor that was passed on and a client
+//! that is finalised in a loop do not compile either. Mistakes that exist on every product (a
+//! division of a vector of bytes, 300 turns) are collected. `record` returns all of them, each with
+//! its line. Mistakes that depend on the product, on the numbers in the tiling struct or on the
+//! ranks are found at launch.
 
 #[doc(hidden)]
 #[path = "generated.rs"]

@@ -362,7 +362,7 @@ impl Hccl<Configured> {
     ///
     /// On the A3 the host may give each core queues of its own (`queue_num` and `comm_block_num` of
     /// the tiling). Then each core that has queues writes into them, and `wait` returns at once.
-    /// Each of these cores must finalise the client, and the client can prepare no other operation.
+    /// Each of these cores must finalise the client. The client can prepare only `BatchWrite`s.
     ///
     /// The items enter the queue at once, without a commit, so end the operation with
     /// [`write`](Prepare::write).

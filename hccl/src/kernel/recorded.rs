@@ -67,7 +67,7 @@ impl<T> Recorded<T> {
     /// for the device are the kernel and the header of its tiling struct. The files for the host
     /// have the prototype, the tiling function and their registration. The remaining files are
     /// those with which CMake builds a package. On hardware, CANN supports a kernel that
-    /// communicates only as such a project.
+    /// communicates only as an operator project.
     ///
     /// ```
     /// use hccl::kernel::*;
@@ -94,8 +94,8 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// The errors of [`ascend_c`](Self::ascend_c). Also an error if the tiling of the [`Project`]
-    /// does not have the size of the tiling struct, or if its names are not valid in a build.
+    /// The errors of [`ascend_c`](Self::ascend_c). Also an error if the names of the [`Project`]
+    /// are not valid in a build, or if its tiling has another size than the tiling struct.
     pub fn project(&self, project: &Project) -> Result<Vec<(String, String)>, RecordError> {
         let files = ascend_program::ascend_c::project(&self.program, project);
         files.map_err(|text| self.refused(text))

@@ -74,8 +74,8 @@ pub enum Writes {}
 /// ```
 pub type Input<E> = Global<E, Reads>;
 
-/// A tensor in global memory that a kernel writes and may read: an argument, a workspace or a
-/// window, or the part of such a tensor from some element on.
+/// A tensor in global memory that a kernel writes and may read. It is an argument, a workspace or a
+/// window, or the part of one of these tensors from some element on.
 ///
 /// ```
 /// use hccl::kernel::*;

@@ -51,8 +51,8 @@ pub trait Scalar: sealed::Sealed + Copy + 'static {
     /// This type as a value of [`Number`].
     const NUMBER: Number;
 
-    /// Returns the bits of this number in a program: those of an integer that is extended to 64
-    /// bits, or those of an `f64` for a floating point number.
+    /// Returns the bits of this number in a program. For an integer, they are the bits of the
+    /// integer extended to 64 bits. For a floating point number, they are the bits of an `f64`.
     #[doc(hidden)]
     fn bits(self) -> u64;
 }

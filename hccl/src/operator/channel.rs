@@ -13,7 +13,7 @@
 //! Between `expose` and `reclaim` the owner does not touch the part of its buffer that the peer
 //! uses. Other peers may use the buffer at the same time, each through its own channel. The two
 //! directions of a channel are independent. The protocol takes two notifies at each end of the
-//! channel: the first says that the peer's buffer is ready, and the second that the peer has left
+//! channel. The first says that the peer's buffer is ready. The second says that the peer has left
 //! this rank's buffer.
 
 use std::fmt;
@@ -93,7 +93,7 @@ pub struct Exposed<'r> {
 /// The right of this rank to read and write the peer's communication buffer, until this rank
 /// [leaves](super::Thread::leave) the buffer.
 ///
-/// Several threads may use the buffer if the thread that leaves it is certain to be the last one.
+/// Several threads may use the buffer if the thread that leaves it is certain to be the last user.
 /// Work of another thread in the same [fork](super::MainThread::fork) is not certain to be complete
 /// by then, but work in an earlier fork is. Dropping or forgetting an `Access` is a mistake: the
 /// peer would wait forever.

@@ -1,10 +1,9 @@
 //! Enqueues recorded tasks on the threads of a communicator.
 //!
-//! Invariant: all tasks of an operator are checked before the first one is enqueued. The tasks read
-//! and write only the input, the output and the communication buffer of this rank, and the
-//! communication buffer of a peer to which there is a channel. They never write the input. The
-//! operation stamps its input and its output. It also stamps the communicator, which owns the
-//! communication buffer.
+//! Invariant: all tasks of an operator are checked before the first task is enqueued. The tasks use
+//! only the input, the output and the communication buffer of this rank, and the communication
+//! buffers of peers to which there is a channel. They never write the input. The operation stamps
+//! its input and its output. It also stamps the communicator, which owns the communication buffer.
 //!
 //! The tasks of all threads are enqueued in the order in which they were recorded. So no thread
 //! waits for a task of this rank that is not enqueued yet, however short the queues of the device
@@ -14,8 +13,8 @@
 //! notify of its end. But a wait for a notify does not protect memory: when the communicator fails,
 //! the wait ends early, and the tasks queued after it run. The memory of an operator belongs to
 //! other operations before and after the operator, even if the operator fails. So at the start
-//! every other thread waits for an event of the stream, and at the end the stream waits for an
-//! event of every other thread. A failure does not end a wait for an event.
+//! every other thread waits for an event of the stream. At the end the stream waits for an event of
+//! every other thread. A failure does not end a wait for an event.
 
 #![expect(unsafe_code, reason = "the one place where primitives are called")]
 
@@ -188,9 +187,9 @@ impl OperatorDriver<'_> {
     /// # Safety
     ///
     /// The communicator and the stream are live. Each buffer in `memory` lies on the device and has
-    /// the stated length. It stays allocated until the stream has completed everything that is
-    /// queued on it when this function returns. Until then nothing else touches the buffer, except
-    /// to read the input.
+    /// the stated length. It stays allocated until the stream has completed all work that is queued
+    /// on it when this function returns. Until then only this work uses the buffer, but other
+    /// operations may read the input.
     unsafe fn drive(
         &mut self,
         stream: &StreamHandle,

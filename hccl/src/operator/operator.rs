@@ -130,10 +130,10 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// Returns every mistake that one rank makes by itself, with its line: ranges outside of
-    /// buffers, lengths that differ, and calls whose counterpart is missing, such as `enter`
-    /// without `leave`. [`Recorded::check`] finds the other mistakes: races, deadlocks, and writes
-    /// to the input.
+    /// Returns every mistake that one rank makes by itself, with its line. Examples are ranges
+    /// outside of buffers, lengths that differ, and calls without their counterpart, such as
+    /// `enter` without `leave`. [`Recorded::check`] finds the other mistakes: races, deadlocks, and
+    /// writes to the input.
     #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()
@@ -275,7 +275,7 @@ impl Setting<'_> {
         }))
     }
 
-    /// Returns the text of the mistake if the setting itself is wrong, whatever the function does.
+    /// Returns the text of the mistake if the setting is wrong for every function.
     fn problem(&self) -> Option<String> {
         let Setting { operator, ranks, count, dtype, .. } = self;
         if let Goal::AllToAllV { counts } = &*operator.goal

@@ -36,7 +36,7 @@ impl Recorded {
     /// Returns a table of the threads, notifies and channels that each rank needs on an engine.
     /// Ranks that need the same resources share a column. The numbers are counted from the tasks,
     /// before any resource is acquired. An operator runs on the default engine unless
-    /// [`Run::engine`](super::Run::engine) sets another one.
+    /// [`Run::engine`](super::Run::engine) sets another engine.
     ///
     /// ```
     /// use hccl::operator::{Engine, Operator};
@@ -75,9 +75,10 @@ impl Recorded {
         check::check_all(&tasks)
     }
 
-    /// Returns the cost of the operator in a model of transfers and reductions: the time, the tasks
-    /// of the critical path, the number of transfers that follow one another, and the bytes that
-    /// each rank sends and receives. Use the cost to compare algorithms.
+    /// Returns the cost of the operator in a model of transfers and reductions. It contains the
+    /// time, the tasks of the critical path, and the number of transfers that follow one another.
+    /// It also contains the bytes that each rank sends and receives. Use the cost to compare
+    /// algorithms.
     ///
     /// ```
     /// use hccl::operator::{Model, Operator};

@@ -89,9 +89,9 @@ impl<'r> Recorder<'r> {
         &self.state.goal
     }
 
-    /// Returns the root of the operator: the only rank with an input in a broadcast or scatter, or
-    /// the only rank with an output in a reduce or gather. If the operator has no root, the call is
-    /// a mistake, and returns 0.
+    /// Returns the root of the operator. In a broadcast or scatter, only the root has an input. In
+    /// a reduce or gather, only the root has an output. If the operator has no root, the call is a
+    /// mistake, and returns 0.
     #[track_caller]
     pub fn root(&self) -> u32 {
         match self.state.goal.root() {

@@ -200,8 +200,8 @@ impl<'a> Run<'a> {
     /// * [`Error::Operator`] with every mistake that recording finds on this rank, each with its
     ///   line;
     /// * [`Error::WrongLength`] or [`Error::Uneven`] if a buffer does not have the length that the
-    ///   operator needs on this rank, and [`Error::Overlap`] if the input and the output share
-    ///   memory;
+    ///   operator needs on this rank;
+    /// * [`Error::Overlap`] if the input and the output share memory;
     /// * [`Error::NotSupported`] if tasks cannot reduce the type in this way: they compute sums,
     ///   maxima and minima of `i8`, `i16`, `i32`, `f16`, `bf16` and `f32`;
     /// * [`Error::Invalid`] if the buffers have different types, if a buffer is missing, or if the

@@ -34,8 +34,7 @@ impl Runtime {
     /// name the rank that failed first.
     ///
     /// Under a launcher, also the errors of [`Rank::from_env`], and [`Error::Found`] if checked
-    /// mode has found something. Without a launcher, also the errors of
-    /// [`run_ranks`](Self::run_ranks).
+    /// mode has findings. Without a launcher, also the errors of [`run_ranks`](Self::run_ranks).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -163,8 +162,8 @@ impl Rank {
     /// them. So rank 0 is never a newcomer as long as any rank of this generation is left.
     ///
     /// If `hcclrun --elastic` has started the job, any rank may be lost. Under other launchers rank
-    /// 0 serves the store, so the job cannot go on without rank 0. Most of these launchers also end
-    /// all ranks when one rank fails.
+    /// 0 serves the store, so the job cannot continue without rank 0. Most of these launchers also
+    /// end all ranks when one rank fails.
     ///
     /// # Errors
     ///

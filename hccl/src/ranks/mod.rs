@@ -50,13 +50,14 @@ impl Runtime {
     /// # Errors
     ///
     /// [`Error::Rank`], with the rank and the cause, if a rank returns an error or panics. Only the
-    /// first cause is returned. The other ranks are notified at once: a call or an operation that
-    /// waits for the failed rank fails with the kind [`RankGone`](crate::ErrorKind::RankGone) and
-    /// the cause as its reason, even while a communicator is being built. Every other wait of these
-    /// ranks that has not ended by then fails in the same way. CANN cannot be notified, so calls of
-    /// CANN that wait for the failed rank end with CANN's connection time-out.
+    /// first cause is returned. The other ranks are notified at once. A call or an operation that
+    /// waits for the failed rank then fails with the kind [`RankGone`](crate::ErrorKind::RankGone)
+    /// and the cause as its reason. This also holds while a communicator is being built. Every
+    /// other wait of these ranks that has not ended by then fails in the same way. CANN cannot be
+    /// notified, so calls of CANN that wait for the failed rank end with CANN's connection
+    /// time-out.
     ///
-    /// [`Error::Found`] if no rank has failed but checked mode has found something
+    /// [`Error::Found`] if no rank has failed but checked mode has findings
     /// ([`Runtime::findings`]).
     ///
     /// [`Error::TooFewDevices`] if there are fewer devices than ranks, and [`Error::Invalid`] if

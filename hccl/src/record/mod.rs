@@ -3,11 +3,11 @@
 //! [`trace`](crate::trace) instead.
 //!
 //! [`Runtime::record_run`] turns recording on for the communicators that are made afterwards. Each
-//! rank of a communicator has a file, in which each operation has a line: its name, its number, and
-//! the checksums of its input and its output on this rank. The command `hccl-compare-runs A B`
-//! names the first operation in which two records differ, and says whether its input or its output
-//! differs. If the runs are recorded once more with that operation [whole](RunRecord::whole), the
-//! command also names the element and both values.
+//! rank of a communicator has a file, in which each operation has a line. The line has the name and
+//! the number of the operation, and the checksums of its input and its output on this rank. The
+//! command `hccl-compare-runs A B` names the first operation in which two records differ, and says
+//! whether its input or its output differs. If the runs are recorded once more with that operation
+//! [whole](RunRecord::whole), the command also names the element and both values.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -39,8 +39,8 @@
 //!   `world kernel gelu x 2`: inputs before the launch, and outputs after it. If a kernel also
 //!   reads an output, a difference in the earlier contents of this tensor is reported as a
 //!   difference of the output. If a launch has several communicators, its lines are in the file of
-//!   the first one, and pausing the record of the first one leaves out the whole launch. Each
-//!   communicator counts its launches separately.
+//!   the first communicator. Pausing the record of the first communicator leaves out the whole
+//!   launch. Each communicator counts its launches separately.
 //!
 //! * Each of these operations in a [graph](crate::Graph), at each replay, with the number that it
 //!   takes at this replay. So a run that replays a step has the same lines as a run that issues the
@@ -55,12 +55,12 @@
 //! # Cost
 //!
 //! When recording is off, it costs one or two comparisons for each operation. When it is on, each
-//! operation adds two copies to its stream, to pinned memory of the host: of the memory that it
-//! reads and of the memory that it writes. The pinned memory is in use until a thread of the
+//! operation adds two copies to its stream: of the memory that it reads, and of the memory that it
+//! writes. The copies go to pinned memory of the host, which is in use until a thread of the
 //! communicator has read the copies once and written a line. Operations do not wait for that
 //! thread. A program that spends most of its time in operations takes several times as long.
 //!
-//! A graph needs additional device memory, for copies of everything that its recorded operations
+//! A graph needs additional device memory, for copies of all memory that its recorded operations
 //! read and write, because later operations of the graph may overwrite the originals.
 //! [`Graph::len`](crate::Graph::len) does not count these copies.
 
@@ -96,9 +96,9 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the settings of a record in this directory.
-    /// [`record_run`](Runtime::record_run) makes the directory if it does not exist. The directory
-    /// must not contain the record of an earlier run.
+    /// Returns the settings of a record in this directory. [`record_run`](Runtime::record_run)
+    /// makes the directory if it does not exist. The directory must not contain the record of an
+    /// earlier run.
     pub fn new(directory: impl AsRef<Path>) -> Self {
         RunRecord { directory: directory.as_ref().to_owned(), whole: None }
     }
@@ -159,8 +159,8 @@ impl Runtime {
 }
 
 impl RunRecording {
-    /// Ends the record. Blocks until everything that was recorded is in its files, for at most the
-    /// runtime's deadline. Meanwhile no other thread may be in a call that issues an operation.
+    /// Ends the record. Blocks until all recorded operations are in its files, for at most the
+    /// runtime's deadline. Meanwhile other threads must not be in a call that issues an operation.
     ///
     /// # Errors
     ///

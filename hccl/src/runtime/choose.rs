@@ -41,8 +41,8 @@ impl Runtime {
         auto()
     }
 
-    /// Makes a runtime of `devices` new emulated devices (1 to 4,096), which no other runtime uses.
-    /// They are freed when the last handle is dropped.
+    /// Makes a runtime of `devices` new emulated devices (1 to 4,096), which only this runtime
+    /// uses. They are freed when the last handle is dropped.
     ///
     /// ```
     /// let runtime = hccl::Runtime::emulator(2)?;

@@ -9,10 +9,10 @@ use ascend_sys::{AscendExtFault, AscendExtFaultKind as Kind};
 use super::Runtime;
 use crate::error::{Error, Result};
 
-/// An injected fault: something that goes wrong on one emulated device.
+/// An injected fault, which makes operations or allocations fail or wait on one emulated device.
 ///
 /// Each device counts its operations and its allocations from 1, from the start of the runtime.
-/// Only operations of communicators are counted, those of all communicators of the device together.
+/// Only operations of communicators are counted, for all communicators of the device together.
 /// [`at`](Self::at) chooses the operation or allocation that the fault affects.
 ///
 /// ```
@@ -55,7 +55,7 @@ impl Fault {
     /// The operations of peers fail at the time limit of the device ([`Error::Failed`], EI0002).
     /// The wait of the rank itself fails at its deadline ([`Error::Timeout`]). The queued
     /// operations of the device keep their memory and the runtime alive until
-    /// [`Runtime::clear_faults`] lets the device go on.
+    /// [`Runtime::clear_faults`] lets the device continue.
     pub fn stop(device: usize) -> Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_STOP)
     }
@@ -81,7 +81,7 @@ impl Fault {
         Fault::new(device, Kind::ASCEND_EXT_FAULT_OUT_OF_MEMORY)
     }
 
-    /// Returns a fault by which an operation that makes links reaches none of its peers. The
+    /// Returns a fault by which an operation that makes links cannot reach its peers. The
     /// operation, and operations of peers that wait for the rank, fail after the connection
     /// time-out (EI0006). Without [`at`](Self::at), it affects the next operation that makes links.
     pub fn link_timeout(device: usize) -> Fault {

@@ -4,7 +4,7 @@
 //!
 //! [`Runtime::auto`] uses the installed CANN, or the emulator if CANN is not installed. So the same
 //! program runs on a server and on a laptop. [`Runtime::emulator`] makes new emulated devices that
-//! no other runtime uses. Every object that is made from a runtime keeps the runtime alive.
+//! only the new runtime uses. Every object that is made from a runtime keeps the runtime alive.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! The state that all handles of a runtime share: the backend's functions, the devices that are
-//! open, the time limits, the pool of pinned memory and the reactor. The state is freed when the
-//! last handle is dropped.
+//! The state that all handles of a runtime share. It has the backend's functions, the open devices,
+//! the time limits, the pool of pinned memory and the reactor. The state is freed when the last
+//! handle is dropped.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Rare behaviour of backends and programs: a result that is missing although the call succeeded, a
-//! device without free memory for a long time, panic payloads that panic when they are dropped.
+//! Tests rare behaviour of backends and programs. A result is missing although the call succeeded,
+//! a device has no free memory for a long time, or a panic payload panics when it is dropped.
 
 use std::ffi::c_void;
 

@@ -53,7 +53,7 @@ fn a_part_is_destroyed_before_the_whole() {
     assert_eq!(destroyed(both), both);
 }
 
-/// The first operation of a communicator runs on a stream of its own, and may go on when the
+/// The first operation of a communicator runs on a stream of its own, and may continue when the
 /// program's stream has been aborted.
 #[test]
 fn a_communicator_whose_operation_goes_on_after_its_stream_is_aborted_is_destroyed_behind_it() {
@@ -138,8 +138,9 @@ fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
     assert!(work.wait().is_err());
 }
 
-/// The first operation of a communicator runs on a stream of its own. The program's stream goes on
-/// when a notify is recorded there. An event after that record may be complete a little later.
+/// The first operation of a communicator runs on a stream of its own. The program's stream
+/// continues when a notify is recorded there. An event after that record may be complete a little
+/// later.
 #[test]
 fn a_failure_is_told_when_the_events_behind_it_are_complete_later_than_what_waited_for_it() {
     /// The time by which events are complete too late.

@@ -7,7 +7,7 @@ use crate::dtype::Sum;
 use crate::operator::Operator;
 use crate::record::RunRecord;
 
-/// The number of bytes of a buffer. No other allocation in this test has this size.
+/// The number of bytes of a buffer. All other allocations in this test have other sizes.
 const BYTES: usize = 1 << 20;
 
 #[test]

@@ -1,13 +1,13 @@
-//! Gradients of a model that every rank has, summed in buckets while the backward pass goes on.
+//! Sums the gradients of a model that every rank has, in buckets, during the backward pass.
 //!
 //! Terms: a *tensor* is one of the model's parameters, numbered in the order of the forward pass. A
 //! *bucket* holds the gradients of neighbouring tensors and is reduced as one. A *step* is a
 //! backward pass on all ranks.
 //!
 //! Rules:
-//! 1. Buckets are issued in one fixed order, the last tensors first, whatever the order in which
-//!    gradients are pushed. A full bucket waits until the buckets before it are full. So all ranks
-//!    issue the same operations.
+//! 1. Buckets are issued in one fixed order, the last tensors first. This order does not depend on
+//!    the order in which gradients are pushed. A full bucket waits until the buckets before it are
+//!    full. So all ranks issue the same operations.
 //! 2. A bucket that has been issued belongs to the device. The host reads its memory again when the
 //!    sum has been copied back.
 //! 3. If a step ends early, other ranks wait for its remaining buckets. The next step returns an
@@ -392,7 +392,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Pauses the step until [`GradientBuckets::resume`], and ends its borrows.
     ///
-    /// A hook in a backward pass must own everything that it uses. It resumes the step for one push
+    /// A hook in a backward pass must own all values that it uses. It resumes the step for one push
     /// and pauses it again. Meanwhile the buckets that have been issued are summed.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;

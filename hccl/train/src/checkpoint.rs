@@ -113,8 +113,8 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// [`Error::Checkpoint`] before anything is written, if the ranks differ in the step or in the
-    /// number of elements of an array, or if they do not have each element exactly once. If all
+    /// [`Error::Checkpoint`] if the ranks differ in the step or in the number of elements of an
+    /// array, or if they do not have each element exactly once. Then no file is written. If all
     /// ranks have the whole array, one rank must pass all of it, and the other ranks must pass an
     /// empty range. [`Error::Checkpoint`] also if a file cannot be written.
     pub fn save<T: Gradient>(

@@ -61,7 +61,7 @@ pub enum Error {
          number"
     )]
     NoSuch {
-        /// The kind of the missing thing: a tensor or a layer.
+        /// The kind of the missing item: a tensor or a layer.
         what: &'static str,
         /// The index that was passed.
         index: usize,

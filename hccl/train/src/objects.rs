@@ -1,4 +1,5 @@
-//! Sending objects that are not arrays of numbers: anything that serde can serialise.
+//! Functions that send objects that are not arrays of numbers. serde must be able to serialise
+//! them.
 //!
 //! All ranks of a communicator must call the same function. The call blocks until all of them have
 //! called it. It exchanges the lengths first, and then the bytes. The encoding is `postcard`, so

@@ -157,9 +157,10 @@ impl<T: Gradient> Pipeline<T> {
     ///
     /// `run` computes a pass. The input of a forward pass is the activations that the stage before
     /// has sent. The input of a backward pass is the gradient that the stage after it has sent. The
-    /// input is `None` for a forward pass of the first stage, which begins with the data, and for a
-    /// backward pass of the last stage, which begins with the loss. The result of `run` is sent to
-    /// the next stage in the direction of the pass. At the end of the pipeline it is dropped.
+    /// input is `None` for a forward pass of the first stage, which begins with the data. It is
+    /// also `None` for a backward pass of the last stage, which begins with the loss. The result of
+    /// `run` is sent to the next stage in the direction of the pass. At the end of the pipeline it
+    /// is dropped.
     ///
     /// `expects` returns the number of elements in the input of a pass. All ranks must agree on
     /// this number. Blocks until the messages of this stage are complete.

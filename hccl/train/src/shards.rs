@@ -130,8 +130,8 @@ impl<T: Gradient> Shards<T> {
     }
 
     /// Gathers the parameters of all ranks on every rank. `own` has the parameters of this rank's
-    /// [own](Self::own) part. Does not wait for the other ranks, but
-    /// [`parameter`](Self::parameter) does.
+    /// [own](Self::own) part. Does not wait for the other ranks, but [`parameter`](Self::parameter)
+    /// does.
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
         check_length(|| "the part of this rank".into(), own.len(), self.own.len())?;
         self.agree(comm, stream)?;

@@ -1,9 +1,9 @@
 //! Layers that are divided over the ranks. Each rank has a part of the weight, and a part of the
 //! inputs or outputs.
 //!
-//! Four pairs of a function and its backward pass move activations into and out of such layers. All
-//! ranks must call them in the same order. Each call blocks until its result is there. Arrays are
-//! row-major, with one token in each row.
+//! Four pairs of a function and its backward pass move activations into and out of these layers.
+//! All ranks must call them in the same order. Each call blocks until its result is there. Arrays
+//! are row-major, with one token in each row.
 //!
 //! | pair | forward | backward |
 //! | --- | --- | --- |

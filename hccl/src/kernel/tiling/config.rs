@@ -2,9 +2,9 @@
 //! settings.
 //!
 //! CANN's class checks little. It accepts an operation that the product does not have, a step size
-//! that has no effect, and a setting that only another product reads. The kernel then waits for
-//! ever, or the server does something else. So this module also checks the rules of CANN's
-//! documentation for each product.
+//! that has no effect, and a setting that only another product reads. The kernel then waits
+//! forever, or the server runs another operation than intended. So this module also checks the
+//! rules of CANN's documentation for each product.
 
 use typed_builder::TypedBuilder;
 
@@ -129,15 +129,16 @@ pub struct Mc2CcTilingConfig {
 impl Mc2InitTilingConfig {
     /// Writes the [`Mc2InitTiling`] of a tiling struct, and an `Mc2CcTiling` for each of `members`,
     /// in the order of the fields. If there are fewer members than `Mc2CcTiling` fields, the last
-    /// of these fields do not change, and the server does not read them. No other field changes.
+    /// of these fields do not change, and the server does not read them. The fields of other types
+    /// do not change.
     ///
     /// This does the work of both overloads of `Mc2CcTilingConfig::GetTiling` in CANN.
     ///
     /// # Errors
     ///
     /// [`Error::Tiling`](crate::Error::Tiling) for a setting that CANN or the product does not
-    /// support, for more members than the struct has `Mc2CcTiling` fields, and for a struct without
-    /// an `Mc2InitTiling`. After an error, the struct is unchanged.
+    /// support. The same error is returned for more members than `Mc2CcTiling` fields, and for a
+    /// struct without an `Mc2InitTiling`. After an error, the struct is unchanged.
     pub fn fill<T: Tiling>(&self, tiling: &mut T, members: &[Mc2CcTilingConfig]) -> Result<()> {
         let filled = self.checked(members)?;
         let bytes = members

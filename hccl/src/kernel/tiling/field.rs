@@ -74,7 +74,7 @@ numbers! {
     bool: Bool;
 }
 
-/// Checks that the bytes can be a struct of this layout: their number must be the size of the
+/// Checks that the bytes can be a struct of this layout. Their number must be the size of the
 /// struct, and each `bool` must be 0 or 1.
 pub(super) fn check_bytes(layout: &Layout, bytes: &[u8]) -> Result<(), TilingError> {
     if bytes.len() != layout.size as usize {

@@ -21,7 +21,7 @@ impl TCubeTiling {
     /// pieces have about the same size, and there are at most as many pieces as cores. Base blocks
     /// are as large as L0 permits. `a` and `b` have two buffers each, in L0 and in L1. `c` has a
     /// second buffer in L0 if it fits. For half floats on the A2 and the A3, large base blocks have
-    /// 128 by 256 or 256 by 128 elements and a depth of 64, as CANN recommends.
+    /// 128 by 256 or 256 by 128 elements. Their depth is 64. CANN recommends these sizes.
     ///
     /// ```
     /// use hccl::f16;
@@ -131,9 +131,9 @@ impl TCubeTilingBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Tiling`](crate::Error::Tiling) if `m`, `n` or `k` is 0 or does not fit in an `i32`,
-    /// if no cube core multiplies these types, or if the number of cores is 0 or larger than that
-    /// of the chip.
+    /// [`Error::Tiling`](crate::Error::Tiling) if `m`, `n` or `k` is 0 or does not fit in an `i32`.
+    /// The same error is returned if no cube core multiplies these types, or if the number of cores
+    /// is 0 or larger than that of the chip.
     pub fn build(self) -> Result<TCubeTiling> {
         let chip = self.product.cube();
         let ([m, n, k], cores) = (self.size, self.cores.unwrap_or(chip.cores));

@@ -13,9 +13,9 @@ use crate::error::Result;
 ///
 /// # Safety
 ///
-/// `LAYOUT` must describe the whole struct: each field has the offset and the type that the layout
-/// gives for it, and there are no bytes between the fields or after the last one. The derive checks
-/// this at compile time, so there is no reason to write an implementation by hand.
+/// `LAYOUT` must describe the whole struct. Each field must have the offset and the type that the
+/// layout gives for it. There must be no bytes between the fields or after the last field. The
+/// derive checks this at compile time, so use the derive instead of an implementation by hand.
 ///
 /// ```
 /// use hccl::kernel::Tiling;

@@ -4,7 +4,7 @@
 //!
 //! For p ranks it takes log2 p steps where a [ring](super::ring) takes p-1, and it does not move
 //! more data. The number of ranks that halve and double must be a power of two. If p is not a power
-//! of two, some ranks first *fold* into a neighbour: the neighbour takes over their elements, which
+//! of two, some ranks first *fold* into a neighbour: the neighbour takes over their elements. This
 //! costs one step and moves all of their data.
 
 use super::{doublings, load_blocks, store_blocks};

@@ -77,8 +77,8 @@ impl<'o, 'r> Grid<'o, 'r> {
     }
 
     /// Records q steps after which part r of rank r is the sum of part r of all ranks. In step k a
-    /// rank sums up the parts that its server has for the card of the same number of another
-    /// server, and adds the sum of the previous servers.
+    /// rank sums up the parts that its server has for a card of another server, which has the same
+    /// number as its own card. Then it adds the sum of the previous servers.
     fn reduce_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         let ranks = self.op.ranks();
         for k in 0..self.servers {

@@ -103,7 +103,7 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
 }
 
 /// Records a Reduce in p-1 steps: each rank adds its elements to the sum of the previous rank, and
-/// the root is the last one.
+/// the root is the last rank.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());

@@ -1,8 +1,9 @@
 //! The results that all ranks compute together: the mean of gradients, and whether to continue.
 //!
-//! Each step sums some *notes* together with the gradients: the number of rows, rows times batches,
-//! requests to stop, and for each parameter the number of ranks that have a gradient. A step in
-//! which no rank has rows ends the epoch, so ranks may have different numbers of batches.
+//! Each step sums some *notes* together with the gradients. The notes are the number of rows, rows
+//! times batches, and requests to stop. For each parameter there is also the number of ranks that
+//! have a gradient. A step in which no rank has rows ends the epoch, so ranks may have different
+//! numbers of batches.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;

@@ -172,8 +172,8 @@ impl<M> DataParallel<M> {
         Ok(StepResult { loss, gradients })
     }
 
-    /// Adds the gradients of a part of a batch to those of the next step. Sends nothing to other
-    /// ranks.
+    /// Adds the gradients of a part of a batch to the gradients of the next step. Sends nothing to
+    /// other ranks.
     ///
     /// `rows` is the number of rows in this part. `of` is the number of rows in all parts of all
     /// ranks, as in [`step`](Self::step).

@@ -181,8 +181,8 @@ pub struct ColumnLinear {
 }
 
 impl ColumnLinear {
-    /// Makes the layer from this rank's part of the weight, which has a row for each output, and
-    /// from its part of the bias.
+    /// Makes the layer from this rank's part of the weight and of the bias. The weight has a row
+    /// for each output.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, bias), group: group.clone() }
     }
@@ -219,8 +219,8 @@ pub struct RowLinear {
 }
 
 impl RowLinear {
-    /// Makes the layer from this rank's part of the weight, which has a column for each input, and
-    /// from the bias, which is the same on every rank.
+    /// Makes the layer from this rank's part of the weight and from the bias. The weight has a
+    /// column for each input. The bias must be the same on every rank.
     pub fn new(weight: Tensor, bias: Option<Tensor>, group: &Group) -> Self {
         Self { linear: Linear::new(weight, None), bias, group: group.clone() }
     }

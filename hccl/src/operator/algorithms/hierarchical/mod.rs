@@ -1,11 +1,11 @@
 //! Hierarchical algorithms, which alternate between steps within groups and steps between groups.
 //!
 //! Use them for ranks whose links differ: fast links within a server, and slower links between
-//! servers. Only two kinds of data cross between groups: the part that a rank has after its group
-//! has summed up, and the part that its group does not have yet. In an all-to-all all blocks for
-//! other groups cross, but in fewer messages. Groups may have any sizes (AHC, asymmetric
-//! hierarchical concatenation). If the parts of two groups do not coincide, each rank exchanges
-//! with all ranks of the other group whose parts overlap its own.
+//! servers. Only two kinds of data move between groups. One is the part that a rank has after its
+//! group has summed up. The other is the part that its group does not have yet. In an all-to-all
+//! all blocks for other groups move between groups, but in fewer messages. Groups may have any
+//! sizes (AHC, asymmetric hierarchical concatenation). If the parts of two groups do not coincide,
+//! each rank exchanges with all ranks of the other group whose parts overlap its own.
 
 mod between;
 
@@ -145,8 +145,8 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) 
 }
 
 /// Records a Reduce. Each group sums up parts. Then the sums are added from group to group, by half
-/// as many groups in each step, and the group of the root gathers them at the root. G groups of m
-/// ranks take 2 log2 m + log2 G steps.
+/// as many groups in each step. Finally, the group of the root gathers them at the root. G groups
+/// of m ranks take 2 log2 m + log2 G steps.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
@@ -202,9 +202,9 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
 }
 
 /// Records an AlltoAll or an AlltoAllV. A block for another group first goes to the member of the
-/// sender's group that is responsible for the receiver, and the receiver reads it from that member.
-/// G groups of m ranks take m-1 + G-1 steps, with one message from a rank to each other group. If
-/// the blocks of a rank have n elements in total, the rank sends ((m-1)/m + (G-1)/G) n elements.
+/// sender's group that is responsible for the receiver. The receiver reads it from that member. G
+/// groups of m ranks take m-1 + G-1 steps, with one message from a rank to each other group. If the
+/// blocks of a rank have n elements in total, the rank sends ((m-1)/m + (G-1)/G) n elements.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     let Some(home) = HomeGroup::of(op, groups) else { return };
     let (ranks, size) = (op.ranks() as usize, home.team.size());
