@@ -190,8 +190,9 @@ impl Rank {
     /// # Errors
     ///
     /// [`Error::RankGone`] if another rank has failed. Otherwise the errors of
-    /// [`Communicator::builder`]. For a process of a launcher also [`Error::Job`] if rank 0 does
-    /// not pass the root info in time, and [`Error::Invalid`] for a wrong setting.
+    /// [`Communicator::builder`]. In a process that a launcher has started, also [`Error::Job`] if
+    /// the root info of rank 0 does not come in time. There, [`Error::Invalid`] is also the error
+    /// for a wrong `HCCL_CONNECT_TIMEOUT`, and for a rank table with another number of ranks.
     pub fn communicator(&self) -> Result<Communicator> {
         self.communicator_with(CommConfig::default())
     }

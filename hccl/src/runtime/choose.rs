@@ -1,4 +1,4 @@
-//! Chooses the backend of a runtime. Apart from tests, only this file refers to the emulator.
+//! Chooses the backend of a runtime. Apart from tests, only this file uses the emulator's crate.
 
 #![forbid(unsafe_code)]
 

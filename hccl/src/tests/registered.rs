@@ -291,7 +291,7 @@ fn memory_comes_back_from_a_backend_that_cannot_register() {
 }
 
 /// A registration has ended when its pages are unregistered. So an error that comes later, when the
-/// ends are freed, does not prevent that the owner gets the memory back.
+/// ends are freed, does not prevent the owner from getting the memory back.
 #[test]
 fn memory_comes_back_when_the_pinned_copies_of_its_ends_cannot_be_freed() {
     static REFUSES: AtomicBool = AtomicBool::new(false);
