@@ -32,7 +32,8 @@ impl Gathering {
         self.give_up_on(away.at_home.clone(), why);
         if self.outcome.is_none() {
             let text = format!(
-                "EI0015: {why}. That process made the root info, so the communicator cannot be made"
+                "EI0015: {why}. That process made the root info, so the communicator cannot be \
+                 made. Make a new root info (HcclGetRootInfo), and join with it on all ranks"
             );
             self.fail(Cause::Gone, text);
         }

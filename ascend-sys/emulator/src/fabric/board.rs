@@ -56,7 +56,9 @@ impl SharedCall {
                 None => sides.silent(rank),
             }
         }
-        Some(sides.under(&format!("the ranks disagree about {purpose}")))
+        Some(sides.under(&format!(
+            "the ranks disagree about {purpose}; pass the same arguments on every rank"
+        )))
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn enter(
         let why = match search.rendezvous.ask(left.clamp(LEAST, ANSWER)) {
             KeeperReply::Keeper(keeper) => match search.enter_at(&keeper, left)? {
                 Ok(Some(entered)) => return Ok(entered.since(since)),
-                Ok(None) => "its gatherings end while this rank joins them".to_owned(),
+                Ok(None) => "the table's gatherings ended before this rank joined them".to_owned(),
                 // The keeper answered twice and could not be reached twice, so it was not just
                 // ending.
                 Err(why) if unreached.as_ref() == Some(&keeper) => return search.fails(&why),
@@ -85,7 +85,7 @@ pub(crate) fn enter(
                     why
                 }
             },
-            KeeperReply::Nobody => "its socket is in use, but nobody answers".to_owned(),
+            KeeperReply::Nobody => "its socket is in use, but no process answers".to_owned(),
             KeeperReply::Unusable(why) => return search.fails(&why),
         };
         if since.elapsed() >= limit {
@@ -176,7 +176,7 @@ impl Search<'_> {
             return refuse!(
                 HCCL_E_UNAVAIL,
                 "EI0003: device {} is already in a communicator of a rank table; a device can be \
-                 in only one at a time",
+                 in only one at a time: destroy that one first (HcclCommDestroy)",
                 machine::named(device)
             );
         }

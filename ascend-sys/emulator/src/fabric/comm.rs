@@ -418,7 +418,10 @@ impl Comm {
             }
         }
         match captures {
-            Some(_) => sides.under("the ranks replay different captures"),
+            Some(_) => sides.under(
+                "the ranks replay different captures; execute the graphs of one capture on all \
+                 ranks",
+            ),
             None => sides.compare(),
         }
     }

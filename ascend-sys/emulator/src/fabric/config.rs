@@ -101,11 +101,17 @@ impl Given {
     ) -> Result<String, Failure> {
         let Some(bytes) = self.field::<N>(since, offset) else { return Ok(String::new()) };
         let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
-            return refuse!(HCCL_E_PARA, "{what} of HcclCommConfig has no NUL in its {N} bytes");
+            return refuse!(
+                HCCL_E_PARA,
+                "{what} of HcclCommConfig has no NUL in its {N} bytes; end the text with one"
+            );
         };
         match std::str::from_utf8(&bytes[..end]) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => refuse!(HCCL_E_PARA, "{what} of HcclCommConfig is not valid UTF-8"),
+            Err(_) => refuse!(
+                HCCL_E_PARA,
+                "{what} of HcclCommConfig is not valid UTF-8; pass a text in UTF-8"
+            ),
         }
     }
 }
@@ -120,8 +126,14 @@ impl CommConfig {
     pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Failure> {
         if config.is_null() {
             return match product {
-                Product::Ascend950 => refuse!(HCCL_E_PTR, "the config is NULL"),
-                Product::A2 | Product::A3 => refuse!(HCCL_E_PARA, "the config is NULL"),
+                Product::Ascend950 => refuse!(
+                    HCCL_E_PTR,
+                    "the config is NULL; pass one that HcclCommConfigInit has initialised"
+                ),
+                Product::A2 | Product::A3 => refuse!(
+                    HCCL_E_PARA,
+                    "the config is NULL; pass one that HcclCommConfigInit has initialised"
+                ),
             };
         }
         // SAFETY: the caller promises the first eight bytes; old versions are aligned to four only.
@@ -156,7 +168,7 @@ impl Given {
     fn interpret(&self, product: Product) -> Result<CommConfig, Failure> {
         let mut config = CommConfig::default();
         match self.number(1, 24) {
-            Some(0) => return refuse!(HCCL_E_PARA, "hcclBufferSize is 0; the smallest is 1 (MB)"),
+            Some(0) => return refuse!(HCCL_E_PARA, "hcclBufferSize is 0; set at least 1 (MB)"),
             Some(NOT_SET) | None => {}
             Some(megabytes) => {
                 config.buffer_megabytes = megabytes;
@@ -171,7 +183,8 @@ impl Given {
             Some(mode) => {
                 return refuse!(
                     HCCL_E_PARA,
-                    "hcclDeterministic is {mode}, which {product} does not support"
+                    "hcclDeterministic is {mode}, which {product} does not support; set 0 or 1, \
+                     or on an A2 also 2"
                 );
             }
         }
@@ -184,14 +197,14 @@ impl Given {
         {
             return refuse!(
                 HCCL_E_PARA,
-                "hcclRdmaTrafficClass is {class}; it goes from 0 to 255 in steps of 4"
+                "hcclRdmaTrafficClass is {class}; set a multiple of 4 from 0 to 252"
             );
         }
         if let Some(level) = self.number(5, 296)
             && level != NOT_SET
             && level > 7
         {
-            return refuse!(HCCL_E_PARA, "hcclRdmaServiceLevel is {level}; it goes from 0 to 7");
+            return refuse!(HCCL_E_PARA, "hcclRdmaServiceLevel is {level}; set 0 to 7");
         }
         // Two layouts that were current for a few days have different fields after the job id.
         let (zero_copy, tail) = match (self.version, self.size) {
@@ -205,7 +218,7 @@ impl Given {
         if let Some([value]) = zero_copy
             && value > 1
         {
-            return refuse!(HCCL_E_PARA, "aclGraphZeroCopyEnable is {value}; it is 0 or 1");
+            return refuse!(HCCL_E_PARA, "aclGraphZeroCopyEnable is {value}; set 0 or 1");
         }
         if tail {
             self.tail(&mut config, product)?;
@@ -216,14 +229,17 @@ impl Given {
     fn retries(&self) -> Result<(), Failure> {
         let levels = self.text::<50>(8, 1920, "hcclRetryEnable")?;
         if !levels.is_empty() && !texts::retry_levels(&levels) {
-            return refuse!(HCCL_E_PARA, "hcclRetryEnable is \"{levels}\"; it is like L1:1, L2:0");
+            return refuse!(
+                HCCL_E_PARA,
+                "hcclRetryEnable is \"{levels}\"; write it in the form \"L1:1, L2:0\""
+            );
         }
         let retry = self.text::<128>(8, 1970, "hcclRetryParams")?;
         if !retry.is_empty() && !texts::retry_parameters(&retry) {
             return refuse!(
                 HCCL_E_PARA,
-                "hcclRetryParams is \"{retry}\"; it is like MaxCnt:1, HoldTime:5000, IntervalTime:1000 with \
-                 1 to 10 attempts and 0 to 60000 milliseconds"
+                "hcclRetryParams is \"{retry}\"; write it in the form \"MaxCnt:1, HoldTime:5000, \
+                 IntervalTime:1000\", with 1 to 10 attempts and 0 to 60000 milliseconds"
             );
         }
         Ok(())
@@ -238,7 +254,7 @@ impl Given {
         if !algorithm.is_empty() && !texts::algorithms(algorithm) {
             return refuse!(
                 HCCL_E_PARA,
-                "hcclAlgo is \"{algorithm}\"; it is like level0:NA;level1:NHR, or like \
+                "hcclAlgo is \"{algorithm}\"; write it in the form level0:NA;level1:NHR, or \
                  allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise"
             );
         }
@@ -251,7 +267,7 @@ impl Given {
             && qos != NOT_SET
             && qos > 7
         {
-            return refuse!(HCCL_E_PARA, "hcclQos is {qos}; it goes from 0 to 7");
+            return refuse!(HCCL_E_PARA, "hcclQos is {qos}; set 0 to 7");
         }
         if let Some(gigabytes) = self.field::<8>(10, 2232).map(u64::from_ne_bytes) {
             config.window_bytes = gigabytes.saturating_mul(1 << 30);

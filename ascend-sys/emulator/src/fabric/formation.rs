@@ -87,19 +87,27 @@ impl Gathering {
         let ground = Ground::shared(Arc::new(memory));
         let mut comm = formation.comm(&ground);
         if Comm::measure(|ground| formation.comm(ground)) > formation.bytes {
-            return Err("the processes disagree about the size of their shared memory".into());
+            return Err("the processes disagree about the size of their shared memory; run the \
+                        same build of the emulator in all of them"
+                .into());
         }
         let own = self.applicants.values().find(|applicant| applicant.guest.is_none());
         let block = own.map_or(0, |own| own.settings.block);
         let (mut abroad, mut places) = (Vec::new(), Vec::new());
         for (rank, (process, seat)) in (0..).zip(&formation.ranks) {
             let Some(process) = processes.get(*process) else {
-                return Err(format!("rank {rank} has no process in the formation"));
+                return Err(format!(
+                    "rank {rank} has no process in the formation; run the same build of the \
+                     emulator in all processes"
+                ));
             };
             let applicant = self.applicants.get(&rank).filter(|one| one.guest.is_none());
             let device = applicant.map_or(u32::MAX, |applicant| applicant.device);
             if process.is_none() != applicant.is_some() {
-                return Err(format!("the processes disagree about where rank {rank} is"));
+                return Err(format!(
+                    "the processes disagree about which of them has rank {rank}; start all ranks \
+                     again"
+                ));
             }
             places.push(DevicePlace { device, block, index: seat.card });
             abroad.push(match process {
@@ -107,7 +115,9 @@ impl Gathering {
                 Some(peer) => {
                     let memory = peer.memory(seat.start, seat.bytes).map_err(|e| {
                         format!(
-                            "the device memory of rank {rank}, {} bytes of process {}, cannot be mapped: {e}",
+                            "the device memory of rank {rank}, {} bytes of process {}, cannot be \
+                             mapped: {e}. Check the limits on address space and open files \
+                             (ulimit -v, ulimit -n)",
                             seat.bytes, peer.home.process
                         )
                     })?;

@@ -101,7 +101,7 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     match applicants.first() {
         Some(first) => Ok(gathering.form(format!("127.0.0.1%lo_60000_all_{number}"), first)),
-        None => refuse!(HCCL_E_PARA, "a communicator needs a rank"),
+        None => refuse!(HCCL_E_PARA, "a communicator needs a rank; list at least one device"),
     }
 }
 
@@ -326,7 +326,8 @@ impl Gathering {
         if self.applicants.contains_key(&rank) {
             return refuse!(
                 HCCL_E_PARA,
-                "EI0015: rank {rank} is here already; every rank joins once"
+                "EI0015: rank {rank} is here already; every rank joins once: give each caller a \
+                 rank of its own"
             );
         }
         if self.applicants.is_empty() {
@@ -376,11 +377,13 @@ impl Gathering {
         match self.by_table {
             true => refuse!(
                 HCCL_E_PARA,
-                "EI0015: the ranks of this rank table have already made their communicator; every rank joins once"
+                "EI0015: the ranks of this rank table have already made their communicator; every \
+                 rank joins once: destroy the communicator before they join again"
             ),
             false => refuse!(
                 HCCL_E_PARA,
-                "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
+                "EI0015: the root info has already made its communicator; make another with \
+                 HcclGetRootInfo"
             ),
         }
     }
@@ -427,7 +430,8 @@ impl Gathering {
         };
         if first.ranks != *ranks {
             let text = format!(
-                "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} says {ranks}",
+                "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} \
+                 says {ranks}; pass the same number on every rank",
                 first.ranks
             );
             return both(text, &format!("{} ranks", first.ranks), &format!("{ranks} ranks"));
@@ -435,7 +439,8 @@ impl Gathering {
         if let Some(other) = self.on_the_card_of(applicant) {
             let device = Self::card_of(applicant);
             let text = format!(
-                "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
+                "EI0015: ranks {other} and {rank} are both on device {device}; give every rank \
+                 its own device"
             );
             let said = [other, *rank]
                 .map(|rank| (rank as usize, format!("rank {rank} on device {device}")));
@@ -443,7 +448,10 @@ impl Gathering {
         }
         let (theirs, ours) = (first.settings.product, settings.product);
         if theirs != ours {
-            let text = format!("EI0016: rank {other} is on {theirs}, rank {rank} on {ours}");
+            let text = format!(
+                "EI0016: rank {other} is on {theirs}, rank {rank} on {ours}; use devices of one \
+                 product"
+            );
             return both(text, &theirs, &ours);
         }
         if first.config.name != config.name
@@ -454,7 +462,8 @@ impl Gathering {
             };
             let (theirs, ours) = (said(&first.config), said(config));
             let text = format!(
-                "EI0005: the configurations differ: rank {other}: {theirs}; rank {rank}: {ours}"
+                "EI0005: the configurations differ: rank {other}: {theirs}; rank {rank}: {ours}; \
+                 set the same name and buffer size on every rank"
             );
             return both(text, &theirs, &ours);
         }
@@ -479,8 +488,10 @@ impl Gathering {
         if self.outcome.is_none()
             && let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks)
         {
-            let text =
-                format!("EI0015: rank {rank} is gone ({why}), so the communicator cannot be made");
+            let text = format!(
+                "EI0015: rank {rank} is gone ({why}), so the communicator cannot be made; join \
+                 again with all ranks, or with those that remain"
+            );
             self.fail(Cause::Gone, text);
         }
     }

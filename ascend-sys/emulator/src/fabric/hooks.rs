@@ -33,7 +33,8 @@ fn not_inside() -> Result<(), Failure> {
     if INSIDE.get() {
         return refuse!(
             HCCL_E_UNAVAIL,
-            "a callback of HcclCommRegCommStateCallback cannot call this: it would wait for itself"
+            "a callback of HcclCommRegCommStateCallback cannot call this, because it would wait \
+             for itself: make this call outside of the callback"
         );
     }
     Ok(())
@@ -42,7 +43,11 @@ fn not_inside() -> Result<(), Failure> {
 /// Registers a callback, which replaces an earlier callback of the same name.
 pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Result<(), Failure> {
     if name.is_empty() || name.len() > LONGEST {
-        return refuse!(HCCL_E_PARA, "regName has {} bytes, must have 1 to {LONGEST}", name.len());
+        return refuse!(
+            HCCL_E_PARA,
+            "regName has {} bytes; pass a name of 1 to {LONGEST}",
+            name.len()
+        );
     }
     not_inside()?;
     HOOKS.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (callback, args));
@@ -67,7 +72,11 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
         // SAFETY: the registration promised that the callback can be called with these arguments.
         let code = unsafe { callback(comm as HcclComm, phase, args) };
         if code != HcclResult::HCCL_SUCCESS {
-            let text = format!("the callback \"{name}\" returned {} in phase {}", code.0, phase.0);
+            let text = format!(
+                "the callback \"{name}\" returned {} in phase {}; return HCCL_SUCCESS (0) from it \
+                 to let the call go on",
+                code.0, phase.0
+            );
             return Err(Failure::new(code, text));
         }
     }

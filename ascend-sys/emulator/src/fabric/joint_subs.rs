@@ -159,12 +159,14 @@ impl Comm {
             (Some(answer), _) => Ok(answer),
             (None, Some(why)) => refuse!(
                 HCCL_E_REMOTE,
-                "EI0012: the sub-communicator \"{}\" cannot be made: rank {keeper} is gone ({why})",
+                "EI0012: the sub-communicator \"{}\" cannot be made: rank {keeper} is gone \
+                 ({why}). Make a new communicator on the ranks that remain",
                 wish.name
             ),
             (None, None) => refuse!(
                 HCCL_E_TIMEOUT,
-                "EI0006: rank {keeper}, in process {}, did not answer within {:.1} s about the sub-communicator \"{}\"",
+                "EI0006: rank {keeper}, in process {}, did not answer within {:.1} s about the \
+                 sub-communicator \"{}\"; check that its process is not stopped",
                 peer.home.process,
                 self.connect_timeout.as_secs_f64(),
                 wish.name
@@ -179,7 +181,10 @@ impl Comm {
         if !known.register.contains_key(&place) {
             let bytes = Comm::measure(|ground| self.new_sub_on(ground, wish));
             let file = memory_file(bytes).map_err(|e| {
-                Account::from(format!("cannot make {bytes} bytes of shared memory: {e}"))
+                Account::from(format!(
+                    "cannot make {bytes} bytes of shared memory: {e}. Check the limits on memory \
+                     and open files (ulimit -v, ulimit -n)"
+                ))
             })?;
             let key = random();
             let new = Registered {
@@ -248,7 +253,8 @@ impl Comm {
             Err(e) => {
                 return refuse!(
                     HCCL_E_MEMORY,
-                    "the shared memory of the sub-communicator \"{}\" cannot be mapped: {e}",
+                    "the shared memory of the sub-communicator \"{}\" cannot be mapped: {e}. \
+                     Check the limits on address space and open files (ulimit -v, ulimit -n)",
                     wish.name
                 );
             }

@@ -57,7 +57,9 @@ impl RankPair {
     /// Makes this process's side of a pair that the other process has made.
     pub(crate) fn join(&self, key: u64, bytes: usize, file: OwnedFd) -> Result<Arc<Comm>, String> {
         if Comm::measure(|ground| self.comm(ground)) > bytes {
-            return Err("the processes disagree about the size of their shared memory".into());
+            return Err("the processes disagree about the size of their shared memory; run the \
+                        same build of the emulator in both"
+                .into());
         }
         let memory = SharedMemory::map(file, 0, bytes).map_err(|e| e.to_string())?;
         let comm = Arc::new(self.side(&Ground::shared(Arc::new(memory)), key)?);
@@ -73,7 +75,10 @@ impl RankPair {
         let Self { own, place, ref peer, seat, .. } = *self;
         let memory = peer.memory(seat.start, seat.bytes).map_err(|e| {
             let process = peer.home.process;
-            format!("the memory of a device of process {process} cannot be mapped: {e}")
+            format!(
+                "the memory of a device of process {process} cannot be mapped: {e}. Check the \
+                 limits on address space and open files (ulimit -v, ulimit -n)"
+            )
         })?;
         let mut ranks = vec![None, None];
         let mut places = [place; 2];

@@ -49,7 +49,8 @@ impl RankTable {
         if length >= MOST_PATH {
             return refuse!(
                 HCCL_E_PARA,
-                "EI0004: the path of the rank table has {length} bytes, and {} are the most",
+                "EI0004: the path of the rank table has {length} bytes, and {} are the most; pass \
+                 a shorter path",
                 MOST_PATH - 1
             );
         }
@@ -60,7 +61,7 @@ impl RankTable {
     /// Parses and checks a table. The path is used only in errors.
     pub(crate) fn parse(text: &str, path: &Path, product: Product) -> Result<RankTable, Failure> {
         let Unique(value) = serde_json::from_str(text).map_err(|error| {
-            let what = if error.is_data() { "" } else { "it is not JSON: " };
+            let what = if error.is_data() { "" } else { "it is not JSON; correct it: " };
             unreadable(path, &format!("{what}{error}"))
         })?;
         RankTable::check(&value, product)
@@ -81,7 +82,10 @@ impl RankTable {
         };
         if !products.contains(&product) {
             let text = version.text()?;
-            return Err(version.wrong(format!("is \"{text}\", which is not for {product}")));
+            return Err(version.wrong(format!(
+                "is \"{text}\", which is not for {product}; write 1.0 for A2, 1.0 or 1.2 for A3, \
+                 2.0 for Ascend 950"
+            )));
         }
         let ranks = match version.text()? {
             "2.0" => v2::check(&root)?,
@@ -90,7 +94,8 @@ impl RankTable {
         if ranks.len() > MAX_DEVICES as usize {
             let count = ranks.len();
             return Err(root.wrong(format!(
-                "has {count} ranks, and the emulator has {MAX_DEVICES} devices at most"
+                "has {count} ranks, and the emulator has {MAX_DEVICES} devices at most; list \
+                 fewer ranks"
             )));
         }
         let servers = ranks.iter().map(|rank| rank.server + 1).max().unwrap_or_default();
@@ -107,7 +112,7 @@ impl RankTable {
             let ranks = self.ranks();
             return refuse!(
                 HCCL_E_PARA,
-                "EI0014: rank {rank} is not in the rank table, which has {ranks} ranks"
+                "EI0014: rank {rank} is not in the rank table; pass a rank below {ranks}"
             );
         };
         // In a table of several servers, each server is a machine of its own, with its own device
@@ -129,7 +134,7 @@ fn contents(path: &Path) -> Result<String, String> {
     // Opening a pipe would wait for a writer.
     let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("it is not a regular file".to_owned());
+        return Err("it is not a regular file; pass the path of one".to_owned());
     }
     if about.len() > MOST_BYTES {
         return Err(too_long(about.len()));
@@ -145,7 +150,10 @@ fn contents(path: &Path) -> Result<String, String> {
 }
 
 fn too_long(bytes: u64) -> String {
-    format!("it has {bytes} bytes, and {MOST_BYTES} are the most")
+    format!(
+        "it has {bytes} bytes, and {MOST_BYTES} are the most; check that the path is that of a \
+         rank table"
+    )
 }
 
 fn unreadable(path: &Path, why: &str) -> Failure {

@@ -85,7 +85,11 @@ pub(crate) fn register(member: Member) -> Result<u64, Failure> {
     match taken {
         Some((_, handle)) => Ok(handle),
         None => {
-            refuse!(HCCL_E_UNAVAIL, "EI0007: every communicator handle of the process is in use")
+            refuse!(
+                HCCL_E_UNAVAIL,
+                "EI0007: every communicator handle of the process is in use; destroy \
+                 communicators that are no longer needed (HcclCommDestroy)"
+            )
         }
     }
 }

@@ -91,8 +91,8 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
     let Some((home, number)) = decode(info) else {
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: this is no root info of HcclGetRootInfo, or it is damaged; pass all of its \
-             {ROOT_INFO} bytes"
+            "EI0015: this is not a root info of HcclGetRootInfo, or it is damaged; pass all of \
+             its {ROOT_INFO} bytes"
         );
     };
     let found = match listener::open(HEARS) {
@@ -102,7 +102,8 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
             Err(why) => {
                 return refuse!(
                     HCCL_E_REMOTE,
-                    "EI0015: rank {rank} cannot reach the process of its root info: {why}"
+                    "EI0015: rank {rank} cannot reach the process of its root info: {why}. Keep \
+                     that process running until all ranks have joined"
                 );
             }
         },
@@ -112,7 +113,8 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
         Some(root) => Ok((number, root)),
         None => refuse!(
             HCCL_E_PARA,
-            "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
+            "EI0015: the root info has already made its communicator; make another with \
+             HcclGetRootInfo"
         ),
     }
 }
@@ -141,13 +143,18 @@ pub(super) fn enter_guest(
         return refuse!(
             HCCL_E_PARA,
             "EI0015: rank {} comes too late: the root info has already made its communicator \
-             (HcclGetRootInfo makes another), or the ranks of the rank table have failed",
+             (make another with HcclGetRootInfo), or the ranks of the rank table have failed \
+             (start them all again)",
             newcomer.rank
         );
     };
     let Newcomer { rank, ranks, seat, product, connect_timeout, name, buffer_megabytes } = newcomer;
     if rank >= ranks || ranks > MAX_DEVICES {
-        return refuse!(HCCL_E_PARA, "EI0015: rank {rank} of {ranks} is out of range");
+        return refuse!(
+            HCCL_E_PARA,
+            "EI0015: rank {rank} of {ranks} is out of range; pass a rank below the number of \
+             ranks, and at most {MAX_DEVICES} ranks"
+        );
     }
     let settings = Settings {
         block: 0,
@@ -169,7 +176,8 @@ pub(super) fn enter_guest(
     if root.is_for_one_process() {
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: the program has restricted this root info to the process that made it"
+            "EI0015: the program has restricted this root info to the process that made it \
+             (ascendExtRootInfoStays); join with a rank of that process"
         );
     }
     let name = match root.by_table {
@@ -240,7 +248,10 @@ pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(
     if let Some(comm) = comm {
         if rank as usize >= comm.ranks() {
             let ranks = comm.ranks();
-            return refuse!(HCCL_E_PARA, "there is no rank {rank}: the communicator has {ranks}");
+            return refuse!(
+                HCCL_E_PARA,
+                "there is no rank {rank}: the communicator has {ranks}; pass a rank below that"
+            );
         }
         comm.leave(rank as usize, reason.to_owned());
         super::registry::leave_subs(&comm, rank as usize, reason);

@@ -188,7 +188,10 @@ impl PendingBatch {
         if let Some(peer) = astray
             && self.failure.is_none()
         {
-            let text = format!("rank {peer} has brought memory that its device does not have");
+            let text = format!(
+                "rank {peer} has brought memory that its device does not have; check its process \
+                 for writes to wrong addresses"
+            );
             self.break_with(Cause::Gone, text);
         }
         copied.is_some()

@@ -180,7 +180,7 @@ fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<
     if product == Product::Ascend950 && !matches!(what, GroupedAction::Message(_)) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{product} groups sends and receives only, not {}",
+            "{product} groups sends and receives only, not {}; make this call outside of the group",
             what.purpose()
         );
     }
@@ -195,7 +195,8 @@ fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<
         if product == Product::Ascend950 && calls.len() == MOST_MESSAGES {
             return refuse!(
                 HCCL_E_INTERNAL,
-                "the group has {MOST_MESSAGES} sends and receives already, which is the limit of {product}"
+                "the group has {MOST_MESSAGES} sends and receives already, which is the limit of \
+                 {product}; end it, and put the rest into another group"
             );
         }
         calls.push(GroupedCall { function, what });
@@ -229,7 +230,7 @@ fn hold_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
 /// failed.
 pub(crate) fn end() -> Result<Vec<String>, Failure> {
     match DEPTH.get() {
-        0 => return refuse!(HCCL_E_NOT_SUPPORT, "no group was started on this thread"),
+        0 => return refuse!(HCCL_E_NOT_SUPPORT, "this thread has no group; call HcclGroupStart"),
         1 => {}
         depth => {
             DEPTH.set(depth - 1);
@@ -279,7 +280,8 @@ pub(crate) fn result(index: u32) -> Result<Option<Failure>, Failure> {
         Some(result) => Ok(result.clone().err()),
         None => refuse!(
             HCCL_E_NOT_FOUND,
-            "the last group of this thread had {} calls, so there is none with the index {index}",
+            "the number of calls of the last group of this thread is {}, so there is none with \
+             the index {index}; pass an index below the number",
             results.len()
         ),
     })

@@ -35,7 +35,10 @@ impl PendingCollective {
     pub(super) fn give_up_on(&mut self, rank: usize) {
         let comm = &self.member.comm;
         comm.job.abandon(self.place.number);
-        let text = format!("rank {rank} has brought memory that its device does not have");
+        let text = format!(
+            "rank {rank} has brought memory that its device does not have; check its process for \
+             writes to wrong addresses"
+        );
         comm.fail(CommError::new(self.origin(), Cause::Gone, text));
         self.join_in();
     }

@@ -22,7 +22,8 @@ impl Staged {
         match machine::device_slot(device).allocate(bytes, 0, "a copy of a send buffer") {
             Ok(address) => Ok(Self::Device { device, address, bytes }),
             Err(_) => Err(format!(
-                "rank {} gave up: its buffers overlap, and its device has no addresses for a copy of {bytes} bytes",
+                "rank {} gave up: its buffers overlap, and its device has no addresses for a copy \
+                 of {bytes} bytes; use buffers that do not overlap",
                 member.rank
             )),
         }

@@ -106,7 +106,8 @@ pub(crate) fn begin(
     if stream.device_id() != device {
         return refuse!(
             HCCL_E_PARA,
-            "{} is not on the device of the communicator, which is {device}",
+            "{} is not on the device of the communicator, which is {device}; pass a stream of \
+             that device",
             stream.describe(),
             device = machine::named(device)
         );
@@ -144,7 +145,9 @@ pub(crate) fn buffer(
 fn outside_buffer(argument: &str, address: *mut c_void) -> Result<*mut u8, Failure> {
     refuse!(
         HCCL_E_NOT_SUPPORT,
-        "{argument}: {address:p} is memory that another process has exported or that aclrtMapMem has mapped; a communicator with ranks in other processes cannot use it"
+        "{argument}: {address:p} is memory that another process has exported or that aclrtMapMem \
+         has mapped; a communicator with ranks in other processes cannot use it: pass memory of \
+         aclrtMalloc"
     )
 }
 
@@ -158,7 +161,8 @@ fn bad_buffer(
     let what = match found {
         Err(text) => text,
         Ok(Where::Device(id)) => format!(
-            "{address:p} is memory of device {id}, but the communicator is on device {}",
+            "{address:p} is memory of device {id}, but the communicator is on device {}; pass \
+             memory of that device",
             machine::named(member.device),
             id = machine::named(id)
         ),
@@ -213,8 +217,9 @@ fn has_algorithm(member: &Member) -> Result<(), Failure> {
     if member.comm.product == Product::Ascend950 && member.comm.ranks() == 1 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "the communicator \"{}\" runs on vector cores only (hcclOpExpansionMode {AIV_ONLY}), but Ascend 950 has no algorithm \
-             of that kind for a single rank; 3 (AIV) falls back to another",
+            "the communicator \"{}\" runs on vector cores only (hcclOpExpansionMode {AIV_ONLY}), \
+             but Ascend 950 has no algorithm of that kind for a single rank; set 3 (AIV), which \
+             falls back to another kind",
             member.comm.title()
         );
     }

@@ -72,7 +72,7 @@ fn groups_nest_and_belong_to_their_thread() {
         hccl!(HcclGroupStatusGet(&mut open));
         open
     };
-    refuses!(HCCL_E_NOT_SUPPORT, ["no group was started"], HcclGroupEnd());
+    refuses!(HCCL_E_NOT_SUPPORT, ["this thread has no group"], HcclGroupEnd());
     refuses!(HCCL_E_PTR, ["isGroupEnabled"], HcclGroupStatusGet(null_mut()));
     let world = World::of(2);
     let buffers: Vec<_> = world.ranks().map(|rank| world.upload(rank, &[2.0])).collect();
@@ -92,7 +92,7 @@ fn groups_nest_and_belong_to_their_thread() {
     hccl!(HcclGroupEnd());
     assert!(!is_open());
     assert_eq!(world.download(0, buffers[0], 1), [4.0]);
-    refuses!(HCCL_E_NOT_SUPPORT, ["no group was started"], HcclGroupEnd());
+    refuses!(HCCL_E_NOT_SUPPORT, ["this thread has no group"], HcclGroupEnd());
 }
 
 #[test]

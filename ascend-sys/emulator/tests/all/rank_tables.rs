@@ -209,7 +209,7 @@ fn what_is_wrong_with_a_call_is_told_before_anybody_waits() {
     );
     refuses!(
         HCCL_E_PARA,
-        ["rank 2 is not in the rank table, which has 2 ranks"],
+        ["rank 2 is not in the rank table; pass a rank below 2"],
         HcclCommInitClusterInfo(path.as_ptr(), 2, &mut comm)
     );
     refuses!(

@@ -17,13 +17,13 @@ pub(super) fn in_order(
     ranks.sort_by_key(|(number, ..)| *number);
     if let Some((number, field, _)) = ranks.iter().find(|(number, ..)| *number >= count) {
         return Err(
-            field.wrong(format!("is {number}, and there are {count} ranks, numbered from 0"))
+            field.wrong(format!("is {number}, but must be below the number of ranks, {count}"))
         );
     }
     // All numbers are below the count. If none of them occurs twice, none is missing.
     if let Some(two) = ranks.windows(2).find(|two| two[0].0 == two[1].0) {
         let (number, field, _) = &two[1];
-        return Err(field.wrong(format!("is {number}, as in another entry")));
+        return Err(field.wrong(format!("is {number}, as in another entry; give each its own")));
     }
     Ok(ranks.into_iter().map(|(.., rank)| rank).collect())
 }

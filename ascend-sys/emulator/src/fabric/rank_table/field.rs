@@ -61,7 +61,7 @@ impl<'a> Field<'a> {
 
     /// Returns the field of a key that the table must have.
     pub(super) fn field(&self, name: &str) -> Result<Field<'a>, WrongTable> {
-        self.optional(name)?.ok_or_else(|| self.missing(name, ""))
+        self.optional(name)?.ok_or_else(|| self.missing(name, "; add it"))
     }
 
     pub(super) fn missing(&self, name: &str, why: &str) -> WrongTable {
@@ -81,9 +81,9 @@ impl<'a> Field<'a> {
     pub(super) fn list(&self, most: usize) -> Result<Vec<Field<'a>>, WrongTable> {
         let Value::Array(list) = self.value else { return Err(self.must_be("a list")) };
         match list.len() {
-            0 => Err(self.wrong("is empty")),
+            0 => Err(self.wrong("is empty; list at least one entry")),
             count if count > most => {
-                Err(self.wrong(format!("has {count}, and must have {most} at most")))
+                Err(self.wrong(format!("has {count} entries, but must have {most} at most")))
             }
             _ => {
                 let item = |(at, value)| Field { value, path: format!("{}[{at}]", self.path) };
@@ -104,7 +104,7 @@ impl<'a> Field<'a> {
             return Ok(text);
         }
         let (least, most) = range.into_inner();
-        Err(self.wrong(format!("has {count} characters, and must have {least} to {most}")))
+        Err(self.wrong(format!("has {count} characters, but must have {least} to {most}")))
     }
 
     /// Returns the text, which must be one of these.
@@ -174,7 +174,7 @@ impl<'a> Field<'a> {
 
     /// Makes the error for a number or name that another entry already has.
     pub(super) fn twice(&self) -> WrongTable {
-        self.wrong(format!("is {}, as in another entry", self.is()))
+        self.wrong(format!("is {}, as in another entry; give each its own", self.is()))
     }
 }
 

@@ -129,7 +129,7 @@ fn each_malformed_field_is_named() {
             "server_list/0/server_id".into(),
             json!("n".repeat(65)),
             "EI0014",
-            "has 65 characters, and must have 1 to 64",
+            "has 65 characters, but must have 1 to 64",
         ),
         (
             v1(),
@@ -187,7 +187,13 @@ fn each_malformed_field_is_named() {
             "EI0014",
             "host_ip is \"host\", but must be an IP address",
         ),
-        (v1(), f(first, "rank_id"), json!("9"), "EI0014", "rank_id is 9, and there are 4 ranks"),
+        (
+            v1(),
+            f(first, "rank_id"),
+            json!("9"),
+            "EI0014",
+            "rank_id is 9, but must be below the number of ranks, 4",
+        ),
         (v1(), f(first, "rank_id"), json!("1"), "EI0014", "rank_id is 1, as in another entry"),
         (
             v1(),
@@ -232,7 +238,7 @@ fn each_malformed_field_is_named() {
             "rank_list/0/rank_id".into(),
             json!(2),
             "EI0014",
-            "rank_id is 2, and there are 2 ranks",
+            "rank_id is 2, but must be below the number of ranks, 2",
         ),
         (
             v2(),
@@ -282,7 +288,7 @@ fn each_malformed_field_is_named() {
             f(level, "net_layer"),
             json!(1),
             "EI0014",
-            "net_layer is 1, and the layers go from 0 upwards",
+            "net_layer is 1, but the layers must ascend from 0",
         ),
         (v2(), f(level, "net_layer"), json!(8), "EI0014", "net_layer is 8, but must be 0 to 7"),
         (
@@ -290,7 +296,7 @@ fn each_malformed_field_is_named() {
             f(level, "net_instance_id"),
             json!("i".repeat(1025)),
             "EI0014",
-            "has 1025 characters, and must have 1 to 1024",
+            "has 1025 characters, but must have 1 to 1024",
         ),
         (
             v2(),
@@ -304,7 +310,7 @@ fn each_malformed_field_is_named() {
             f(level, "rank_addr_list"),
             json!(vec![json!({}); 25]),
             "EI0014",
-            "rank_addr_list has 25, and must have 24 at most",
+            "rank_addr_list has 25 entries, but must have 24 at most",
         ),
         (
             v2(),
@@ -318,7 +324,7 @@ fn each_malformed_field_is_named() {
             f(address, "addr"),
             json!(""),
             "EI0014",
-            "addr has 0 characters, and must have 1 to 256",
+            "addr has 0 characters, but must have 1 to 256",
         ),
         (
             v2(),
@@ -332,7 +338,7 @@ fn each_malformed_field_is_named() {
             f(address, "ports"),
             json!(vec!["0/1"; 17]),
             "EI0014",
-            "ports has 17, and must have 16 at most",
+            "ports has 17 entries, but must have 16 at most",
         ),
         (
             v2(),

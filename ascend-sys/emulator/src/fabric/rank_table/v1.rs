@@ -15,7 +15,7 @@ pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>,
     let said = count.number_in_text(1..=u64::MAX)?;
     if said != servers.len() as u64 {
         let found = servers.len();
-        return Err(count.wrong(format!("is {said}, and server_list has {found}")));
+        return Err(count.wrong(format!("is {said}, and server_list has {found}; make them equal")));
     }
     let (mut names, mut ranks, mut of_servers) = (BTreeSet::new(), Vec::new(), Vec::new());
     for (at, server) in servers.iter().enumerate() {
@@ -32,14 +32,15 @@ pub(super) fn check(root: &Field<'_>, superpods: bool) -> Result<Vec<TableRank>,
             let id = device.field("device_id")?;
             let number = id.number_in_text(0..=u32::MAX.into())?;
             if !devices.insert(number) {
-                return Err(id.wrong(format!("is {number}, as in another entry")));
+                return Err(
+                    id.wrong(format!("is {number}, as in another entry; give each its own"))
+                );
             }
             match device.optional("device_ip")? {
                 Some(ip) => ip.ip()?,
                 None if servers.len() > 1 => {
-                    return Err(
-                        device.missing("device_ip", ", which tables of several servers need")
-                    );
+                    return Err(device
+                        .missing("device_ip", ", which tables of several servers need; add it"));
                 }
                 None => {}
             }
@@ -89,7 +90,10 @@ fn pods(list: &Field<'_>, servers: &BTreeSet<&str>) -> Result<(), WrongTable> {
             let id = server.field("server_id")?;
             let name = id.text()?;
             if !servers.contains(name) {
-                return Err(id.wrong(format!("is {}, which is not in server_list", id.is())));
+                return Err(id.wrong(format!(
+                    "is {}, which is not in server_list; name a server of the list",
+                    id.is()
+                )));
             }
             if !placed.insert(name) {
                 return Err(id.twice());
@@ -98,6 +102,7 @@ fn pods(list: &Field<'_>, servers: &BTreeSet<&str>) -> Result<(), WrongTable> {
     }
     match servers.iter().find(|server| !placed.contains(*server)) {
         None => Ok(()),
-        Some(server) => Err(list.wrong(format!("has no superpod for the server \"{server}\""))),
+        Some(server) => Err(list
+            .wrong(format!("has no superpod for the server \"{server}\"; add the server to one"))),
     }
 }

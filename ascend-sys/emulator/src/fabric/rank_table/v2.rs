@@ -13,7 +13,7 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
     let entries = list.list(MOST_RANKS as usize)?;
     if said != entries.len() as u64 {
         let found = entries.len();
-        return Err(count.wrong(format!("is {said}, and rank_list has {found}")));
+        return Err(count.wrong(format!("is {said}, and rank_list has {found}; make them equal")));
     }
     // The ranks with the same instance of layer 0 are in one server.
     let mut servers: BTreeMap<&str, usize> = BTreeMap::new();
@@ -30,7 +30,9 @@ pub(super) fn check(root: &Field<'_>) -> Result<Vec<TableRank>, WrongTable> {
         let next = servers.len();
         let server = *servers.entry(server).or_insert(next);
         if !devices.insert((server, device)) {
-            return Err(id.wrong(format!("is {device}, as in another rank of the server")));
+            return Err(id.wrong(format!(
+                "is {device}, as in another rank of the server; give each rank its own device"
+            )));
         }
         ranks.push((rank.number(0..=u64::MAX)?, rank, TableRank { server, device }));
     }
@@ -45,7 +47,7 @@ fn layers<'a>(list: &Field<'a>) -> Result<&'a str, WrongTable> {
         let number = layer.number(0..=7)?;
         let follows = last.map_or(number == 0, |last| number > last);
         if !follows {
-            return Err(layer.wrong(format!("is {number}, and the layers go from 0 upwards")));
+            return Err(layer.wrong(format!("is {number}, but the layers must ascend from 0")));
         }
         last = Some(number);
         let instance = level.field("net_instance_id")?.name(1..=1024)?;

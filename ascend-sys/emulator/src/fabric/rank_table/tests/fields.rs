@@ -49,7 +49,7 @@ fn of_a_table_of_servers() {
         v1 "server_list/1" = "node" => EI0014 "server_list[1] is \"node\", but must be an object";
         v1 "server_list/1/server_id" = null => EI0017 "server_list[1].server_id is missing";
         v1 "server_list/1/server_id" = 1 => EI0014 "server_list[1].server_id is 1, but must be a text";
-        v1 "server_list/1/server_id" = "" => EI0014 "server_list[1].server_id has 0 characters, and must have 1 to 64";
+        v1 "server_list/1/server_id" = "" => EI0014 "server_list[1].server_id has 0 characters, but must have 1 to 64";
         v1 "server_list/1/host_ip" = 1 => EI0014 "server_list[1].host_ip is 1, but must be a text";
         v1 "server_list/1/device" = null => EI0017 "server_list[1].device is missing";
         v1 "server_list/1/device" = {} => EI0014 "server_list[1].device is an object, but must be a list";
@@ -64,7 +64,7 @@ fn of_a_table_of_servers() {
         v1 "server_list/1/device/1/backup_device_port" = "x" => EI0014 "device[1].backup_device_port is \"x\", but must be a number";
         v1 "server_list/1/device/1/rank_id" = null => EI0017 "server_list[1].device[1].rank_id is missing";
         v1 "server_list/1/device/1/rank_id" = 3 => EI0014 "device[1].rank_id is 3, but must be a text";
-        v1 "server_list/1/device/1/rank_id" = "4" => EI0014 "rank_id is 4, and there are 4 ranks, numbered from 0";
+        v1 "server_list/1/device/1/rank_id" = "4" => EI0014 "rank_id is 4, but must be below the number of ranks, 4";
     });
 }
 
@@ -108,14 +108,14 @@ fn of_a_table_with_layers() {
         v2 "rank_list/1/device_port" = "1" => EI0014 "rank_list[1].device_port is \"1\", but must be a number";
         v2 "rank_list/1/host_port" = 0 => EI0014 "rank_list[1].host_port is 0, but must be 1 to 65535";
         v2 "rank_list/1/level_list" = null => EI0017 "rank_list[1].level_list is missing";
-        v2 "rank_list/1/level_list" = [1, 2, 3, 4, 5, 6, 7, 8, 9] => EI0014 "rank_list[1].level_list has 9, and must have 8 at most";
+        v2 "rank_list/1/level_list" = [1, 2, 3, 4, 5, 6, 7, 8, 9] => EI0014 "rank_list[1].level_list has 9 entries, but must have 8 at most";
         v2 "rank_list/1/level_list/0/net_layer" = null => EI0017 "level_list[0].net_layer is missing";
         v2 "rank_list/1/level_list/0/net_layer" = "0" => EI0014 "level_list[0].net_layer is \"0\", but must be a number";
-        layered "rank_list/1/level_list/1/net_layer" = 0 => EI0014 "level_list[1].net_layer is 0, and the layers go from 0 upwards";
+        layered "rank_list/1/level_list/1/net_layer" = 0 => EI0014 "level_list[1].net_layer is 0, but the layers must ascend from 0";
         layered "rank_list/1/level_list/1/net_type" = "RING" => EI0014 "level_list[1].net_type is \"RING\", but must be CLOS or TOPO_FILE_DESC";
         v2 "rank_list/1/level_list/0/net_type" = null => EI0017 "level_list[0].net_type is missing";
         v2 "rank_list/1/level_list/0/net_instance_id" = null => EI0017 "level_list[0].net_instance_id is missing";
-        v2 "rank_list/1/level_list/0/net_instance_id" = "" => EI0014 "net_instance_id has 0 characters, and must have 1 to 1024";
+        v2 "rank_list/1/level_list/0/net_instance_id" = "" => EI0014 "net_instance_id has 0 characters, but must have 1 to 1024";
         v2 "rank_list/1/level_list/0/rank_addr_list" = null => EI0017 "level_list[0].rank_addr_list is missing";
         v2 "rank_list/1/level_list/0/rank_addr_list" = [] => EI0014 "level_list[0].rank_addr_list is empty";
         v2 "rank_list/1/level_list/0/rank_addr_list/0/addr_type" = null => EI0017 "rank_addr_list[0].addr_type is missing";
