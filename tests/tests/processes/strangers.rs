@@ -82,7 +82,7 @@ fn strangers_are_sent_away_and_ranks_are_served() {
     let output = maker.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     for piece in [
-        "wanted to share something with this one, and was refused",
+        "wanted to connect to this one, and was refused",
         "is not from an emulator",
         "secret",
         "version 0.0.0",

@@ -61,7 +61,7 @@ impl RankTable {
     /// Parses and checks a table. The path is used only in errors.
     pub(crate) fn parse(text: &str, path: &Path, product: Product) -> Result<RankTable, Failure> {
         let Unique(value) = serde_json::from_str(text).map_err(|error| {
-            let what = if error.is_data() { "" } else { "it is not JSON; correct it: " };
+            let what = if error.is_data() { "" } else { "it is not JSON: " };
             unreadable(path, &format!("{what}{error}"))
         })?;
         RankTable::check(&value, product)

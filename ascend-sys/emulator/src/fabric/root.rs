@@ -70,7 +70,7 @@ impl Roots {
 pub(crate) fn create() -> Result<[u8; ROOT_INFO], Failure> {
     match listener::open(HEARS) {
         Ok(home) => Ok(encode(&home, lock(&ROOTS).make())),
-        Err(text) => refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}"),
+        Err(text) => refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}; check ulimit -n and -u"),
     }
 }
 
@@ -107,7 +107,7 @@ fn find(info: &[u8; ROOT_INFO], rank: u32, limit: Duration) -> Result<(u64, Shar
                 );
             }
         },
-        Err(text) => return refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}"),
+        Err(text) => return refuse!(HCCL_E_TCP_CONNECT, "EI0015: {text}; check ulimit -n and -u"),
     };
     match found {
         Some(root) => Ok((number, root)),

@@ -25,8 +25,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, String> {
     match user.settings() {
         Some(block) if card < block.count => Ok(device_slot(block.first + card)),
-        Some(block) => Err(format!("it is on card {card}; this program has {} cards", block.count)),
-        None => Err("the device of the calling thread is gone".into()),
+        Some(block) => Err(format!(
+            "it is on card {card}, but the number of cards of this program is {}; give this \
+             program more devices",
+            block.count
+        )),
+        None => Err("the calling thread's device is gone; set one with aclrtSetDevice".into()),
     }
 }
 
@@ -113,14 +117,16 @@ impl ForeignMemory {
         let Some(addresses) = taken else {
             return fail!(
                 ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                "no address space is left for {bytes} bytes of another process"
+                "no address space is left for {bytes} bytes of another process; end imports that \
+                 are no longer needed"
             );
         };
         if let Err(e) = window::show(place.data_of(addresses.start), bytes, file, start) {
             place.free_addresses(addresses.start, entry);
             return fail!(
                 ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                "{bytes} bytes of another process cannot be mapped: {e}"
+                "{bytes} bytes of another process cannot be mapped: {e}. Check the limits on \
+                 address space and open files (ulimit -v, ulimit -n)"
             );
         }
         if let ForeignPlace::Device(device) = place {

@@ -213,7 +213,10 @@ pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Failure> {
 /// Returns the address of this process.
 fn own_home() -> Result<Home, Failure> {
     processes::home().map_err(|text| {
-        Failure::new(ascend_sys::HcclResult::HCCL_E_TCP_CONNECT, format!("EI0015: {text}"))
+        Failure::new(
+            ascend_sys::HcclResult::HCCL_E_TCP_CONNECT,
+            format!("EI0015: {text}; check ulimit -n and -u"),
+        )
     })
 }
 

@@ -150,12 +150,15 @@ impl Line {
             let [length, files] = words(*head);
             let longest = if self.is_stranger { LONGEST_OF_A_STRANGER } else { LONGEST };
             if length > longest || files > MOST_FILES {
-                let text = format!("a frame of {length} bytes and {files} descriptors");
+                let text = format!(
+                    "it has sent a frame that is too large, with {length} bytes and {files} \
+                     descriptors"
+                );
                 return Err(io::Error::other(text));
             }
             let Some(bytes) = self.received[start + HEAD..].get(..length) else { break };
             if self.files.len() < files {
-                return Err(io::Error::other("descriptors of a frame are missing"));
+                return Err(io::Error::other("it has sent a frame without all of its descriptors"));
             }
             frames
                 .push(Frame { bytes: bytes.to_vec(), files: self.files.drain(..files).collect() });
@@ -199,7 +202,10 @@ impl Line {
             }
             let most = if self.is_stranger { MOST_FILES } else { MOST_AT_ONCE };
             if self.files.len() > most || header.msg_flags & libc::MSG_CTRUNC != 0 {
-                return Err(io::Error::other("more descriptors than belong to a frame"));
+                return Err(io::Error::other(
+                    "it has sent more descriptors than belong to a frame, or this process can \
+                     open no more files (ulimit -n)",
+                ));
             }
             Ok(length)
         }
@@ -216,7 +222,7 @@ impl Outlet {
     /// Sends a frame at once, or keeps it until there is room.
     pub(crate) fn send(&mut self, frame: &[u8], files: Vec<Arc<OwnedFd>>) -> io::Result<()> {
         let length = u32::try_from(frame.len()).ok().filter(|_| frame.len() <= LONGEST);
-        let length = length.ok_or_else(|| io::Error::other("a frame that is too long"))?;
+        let length = length.ok_or_else(|| io::Error::other("the frame is too long"))?;
         if self.bytes + frame.len() > MOST_WAITING {
             return Err(io::Error::other("the process does not read its frames"));
         }

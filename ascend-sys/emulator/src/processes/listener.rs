@@ -219,7 +219,9 @@ impl Own {
         let stream = UnixStream::connect_addr(&address).map_err(unreachable)?;
         let (there, user) = credentials(&stream).map_err(unreachable)?;
         if user != own_user() {
-            return Err(format!("the address of process {process} is taken by user {user}"));
+            return Err(format!(
+                "the address of process {process} is taken by user {user}; start that process again"
+            ));
         }
         let (mut line, mut outlet) = halves(stream).map_err(unreachable)?;
         let (hello, files) = self.hello(home.secret).map_err(unreachable)?;
@@ -230,7 +232,10 @@ impl Own {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let seconds = limit.as_secs_f64();
-                return Err(format!("process {process} has not answered within {seconds:.1} s"));
+                return Err(format!(
+                    "process {process} has not answered within {seconds:.1} s; check that it is \
+                     not stopped"
+                ));
             }
             wait_for(&mut [polled(line.descriptor(), libc::POLLIN)], left);
             let received = line.receive(&mut frames);

@@ -163,7 +163,7 @@ impl Peer {
         };
         check_file(pool.as_fd(), hello.bytes)?;
         if hello.device_bytes > hello.bytes {
-            return Err(io::Error::other("its device memory exceeds its memory"));
+            return Err(io::Error::other("its device memory is larger than all of its memory"));
         }
         let bell = Doorbell::of_another(bell)?;
         Ok(Self {
@@ -187,7 +187,7 @@ impl Peer {
         let end = start.checked_add(bytes).filter(|end| *end <= self.device_bytes);
         let theirs = end.and(self.data.checked_add(start));
         let Some(theirs) = theirs else {
-            return Err(io::Error::other("a device beyond the memory of its process"));
+            return Err(io::Error::other("the device lies beyond the memory of its process"));
         };
         let mut mapped = lock(&self.mapped);
         mapped.retain(|_, memory| memory.strong_count() > 0);
@@ -219,7 +219,7 @@ impl Peer {
     pub(crate) fn file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if end <= self.device_bytes => Ok(self.pool.as_fd()),
-            _ => Err(io::Error::other("beyond the device memory of its process")),
+            _ => Err(io::Error::other("the memory lies beyond the device memory of its process")),
         }
     }
 
@@ -227,7 +227,7 @@ impl Peer {
     pub(crate) fn host_file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if self.device_bytes <= start && end <= self.bytes => Ok(self.pool.as_fd()),
-            _ => Err(io::Error::other("beyond the host memory of its process")),
+            _ => Err(io::Error::other("the memory lies beyond the host memory of its process")),
         }
     }
 

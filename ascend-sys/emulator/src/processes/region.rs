@@ -62,7 +62,10 @@ pub(crate) fn check_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let is_large_enough = usize::try_from(size).is_ok_and(|size| size >= bytes);
     match seals & libc::F_SEAL_SHRINK != 0 && is_large_enough {
         true => Ok(()),
-        false => Err(io::Error::other(format!("a memory file of {size} bytes, seals {seals:#x}"))),
+        false => Err(io::Error::other(format!(
+            "the memory file has {size} bytes and the seals {seals:#x}, but {bytes} bytes and \
+             F_SEAL_SHRINK are needed"
+        ))),
     }
 }
 
@@ -74,7 +77,9 @@ impl SharedMemory {
     /// Maps a part of a file of [`memory_file`], which may be from another process.
     pub(crate) fn map(file: OwnedFd, start: usize, bytes: usize) -> io::Result<Self> {
         use std::os::fd::AsFd;
-        let end = start.checked_add(bytes).ok_or_else(|| io::Error::other("beyond any file"))?;
+        let end = start
+            .checked_add(bytes)
+            .ok_or_else(|| io::Error::other("the end of the memory is beyond any file"))?;
         check_file(file.as_fd(), end)?;
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
@@ -90,7 +95,8 @@ impl SharedMemory {
         // SAFETY: advice on the mapping made above: a core file should not contain terabytes of
         // zeros.
         unsafe { libc::madvise(at, bytes, libc::MADV_DONTDUMP) };
-        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        let at = NonNull::new(at.cast())
+            .ok_or_else(|| io::Error::other("the memory was mapped at address 0"))?;
         Ok(Self { at, bytes, file })
     }
 
@@ -205,7 +211,7 @@ impl Ground {
         match self {
             Self::Heap => Placed::on_heap((0..count).map(make).collect()),
             Self::Measured(used) => {
-                take(used).unwrap_or_else(|| panic!("{count} values are beyond any memory"));
+                take(used).unwrap_or_else(|| panic!("{count} values do not fit into any memory"));
                 Placed::on_heap(Box::default())
             }
             Self::Shared(memory, used) => match take(used) {

@@ -103,7 +103,8 @@ impl Rendezvous {
                     if Instant::now() >= until {
                         let seconds = limit.as_secs_f64();
                         return KeeperReply::Unusable(format!(
-                            "its keeper has accepted no connection for {seconds:.1} s"
+                            "the keeper of the rendezvous has accepted no connection for \
+                             {seconds:.1} s; check that its process is not stopped"
                         ));
                     }
                     std::thread::sleep(FULL);
@@ -115,7 +116,8 @@ impl Rendezvous {
             Ok((keeper, user)) if user == own_user() => keeper,
             Ok((keeper, user)) => {
                 return KeeperReply::Unusable(format!(
-                    "process {keeper} of user {user} has taken its socket name"
+                    "process {keeper} of user {user} has taken the socket name of the rendezvous; \
+                     end that process"
                 ));
             }
             Err(e) => return KeeperReply::Unusable(e.to_string()),
@@ -136,7 +138,7 @@ impl Rendezvous {
                         return KeeperReply::Unusable(format!(
                             "process {keeper} keeps the rendezvous and has not answered within \
                              {seconds:.1} s: it is stopped, or it has ended and a process that it \
-                             has forked runs on"
+                             has forked runs on. Continue or end that process"
                         ));
                     }
                     wait_for(&mut [polled(stream.as_raw_fd(), libc::POLLIN)], left);
@@ -186,7 +188,8 @@ impl Rendezvous {
 
 fn no_emulator(keeper: i32) -> KeeperReply {
     KeeperReply::Unusable(format!(
-        "process {keeper} keeps the rendezvous and does not answer as an emulator does"
+        "process {keeper} keeps the rendezvous and does not answer as an emulator does; run the \
+         same version in all processes"
     ))
 }
 

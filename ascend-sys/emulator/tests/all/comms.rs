@@ -47,7 +47,7 @@ fn arguments_of_init_are_checked_in_the_order_of_cann() {
         let none = std::ptr::null();
         refuses!(HCCL_E_PARA, ["config"], HcclCommInitRootInfoConfig(1, info, 0, none, comm));
         let garbage = HcclRootInfo::default();
-        refuses!(HCCL_E_PARA, ["no root info"], HcclCommInitRootInfo(1, &garbage, 0, comm));
+        refuses!(HCCL_E_PARA, ["not a root info"], HcclCommInitRootInfo(1, &garbage, 0, comm));
         rank.join();
         let again = &raw mut rank.comm;
         refuses!(HCCL_E_PARA, ["already made"], HcclCommInitRootInfo(1, info, 0, again));

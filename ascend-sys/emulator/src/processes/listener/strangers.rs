@@ -40,9 +40,9 @@ impl Listener {
             };
             let Ok((process, user)) = credentials(&stream) else { continue };
             if user != own_user() {
-                note(process, "it is of another user");
+                note(process, "it belongs to another user; run both as one user");
             } else if self.strangers.len() >= STRANGERS {
-                note(process, "too many come at once");
+                note(process, "too many processes connect at once; start fewer at a time");
             } else {
                 match halves(stream) {
                     Ok((line, outlet)) => {
@@ -63,7 +63,7 @@ impl Listener {
             if frames.is_empty() {
                 match received {
                     Ok(()) if stranger.since.elapsed() < PATIENCE => self.strangers.push(stranger),
-                    Ok(()) => note(stranger.process, "it did not introduce itself"),
+                    Ok(()) => note(stranger.process, "it has connected and sent no introduction"),
                     // The process has closed the connection again.
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
                     Err(e) => note(stranger.process, &e.to_string()),
@@ -86,15 +86,20 @@ impl Listener {
             Err(why)
         };
         let Ok(hello) = serde_json::from_slice::<Hello>(&first.bytes) else {
-            return refuse("its message is not from an emulator".into());
+            return refuse(
+                "its first message is not from an emulator; run the same version in both".into(),
+            );
         };
         if hello.secret != self.own.home.secret {
-            return refuse("it does not know the secret of the root info or key".into());
+            return refuse(
+                "it does not know the secret of the root info or key; copy all bytes of these"
+                    .into(),
+            );
         }
         if hello.layout != self.own.hears.layout {
             return refuse(format!(
                 "it has version {} of the emulator, and this process has {}, with another layout \
-                 of the shared memory",
+                 of the shared memory; run the same version in both",
                 hello.version,
                 env!("CARGO_PKG_VERSION")
             ));
@@ -126,11 +131,12 @@ fn note(process: i32, why: &str) {
     if said > NOTES {
         return;
     }
-    let more = if said == NOTES { "; further ones are not reported" } else { "" };
+    let more = if said == NOTES { "; further refusals are not reported" } else { "" };
     if takes_lines() {
         let why: String = why.chars().take(300).collect();
         let text = format!(
-            "ascend-emulator: process {process} wanted to share something with this one, and was refused: {why}{more}\n"
+            "ascend-emulator: process {process} wanted to connect to this one, and was refused: \
+             {why}{more}\n"
         );
         let _ = io::stderr().write_all(text.as_bytes());
     }
