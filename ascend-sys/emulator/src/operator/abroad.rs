@@ -93,7 +93,8 @@ fn may_be_shown(memory: &Exchanged, remote: usize) -> Result<(), Failure> {
     if is_outside(*start) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "\"{tag}\" cannot be exchanged with rank {remote} of another process: it is memory of another process, or mapped by aclrtMapMem. Exchange memory of aclrtMalloc"
+            "\"{tag}\" cannot be exchanged with rank {remote} of another process: it is memory of \
+             another process, or mapped by aclrtMapMem; exchange memory of aclrtMalloc"
         );
     }
     if *on_host && host_pool().find(*start, *bytes).is_err() {
@@ -191,7 +192,11 @@ impl LinkRequest {
                 data: found.data.addr(),
                 bytes: memory.bytes,
             }),
-            Err(text) => refuse!(HCCL_E_PARA, "registered memory must not be freed: {text}"),
+            Err(text) => refuse!(
+                HCCL_E_PARA,
+                "registered memory must not be freed: {text}. Free it after the communicator has \
+                 ended"
+            ),
         };
         let end = |request: &ChannelRequest| {
             Ok(OfferedEnd {
@@ -237,7 +242,8 @@ fn reach(
     let Some((peer, start)) = found else {
         return refuse!(
             HCCL_E_REMOTE,
-            "EI0012: \"{}\" of rank {remote}, {} bytes, does not lie in the memory of its {}",
+            "EI0012: \"{}\" of rank {remote}, {} bytes, does not lie in the memory of its {}; \
+             register it again on that rank",
             told.tag,
             told.bytes,
             if told.on_host { "process" } else { "device" }

@@ -185,14 +185,19 @@ fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Failure
             let Some(registered) = place else {
                 return refuse!(
                     HCCL_E_PARA,
-                    "memHandles has {number:#x}, which is no handle of memory that rank {} has registered (HcclCommMemReg)",
+                    "memHandles has {number:#x}, which is not a handle of memory that rank {} has \
+                     registered; pass handles of HcclCommMemReg",
                     member.rank
                 );
             };
             if let Some(held) = &mut registered.held
                 && let Err(text) = held.check()
             {
-                return refuse!(HCCL_E_PARA, "registered memory must not be freed: {text}");
+                return refuse!(
+                    HCCL_E_PARA,
+                    "registered memory must not be freed: {text}. Free it after the communicator \
+                     has ended"
+                );
             }
             all.push(registered.memory.clone());
         }

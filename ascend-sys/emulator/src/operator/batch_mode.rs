@@ -63,7 +63,8 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     if !is_open() {
         return refuse!(
             HCCL_E_PARA,
-            "the calling thread is in no batch mode; HcommBatchModeStart opens one, on the same OS thread"
+            "the calling thread is not in batch mode; call HcommBatchModeStart first, on the same \
+             OS thread"
         );
     }
     let (opened, mut kept) =
@@ -73,7 +74,8 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
         BATCH.with_borrow_mut(|batch| batch.kept = kept);
         return refuse!(
             HCCL_E_PARA,
-            "the batch mode of the calling thread was started with the tag {opened}, but is ended with {given}; the tags must be equal"
+            "the batch mode of the calling thread was started with the tag {opened}, but is ended \
+             with {given}; pass the tag of the start"
         );
     }
     OPEN.set(false);

@@ -270,7 +270,8 @@ impl Channel {
     fn peer_is_gone<T>(&self) -> Result<T, Failure> {
         refuse!(
             HCCL_E_REMOTE,
-            "EI0012: the other end of {} is gone: the peer has ended its communicator, or its call failed",
+            "EI0012: the other end of {} is gone: the peer has ended its communicator, or its \
+             call failed; make the channel again on both sides",
             self.describe()
         )
     }

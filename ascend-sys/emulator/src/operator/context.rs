@@ -72,7 +72,8 @@ pub(crate) fn create(
     if let Some(there) = of_rank.get(&name) {
         return refuse!(
             HCCL_E_PARA,
-            "{} exists already, with {} bytes; HcclEngineCtxGet returns it, HcclEngineCtxDestroy destroys it",
+            "{} exists already, with {} bytes; get it with HcclEngineCtxGet, or destroy it first \
+             (HcclEngineCtxDestroy)",
             describe(tag, engine),
             there.bytes
         );
@@ -106,7 +107,8 @@ pub(crate) fn copy_into(
     if offset.checked_add(bytes).is_none_or(|end| end > context.bytes) {
         return refuse!(
             HCCL_E_PARA,
-            "{bytes} bytes at the offset {offset} reach beyond the end of {}, which has {}",
+            "{bytes} bytes at the offset {offset} reach beyond the end of {}, which has {}; copy \
+             fewer bytes, or make a larger context",
             describe(tag, engine),
             context.bytes
         );
@@ -120,7 +122,11 @@ pub(crate) fn copy_into(
     let target = match memory::resolve(to, length) {
         Ok(target) => target,
         Err(text) => {
-            return refuse!(HCCL_E_PARA, "{} is gone: {text}", describe(tag, engine));
+            return refuse!(
+                HCCL_E_PARA,
+                "{} is gone: {text}. Make a new context",
+                describe(tag, engine)
+            );
         }
     };
     submit::at_once(member.device, call, || {
@@ -158,7 +164,8 @@ fn describe(tag: &str, engine: CommEngine) -> String {
 fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Failure> {
     refuse!(
         HCCL_E_NOT_FOUND,
-        "there is no {}: it was not made on this rank, or was ended",
+        "there is no {}: it was not made on this rank, or was ended; make it with \
+         HcclEngineCtxCreate",
         &describe(tag, engine)[4..]
     )
 }
@@ -177,7 +184,8 @@ fn home(member: &Member, engine: CommEngine) -> Result<ContextHome, Failure> {
         }
         CommEngine(other) => refuse!(
             HCCL_E_PARA,
-            "{other} is not the number of an engine (CPU 0, CPU_TS 1, AICPU 2, AICPU_TS 3, AIV 4, CCU 5)"
+            "{other} is not the number of an engine; pass CPU (0), CPU_TS (1), AICPU (2), \
+             AICPU_TS (3), AIV (4) or CCU (5)"
         ),
     }
 }
@@ -200,7 +208,8 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
         (Err(oom), ContextHome::Device(id)) => {
             return refuse!(
                 HCCL_E_MEMORY,
-                "no memory for the context: {bytes} bytes of device {id}, of which {} of {} are free",
+                "no memory for the context: {bytes} bytes of device {id}, of which {} of {} are \
+                 free; free memory of the device, or make a smaller context",
                 oom.free,
                 oom.total,
                 id = machine::named(id)

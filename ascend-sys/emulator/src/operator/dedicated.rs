@@ -34,7 +34,7 @@ pub(crate) fn acquire(
 ) -> Result<u64, Failure> {
     match purpose {
         Purpose::HCCL_DED_THREAD_TYPE_INVALID => {
-            refuse!(HCCL_E_PARA, "useType is -1, which stands for no purpose")
+            refuse!(HCCL_E_PARA, "useType is -1, which stands for no purpose; pass 0 to 5")
         }
         Purpose::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH => of_communicator(member, notifies),
         Purpose::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH_GE => Ok(0),
@@ -45,7 +45,10 @@ pub(crate) fn acquire(
             of_device(member, purpose, notifies)
         }
         Purpose(other) => {
-            refuse!(HCCL_E_NOT_SUPPORT, "{other} is not the number of a purpose (0 to 5)")
+            refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "useType is {other}, which is not the number of a purpose; pass 0 to 5"
+            )
         }
     }
 }

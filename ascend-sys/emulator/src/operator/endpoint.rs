@@ -101,7 +101,7 @@ impl Endpoint {
     pub(crate) fn read(description: &EndpointDesc) -> Result<Self, String> {
         if description.loc.locType != EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE {
             return Err(format!(
-                "loc.locType is {}; emulated endpoints are on devices (0)",
+                "loc.locType is {}, but emulated endpoints are on devices; set 0",
                 description.loc.locType.0
             ));
         }
@@ -119,7 +119,8 @@ impl Endpoint {
         let settings = machine::block(at.superPodIdx).ok().filter(|it| at.superDevId < it.count);
         let Some(settings) = settings else {
             return Err(format!(
-                "there is no device {} in the superpod {} (loc.device)",
+                "there is no device {} in the superpod {} (loc.device); copy an endpoint of a \
+                 CommLink or of HcommEndpointGetDescs",
                 at.superDevId, at.superPodIdx
             ));
         };
@@ -131,7 +132,7 @@ impl Endpoint {
         };
         if !layers_of(product).iter().any(has) {
             return Err(format!(
-                "{product} has no endpoint of the protocol {}",
+                "{product} has no endpoint of the protocol {}; copy one of HcommEndpointGetDescs",
                 description.protocol.0
             ));
         }

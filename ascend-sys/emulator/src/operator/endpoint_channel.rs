@@ -116,7 +116,8 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
     if wanted.to.protocol != from.protocol {
         return refuse!(
             HCCL_E_PARA,
-            "remoteEndpoint has the protocol {}, but the own endpoint has {}; they must be equal",
+            "remoteEndpoint has the protocol {}, but the own endpoint has {}; pass endpoints of \
+             one protocol",
             wanted.to.protocol.0,
             from.protocol.0
         );
@@ -128,7 +129,8 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
     if !fits {
         return refuse!(
             HCCL_E_PARA,
-            "remoteEndpoint is on device {}; it must be on another device of the same block than the own device {}",
+            "remoteEndpoint is on device {}; pass an endpoint of another device of the block of \
+             the own device {}",
             wanted.to.device_name(),
             from.device_name()
         );
@@ -253,7 +255,8 @@ pub(super) fn keep(
 pub(super) fn disagreement(one: (&str, u32, Role), other: (&str, u32, Role)) -> Option<String> {
     let both = |what: &str, of_one: &dyn std::fmt::Debug, of_other: &dyn std::fmt::Debug| {
         format!(
-            "EI0005: the two ends of a channel do not match in {what}\n  device {}: {of_one:?}\n  device {}: {of_other:?}",
+            "EI0005: the two ends of a channel do not match in {what}\n  device {}: {of_one:?}\n  \
+             device {}: {of_other:?}\nMake them match on both sides.",
             one.0, other.0
         )
     };
@@ -318,7 +321,9 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     }
     if end.is_waiting() && end.since.elapsed() >= limit {
         let text = format!(
-            "EI0006: the channel {between} found no counterpart within {:.1} s: the other side has not called HcommChannelCreate for it",
+            "EI0006: the channel {between} found no counterpart within {:.1} s: the other side \
+             has not called HcommChannelCreate for it; make that call with this endpoint as \
+             remoteEndpoint",
             limit.as_secs_f64()
         );
         end.fail(HcclResult::HCCL_E_TIMEOUT, text);
@@ -326,7 +331,7 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     }
     let status = match &end.state {
         ConnectionState::Waiting => {
-            refuse!(HCCL_E_AGAIN, "the channel {between} waits for its other end")
+            refuse!(HCCL_E_AGAIN, "the channel {between} waits for its other end; ask again")
         }
         ConnectionState::Connected => {
             end.member.comm.check(Origin::Call).and(Channel::named(channel)?.check_peer())
@@ -339,7 +344,10 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
 }
 
 fn unknown<T>(channel: u64) -> Result<T, Failure> {
-    refuse!(HCCL_E_NOT_FOUND, "{channel:#x} is no channel of HcommChannelCreate, or was destroyed")
+    refuse!(
+        HCCL_E_NOT_FOUND,
+        "{channel:#x} is not a channel of HcommChannelCreate, or was destroyed"
+    )
 }
 
 /// Ends an end, and notifies the other end.

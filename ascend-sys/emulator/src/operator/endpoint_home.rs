@@ -55,7 +55,7 @@ impl EndpointHome {
                 Ok(Some(Self { home, start, bytes }))
             }
             _ => {
-                Err("the description was damaged on its way; all of its bytes belong to it".into())
+                Err("the description was damaged on its way; pass all of its bytes in order".into())
             }
         }
     }

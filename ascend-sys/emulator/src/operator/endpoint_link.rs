@@ -273,7 +273,9 @@ fn join(
     (key, bytes, file): (u64, usize, Option<OwnedFd>),
 ) -> Result<(), String> {
     let Some(link) = &end.link else { return Ok(()) };
-    let file = file.ok_or("the other process has sent no memory")?;
+    let file = file.ok_or(
+        "the other process has sent no memory; run the same version of the emulator in both",
+    )?;
     let comm = link.pair.join(key, bytes, file)?;
     enter(channel, end, comm)?;
     connect(channel, end, other)

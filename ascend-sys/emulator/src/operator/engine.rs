@@ -38,7 +38,11 @@ impl OperatorEngine {
                 HCCL_E_PARA,
                 "the engine {engine} has no threads; use COMM_ENGINE_CPU_TS or COMM_ENGINE_AICPU_TS"
             ),
-            None => refuse!(HCCL_E_PARA, "{} is not the number of an engine", engine.0),
+            None => refuse!(
+                HCCL_E_PARA,
+                "{} is not the number of an engine; pass a CommEngine",
+                engine.0
+            ),
         }
     }
 
@@ -52,7 +56,11 @@ impl OperatorEngine {
                 refuse!(HCCL_E_PARA, "{product} has no channels of the engine CCU; Ascend 950 does")
             }
             Some(engine) => Ok(engine),
-            None => refuse!(HCCL_E_PARA, "{} is not the number of an engine", engine.0),
+            None => refuse!(
+                HCCL_E_PARA,
+                "{} is not the number of an engine; pass a CommEngine",
+                engine.0
+            ),
         }
     }
 
@@ -92,7 +100,7 @@ impl OperatorEngine {
         let names: Vec<_> = has.iter().map(|one| name_of(*one)).collect();
         refuse!(
             HCCL_E_PARA,
-            "the engine {self} of {product} has no channels over {}; it has {}",
+            "the engine {self} of {product} has no channels over {}; use {}",
             name_of(protocol),
             names.join(", ")
         )

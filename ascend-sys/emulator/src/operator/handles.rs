@@ -85,8 +85,11 @@ impl<T> Handles<T> {
     fn stale<R>(&self, handle: u64) -> Result<R, Failure> {
         let name = self.kind.name();
         if self.kind.is_kind_of(handle) {
-            return refuse!(HCCL_E_PARA, "the {name} {handle:#x} is gone");
+            return refuse!(
+                HCCL_E_PARA,
+                "the {name} {handle:#x} is gone; do not use its handle any more"
+            );
         }
-        refuse!(HCCL_E_PARA, "{handle:#x} is no {name} of this process")
+        refuse!(HCCL_E_PARA, "{handle:#x} is not the handle of any {name} of this process")
     }
 }

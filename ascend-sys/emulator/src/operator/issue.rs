@@ -55,8 +55,9 @@ pub(super) fn issue(
 fn not_in_batch_mode(thread: &Thread) -> Result<(), Failure> {
     refuse!(
         HCCL_E_UNAVAIL,
-        "{} accepts primitives only in batch mode: on {} nothing that is issued outside of HcommBatchModeStart and HcommBatchModeEnd \
-         would ever run",
+        "{} accepts primitives only in batch mode: on {} nothing that is issued outside of \
+         HcommBatchModeStart and HcommBatchModeEnd would ever run; issue primitives between the \
+         two",
         thread.describe(),
         thread.product()
     )
@@ -66,7 +67,7 @@ fn not_in_batch_mode(thread: &Thread) -> Result<(), Failure> {
 #[inline]
 pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Failure> {
     if handle == 0 {
-        return refuse!(HCCL_E_PTR, "the thread is 0");
+        return refuse!(HCCL_E_PTR, "the thread is 0; pass a handle of HcclThreadAcquire");
     }
     Thread::named(handle)
 }
@@ -75,7 +76,7 @@ pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Failure> {
 #[inline]
 pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Failure> {
     if handle == 0 {
-        return refuse!(HCCL_E_PTR, "the channel is 0");
+        return refuse!(HCCL_E_PTR, "the channel is 0; pass a handle of HcclChannelAcquire");
     }
     let channel = Channel::named(handle)?;
     let together = match (thread.side(), channel.side()) {
@@ -87,7 +88,7 @@ pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channe
     }
     refuse!(
         HCCL_E_PARA,
-        "{} does not belong to the rank of {}",
+        "{} does not belong to the rank of {}; use a channel and a thread of one rank",
         channel.describe(),
         thread.describe()
     )
@@ -95,7 +96,7 @@ pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channe
 
 fn not_null(address: *const c_void, argument: &str) -> Result<(), Failure> {
     if address.is_null() {
-        return refuse!(HCCL_E_PTR, "the argument {argument} is NULL");
+        return refuse!(HCCL_E_PTR, "the argument {argument} is NULL; pass an address");
     }
     Ok(())
 }
@@ -124,7 +125,11 @@ impl Transfer {
         let size = self.kind.map_or(1, |(dtype, _)| dtype.size());
         match usize::try_from(self.amount).ok().and_then(|amount| amount.checked_mul(size)) {
             Some(bytes) => Ok(Some(bytes)),
-            None => refuse!(HCCL_E_PARA, "the amount {} is larger than any memory", self.amount),
+            None => refuse!(
+                HCCL_E_PARA,
+                "the amount {} is larger than any memory; pass a smaller one",
+                self.amount
+            ),
         }
     }
 
@@ -141,7 +146,8 @@ impl Transfer {
         if !to.addr().is_multiple_of(kind.0.size()) {
             return refuse!(
                 HCCL_E_PARA,
-                "dst: {:p} is not aligned to the {} bytes of an element of type {}",
+                "dst: {:p} is not aligned to the {} bytes of an element of type {}; pass an \
+                 aligned address",
                 self.dst,
                 kind.0.size(),
                 name_of(kind.0)
@@ -231,7 +237,8 @@ fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Fail
         Some(spot) => Ok(spot),
         None => refuse!(
             HCCL_E_PTR,
-            "there is no notify {index} in {}, which has {}",
+            "there is no notify {index} in {}, which has {}; pass a smaller index, or request \
+             more notifies",
             thread.describe(),
             thread.notifies()
         ),
@@ -262,7 +269,8 @@ pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<Notif
 fn no_notify(channel: &Channel, index: u32) -> Result<NotifyRef, Failure> {
     refuse!(
         HCCL_E_PARA,
-        "there is no notify {index} in {}, which has {} at each end (notifyNum)",
+        "there is no notify {index} in {}, which has {} at each end; pass a smaller index, or a \
+         larger notifyNum",
         channel.describe(),
         channel.notifies()
     )

@@ -38,7 +38,9 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
             }
             Err(oom) => refuse!(
                 HCCL_E_MEMORY,
-                "EI0011: no memory for the HCCL buffer: {bytes} bytes (twice hcclBufferSize) of device {}, of which {} of {} are free",
+                "EI0011: no memory for the HCCL buffer: {bytes} bytes (twice hcclBufferSize) of \
+                 device {}, of which {} of {} are free; free memory of the device, or set a \
+                 smaller hcclBufferSize",
                 machine::named(device.id),
                 oom.free,
                 oom.total
@@ -113,8 +115,8 @@ fn not_local(
     let what = match found {
         Err(text) => text,
         Ok(MemoryPlace::Device(id)) => format!(
-            "{address:p} is memory of device {id}, but the thread is on device {device}; memory of another rank is reached over a \
-             channel (HcommReadOnThread, HcommWriteOnThread)",
+            "{address:p} is memory of device {id}, but the thread is on device {device}; reach \
+             memory of another rank over a channel (HcommReadOnThread, HcommWriteOnThread)",
             device = machine::named(device),
             id = machine::named(id)
         ),
@@ -197,7 +199,7 @@ pub(crate) fn register(
             };
             return refuse!(
                 HCCL_E_PARA,
-                "mem->addr {address:#x} is {is}, but mem->type says {}",
+                "mem->addr {address:#x} is {is}, but mem->type says {}; correct one of the two",
                 if on_host {
                     "host memory".into()
                 } else {
@@ -215,7 +217,7 @@ pub(crate) fn register(
         if resources.registered.iter().any(|known| known.memory.tag == tag) {
             return refuse!(
                 HCCL_E_PARA,
-                "rank {} has registered memory with the tag \"{tag}\" already",
+                "rank {} has registered memory with the tag \"{tag}\" already; pass another tag",
                 member.rank
             );
         }

@@ -60,16 +60,13 @@ fn with_ranges<R>(
 ) -> Result<R, Failure> {
     let comm = &member.comm;
     if comm.product != Product::A3 {
-        return refuse!(
-            HCCL_E_NOT_SUPPORT,
-            "{} has no memory ranges; an A3 has them",
-            comm.product
-        );
+        return refuse!(HCCL_E_NOT_SUPPORT, "{} has no memory ranges; use an A3", comm.product);
     }
     if comm.layers().len() > 1 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "the communicator has ranks in more than one server; memory ranges reach no further"
+            "the communicator has ranks in more than one server, but memory ranges reach only \
+             one; use a communicator within one server"
         );
     }
     let new = || MemoryRanges(Mutex::new((0..comm.ranks()).map(|_| Default::default()).collect()));
@@ -83,7 +80,11 @@ fn with_ranges<R>(
 fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     match start.checked_add(bytes) {
         Some(end) if bytes > 0 => Ok(end),
-        _ => refuse!(HCCL_E_PARA, "{start:#x} with {bytes} bytes is no range of addresses"),
+        _ => refuse!(
+            HCCL_E_PARA,
+            "{start:#x} with {bytes} bytes is not a range of addresses; pass 1 byte or more, \
+             within the addresses"
+        ),
     }
 }
 
@@ -109,7 +110,8 @@ pub(crate) fn declare(
         if let Some(at) = overlaps(&known.ranges, |range| range.end, (start, end)) {
             return refuse!(
                 HCCL_E_PARA,
-                "{start:#x} with {bytes} bytes overlaps the range at {at:#x}"
+                "{start:#x} with {bytes} bytes overlaps the range at {at:#x}; end that one first \
+                 (HcclCommUnsetMemoryRange)"
             );
         }
         known.declared += 1;
@@ -127,7 +129,7 @@ pub(crate) fn declare(
 pub(crate) fn forget(member: &Member, start: usize) -> Result<(), Failure> {
     with_ranges(member, |known| {
         let Some(range) = known.ranges.get(&start) else {
-            return refuse!(HCCL_E_PARA, "no range begins at {start:#x}");
+            return refuse!(HCCL_E_PARA, "no range begins at {start:#x}; pass the start of one");
         };
         if let Some(block) = range.blocks.keys().next() {
             return refuse!(
@@ -146,7 +148,7 @@ impl RangesOfRank {
         if self.declared > 0 {
             return Ok(());
         }
-        refuse!(HCCL_E_INTERNAL, "{by} without a memory range; HcclCommSetMemoryRange comes first")
+        refuse!(HCCL_E_INTERNAL, "{by} needs a memory range; call HcclCommSetMemoryRange first")
     }
 }
 
@@ -164,12 +166,17 @@ pub(crate) fn activate(
         let end = addresses(start, bytes)?;
         let range = known.ranges.range_mut(..=start).next_back().map(|(_, range)| range);
         let Some(range) = range.filter(|range| end <= range.end) else {
-            return refuse!(HCCL_E_PARA, "{start:#x} with {bytes} bytes lies in no memory range");
+            return refuse!(
+                HCCL_E_PARA,
+                "{start:#x} with {bytes} bytes lies in no memory range; pass addresses of one \
+                 (HcclCommSetMemoryRange)"
+            );
         };
         if let Some(at) = overlaps(&range.blocks, |block| block.end, (start, end)) {
             return refuse!(
                 HCCL_E_PARA,
-                "{start:#x} with {bytes} bytes overlaps the memory that is active at {at:#x}"
+                "{start:#x} with {bytes} bytes overlaps the memory that is active at {at:#x}; \
+                 deactivate that first (HcclCommDeactivateCommMemory)"
             );
         }
         let (size, device) = match virtual_memory::hold(handle) {
@@ -181,7 +188,8 @@ pub(crate) fn activate(
             block.end();
             return refuse!(
                 HCCL_E_PARA,
-                "{bytes} bytes of device {}: the physical memory has {size} bytes of device {}",
+                "{bytes} bytes of device {} are needed, but the physical memory has {size} bytes \
+                 of device {}; pass memory of the size and the device",
                 crate::machine::named(member.device),
                 crate::machine::named(device)
             );
@@ -198,7 +206,7 @@ pub(crate) fn deactivate(member: &Member, start: usize, by: &'static str) -> Res
         let mut ranges = known.ranges.values_mut();
         match ranges.find_map(|range| range.blocks.remove(&start)) {
             Some(block) => Ok(block),
-            None => refuse!(HCCL_E_PARA, "nothing is active that begins at {start:#x}"),
+            None => refuse!(HCCL_E_PARA, "no active memory begins at {start:#x}; pass its start"),
         }
     })?;
     block.end();

@@ -104,7 +104,8 @@ impl ReachableMemory {
         if start.checked_add(length).is_none() {
             return refuse!(
                 HCCL_E_PARA,
-                "{argument}: {start:#x} with {} bytes reaches beyond the end of all addresses",
+                "{argument}: {start:#x} with {} bytes reaches beyond the end of all addresses; \
+                 pass a smaller size",
                 self.bytes
             );
         }
@@ -128,7 +129,8 @@ impl ReachableMemory {
             };
             return refuse!(
                 HCCL_E_PARA,
-                "{argument}: {start:#x} is {is}, but its type says {said}"
+                "{argument}: {start:#x} is {is}, but its type says {said}; correct the address or \
+                 the type"
             );
         }
         match HeldMemory::new(found.data, length) {
@@ -147,7 +149,8 @@ pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Res
         if open.registered.values().any(|other| other.tag == tag) {
             return refuse!(
                 HCCL_E_PARA,
-                "the endpoint has memory with the tag \"{tag}\" already; HcommMemUnreg unregisters it"
+                "the endpoint has memory with the tag \"{tag}\" already; pass another tag, or \
+                 unregister that memory first (HcommMemUnreg)"
             );
         }
         let held = memory.hold(open.endpoint.place.device, "mem->addr")?;
@@ -158,7 +161,11 @@ pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Res
 }
 
 fn not_registered<T>(number: u64) -> Result<T, Failure> {
-    refuse!(HCCL_E_NOT_FOUND, "{number:#x} is no memory that is registered on this endpoint")
+    refuse!(
+        HCCL_E_NOT_FOUND,
+        "{number:#x} is not memory that is registered on this endpoint; pass a handle of \
+         HcommMemReg"
+    )
 }
 
 pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
@@ -182,7 +189,8 @@ pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exch
             }
             None => refuse!(
                 HCCL_E_PARA,
-                "memHandles has {number:#x}, which is no memory that is registered on this endpoint"
+                "memHandles has {number:#x}, which is not memory that is registered on this \
+                 endpoint; pass handles of HcommMemReg"
             ),
         };
         numbers.unwrap_or(&all).iter().map(of).collect()
@@ -235,7 +243,9 @@ pub(super) fn exported(key: &ExportKey) -> Result<(Exchanged, Endpoint), Failure
         Some((handle, *number))
     });
     let gone = || {
-        let text = "the memory of this description is no longer registered".to_owned();
+        let text =
+            "the memory of this description is no longer registered; register and export it again"
+                .to_owned();
         Failure::new(ascend_sys::HcclResult::HCCL_E_NOT_FOUND, text)
     };
     let (handle, number) = found.ok_or_else(gone)?;
@@ -298,7 +308,8 @@ impl RegisteredMemory {
             Err(text) => {
                 refuse!(
                     HCCL_E_PARA,
-                    "registered memory must not be freed before it is unregistered ({number:#x}): {text}"
+                    "registered memory must not be freed before it is unregistered ({number:#x}): \
+                     {text}; call HcommMemUnreg before freeing it"
                 )
             }
         }

@@ -30,7 +30,8 @@ impl Primitive {
             if let Err(text) = memory::resolve(nominal(data), bytes) {
                 return refuse!(
                     HCCL_E_PARA,
-                    "memory of a primitive must not be freed before the primitive is complete: {text}"
+                    "memory of a primitive must not be freed before the primitive is complete: \
+                     {text}. Wait for the primitive first"
                 );
             }
         }

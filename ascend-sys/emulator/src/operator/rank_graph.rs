@@ -44,7 +44,8 @@ pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Fail
         Some(layer) => Ok(layer),
         None => refuse!(
             HCCL_E_PARA,
-            "there is no layer {number}; the communicator has {} (0 to {})",
+            "there is no layer {number}: the number of layers of the communicator is {}; pass 0 \
+             to {}",
             layers.len(),
             layers.len() - 1
         ),
@@ -57,7 +58,8 @@ fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static L
     if id != INSTANCE {
         return refuse!(
             HCCL_E_PARA,
-            "layer {number} has no topology instance {id}; each layer has one instance for a rank, with the id {INSTANCE}"
+            "layer {number} has no topology instance {id}: each layer has one instance for a \
+             rank; pass its id, {INSTANCE}"
         );
     }
     Ok(layer)
@@ -159,7 +161,8 @@ impl Member {
             }
             Ok(endpoint) => refuse!(
                 HCCL_E_NOT_FOUND,
-                "the endpoint is on device {}, which is not that of rank {rank}",
+                "the endpoint is on device {}, which is not that of rank {rank}; pass an endpoint \
+                 of that rank",
                 endpoint.device_name()
             ),
             Err(text) => refuse!(HCCL_E_NOT_FOUND, "rank {rank} has no such endpoint: {text}"),

@@ -107,21 +107,22 @@ pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure>
         Some(dtype) => {
             return refuse!(
                 HCCL_E_PARA,
-                "the data type {} cannot be reduced in transfer; FP32, FP16, BFP16, INT8, INT16 and INT32 can",
+                "the data type {} cannot be reduced in transfer; use FP32, FP16, BFP16, INT8, \
+                 INT16 or INT32",
                 name_of(dtype)
             );
         }
-        None => return refuse!(HCCL_E_PARA, "{dtype} is not the number of a data type"),
+        None => return refuse!(HCCL_E_PARA, "{dtype} is not a data type; pass an HcclDataType"),
     };
     match ReduceOp::from_hccl(op) {
         Some(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) => Ok((dtype, op)),
         Some(ReduceOp::Prod) => {
             refuse!(
                 HCCL_E_PARA,
-                "products (PROD) cannot be computed in transfer; SUM, MAX and MIN can"
+                "products (PROD) cannot be computed in transfer; use SUM, MAX or MIN"
             )
         }
-        None => refuse!(HCCL_E_PARA, "{op} is not the number of a reduction"),
+        None => refuse!(HCCL_E_PARA, "{op} is not the number of a reduction; pass an HcclReduceOp"),
     }
 }
 

@@ -132,7 +132,8 @@ pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Fa
         withdrawn(key.home, key.number);
         return refuse!(
             HCCL_E_NOT_FOUND,
-            "the memory of this description is no longer registered: process {} has unregistered it in the meantime",
+            "the memory of this description is no longer registered: process {} has unregistered \
+             it in the meantime; register and export it there again",
             key.home.process
         );
     }
@@ -152,7 +153,8 @@ fn check_place(own: &Endpoint, theirs: &Endpoint) -> Result<(), Failure> {
     if theirs.place.block != own.place.block {
         return refuse!(
             HCCL_E_PARA,
-            "devices {} and {} belong to different blocks, which cannot reach each other's memory",
+            "devices {} and {} belong to different blocks, which cannot reach each other's \
+             memory; use devices of one block",
             own.place.device,
             theirs.place.device
         );
@@ -166,7 +168,8 @@ fn check_protocol(own: &Endpoint, theirs: i32) -> Result<(), Failure> {
     }
     refuse!(
         HCCL_E_PARA,
-        "the memory was registered on an endpoint of the protocol {theirs}, but this endpoint has the protocol {}",
+        "the memory was registered on an endpoint of the protocol {theirs}, but this endpoint has \
+         the protocol {}; import it on an endpoint of the same protocol",
         own.protocol.0
     )
 }
@@ -188,7 +191,8 @@ fn bring(key: &ExportKey, own: &Endpoint) -> Result<RegisteredImport, Failure> {
         Err(NotImported::Refused(text)) if peer.gone().is_none() => {
             return refuse!(
                 HCCL_E_NOT_FOUND,
-                "the memory of this description is no longer registered: {text}"
+                "the memory of this description is no longer registered: {text}; register and \
+                 export it again"
             );
         }
         Err(NotImported::Refused(text) | NotImported::Failed(text)) => return Err(failed(text)),
@@ -221,7 +225,8 @@ pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
         let Some(import) = open.imports.get_mut(&name) else {
             return refuse!(
                 HCCL_E_NOT_FOUND,
-                "the memory of this description was not imported on this endpoint"
+                "the memory of this description was not imported on this endpoint; call \
+                 HcommMemUnimport once for each HcommMemImport"
             );
         };
         import.times -= 1;

@@ -115,7 +115,11 @@ pub(super) fn with_resources<R>(
 ) -> Result<R, Failure> {
     let mut resources = lock(member.comm.resources().of_rank(member.rank));
     if resources.gone {
-        return refuse!(HCCL_E_UNAVAIL, "rank {} has ended its communicator", member.rank);
+        return refuse!(
+            HCCL_E_UNAVAIL,
+            "rank {} has ended its communicator; make a new one",
+            member.rank
+        );
     }
     use_it(&mut resources)
 }
@@ -233,7 +237,11 @@ pub(crate) fn allocate_threads(
 pub(crate) fn free_thread(handle: u64) -> Result<(), Failure> {
     let thread = Thread::named(handle)?;
     if thread.owner().is_some_and(|owner| owner.member.is_some()) {
-        return refuse!(HCCL_E_PARA, "{} ends with its communicator", thread.describe());
+        return refuse!(
+            HCCL_E_PARA,
+            "{} ends with its communicator; end that (HcclCommDestroy)",
+            thread.describe()
+        );
     }
     end_thread(handle);
     Ok(())
@@ -270,14 +278,16 @@ impl RankResources {
             };
             return refuse!(
                 HCCL_E_UNAVAIL,
-                "EI0007: rank {} has {has} threads and asks for {threads} more; a communicator has at most {MOST_THREADS}{again}",
+                "EI0007: the number of threads of rank {} is {has}, and it requests {threads} \
+                 more; request fewer, since a communicator has at most {MOST_THREADS}{again}",
                 member.rank
             );
         }
         if had + notifies > MOST_NOTIFIES {
             return refuse!(
                 HCCL_E_UNAVAIL,
-                "EI0007: rank {} has {had} notifies in its threads and asks for {notifies} more; a communicator has at most \
+                "EI0007: the number of notifies in the threads of rank {} is {had}, and it \
+                 requests {notifies} more; request fewer, since a communicator has at most \
                  {MOST_NOTIFIES}",
                 member.rank
             );
@@ -298,7 +308,8 @@ impl StreamPlace {
         if place.device.id != member.device {
             return refuse!(
                 HCCL_E_PARA,
-                "device {} is set in the calling thread, but the communicator \"{}\" is on device {}; aclrtSetDevice first",
+                "device {} is set in the calling thread, but the communicator \"{}\" is on device \
+                 {}; set that device first (aclrtSetDevice)",
                 machine::named(place.device.id),
                 member.comm.title(),
                 machine::named(member.device)
@@ -318,7 +329,8 @@ impl StreamPlace {
         if has + more > most {
             return refuse!(
                 HCCL_E_UNAVAIL,
-                "EI0007: {more} more threads need as many streams, but device {} has {has} of {most} in use",
+                "EI0007: the number of new threads is {more}, and each needs a stream, but device \
+                 {} has {has} of {most} in use; destroy streams that are no longer needed",
                 machine::named(self.device.id)
             );
         }

@@ -161,7 +161,8 @@ impl NotifyRef {
             Of::Channel(_) | Of::Peer(_) => "channel",
         };
         let text = format!(
-            "EI0012: the {what} of notify {} was ended before the stream reached this task",
+            "EI0012: the {what} of notify {} was ended before the stream reached this task; end \
+             it after its tasks are complete",
             self.index
         );
         Failure::new(ACL_ERROR_RT_INVALID_HANDLE, text)

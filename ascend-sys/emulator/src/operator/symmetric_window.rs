@@ -67,7 +67,10 @@ pub(crate) fn register(
     let known = WINDOWS.find(|handle, window| key(window).then_some(handle));
     match comm.product {
         Product::A2 => {
-            return refuse!(HCCL_E_NOT_SUPPORT, "an A2 has no symmetric windows");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "an A2 has no symmetric windows; use an A3 or an Ascend 950"
+            );
         }
         Product::A3 => check_on_a3(member, start, bytes, known.is_some())?,
         Product::Ascend950 => {}
@@ -99,7 +102,8 @@ fn check_on_a3(member: &Member, start: usize, bytes: u64, is_known: bool) -> Res
     if member.comm.layers().len() >= LAYER_OF_ALL_SUPERPODS {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "the communicator has ranks in more than one superpod; symmetric windows reach no further"
+            "the communicator has ranks in more than one superpod, but symmetric windows reach \
+             only one; use a communicator within one superpod"
         );
     }
     let memory = &machine::device_slot(member.device).memory;
@@ -107,7 +111,7 @@ fn check_on_a3(member: &Member, start: usize, bytes: u64, is_known: bool) -> Res
     if !function.is_some_and(|function| OF_PHYSICAL_MEMORY.contains(&function)) {
         return refuse!(
             HCCL_E_PARA,
-            "addr: {start:#x} is memory of {}; on an A3 a window is physical memory that is mapped \
+            "addr: {start:#x} is memory of {}; on an A3, pass physical memory that is mapped \
              (aclrtMallocPhysical, aclrtMapMem), or memory of HcommMemAlloc",
             function.unwrap_or("no allocation")
         );
@@ -122,8 +126,8 @@ fn check_on_a3(member: &Member, start: usize, bytes: u64, is_known: bool) -> Res
     if !is_known && taken.saturating_add(bytes) > most {
         return refuse!(
             HCCL_E_MEMORY,
-            "{bytes} bytes: rank {} has windows of {taken} bytes, and its communicator has addresses \
-             for {most} (hcclSymWinMaxMemSizePerRank)",
+            "{bytes} bytes: rank {} has windows of {taken} bytes, and its communicator has \
+             addresses for {most}; deregister windows, or raise hcclSymWinMaxMemSizePerRank",
             member.rank
         );
     }
@@ -157,6 +161,9 @@ pub(crate) fn find(
     let Some((handle, offset)) = WINDOWS.find(of_rank) else { return Ok(None) };
     WINDOWS.with(handle, |window| match window.held.as_mut().map_or(Ok(()), HeldMemory::check) {
         Ok(()) => Ok(Some((handle, offset))),
-        Err(text) => refuse!(HCCL_E_PARA, "memory of a window must not be freed: {text}"),
+        Err(text) => refuse!(
+            HCCL_E_PARA,
+            "memory of a window must not be freed: {text}. Deregister the window first"
+        ),
     })
 }

@@ -123,7 +123,8 @@ pub(crate) fn end(tag: &str) -> Result<(), Failure> {
         }
         None => refuse!(
             HCCL_E_PARA,
-            "the calling thread records {}, and not \"{tag}\"",
+            "the calling thread records {}, and not \"{tag}\"; pass the tag of its \
+             HcommAicpuTsTaskCacheStart",
             recording.as_ref().map_or("nothing".into(), |open| format!("\"{}\"", open.tag))
         ),
     })
@@ -145,7 +146,8 @@ pub(crate) fn forget(devices: &Range<u32>) {
 fn not_found<T>(device: u32, tag: &str) -> Result<T, Failure> {
     refuse!(
         HCCL_E_NOT_FOUND,
-        "device {device} has no recorded tasks with the tag \"{tag}\"",
+        "device {device} has no recorded tasks with the tag \"{tag}\"; record them first \
+         (HcommAicpuTsTaskCacheStart)",
         device = machine::named(device)
     )
 }
@@ -158,7 +160,8 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
     if kept.ranges.len() != ranges.len() {
         return refuse!(
             HCCL_E_PARA,
-            "\"{tag}\" was recorded with {} addresses, but is executed with {}; the numbers must be equal",
+            "the number of addresses of \"{tag}\" was {} when it was recorded, but is {} now; \
+             pass as many as in the recording",
             kept.ranges.len(),
             ranges.len()
         );
@@ -175,7 +178,8 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
                 {
                     return refuse!(
                         HCCL_E_PARA,
-                        "a recorded reduction of \"{tag}\" would go to an address that is not aligned to the {} bytes of an element of type {}",
+                        "a recorded reduction of \"{tag}\" would go to an address that is not \
+                         aligned to the {} bytes of an element of type {}; pass aligned addresses",
                         dtype.size(),
                         name_of(*dtype)
                     );
@@ -218,7 +222,8 @@ impl CacheRecording {
                 if offset.checked_add(bytes).is_none_or(|end| end > length) {
                     return refuse!(
                         HCCL_E_PARA,
-                        "addrs[{at}] has {length} bytes, but a recorded task uses {bytes} bytes at the offset {offset}"
+                        "addrs[{at}] has {length} bytes, but a recorded task uses {bytes} bytes \
+                         at the offset {offset}; pass a longer range"
                     );
                 }
                 start.saturating_add(offset)
@@ -228,7 +233,8 @@ impl CacheRecording {
             Ok(found) if found.place != MemoryPlace::Pageable => Ok(found.data),
             Ok(_) => refuse!(
                 HCCL_E_PARA,
-                "a recorded task of \"{}\" would use {address:#x}, which is neither device memory nor pinned memory",
+                "a recorded task of \"{}\" would use {address:#x}, which is neither device memory \
+                 nor pinned memory; pass memory of aclrtMalloc or aclrtMallocHost",
                 self.tag
             ),
             Err(text) => refuse!(HCCL_E_PARA, "a recorded task of \"{}\": {text}", self.tag),

@@ -84,20 +84,20 @@ pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u6
 pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Failure> {
     let member = of_world(world)?;
     let Some(listed) = &wish.ranks else {
-        return refuse!(HCCL_E_PARA, "rankNum is 0; a team has at least one rank");
+        return refuse!(HCCL_E_PARA, "rankNum is 0; list at least one rank");
     };
     let mut ranks: Vec<usize> = Vec::with_capacity(listed.len());
     for rank in listed {
         validate::rank("rank in rankIds", *rank, member.comm.ranks())?;
         if ranks.contains(&(*rank as usize)) {
-            return refuse!(HCCL_E_PARA, "rank {rank} is in rankIds twice");
+            return refuse!(HCCL_E_PARA, "rank {rank} is in rankIds twice; list it once");
         }
         ranks.push(*rank as usize);
     }
     if !ranks.contains(&member.rank) {
         return refuse!(
             HCCL_E_PARA,
-            "rankIds has {}, but not rank {}, which makes this call",
+            "rankIds has {}, but not rank {}, which makes this call; add it",
             list(&ranks),
             member.rank
         );
@@ -112,7 +112,8 @@ impl TeamRequest {
         if let Some(own) = self.own.filter(|own| *own as usize != member.rank) {
             return refuse!(
                 HCCL_E_PARA,
-                "selfRankId is {own}, but rank {} of the communicator makes this call",
+                "selfRankId is {own}, but rank {} of the communicator makes this call; pass that \
+                 number",
                 member.rank
             );
         }
@@ -125,7 +126,8 @@ impl TeamRequest {
                 if let Some(apart) = apart {
                     return refuse!(
                         HCCL_E_PARA,
-                        "ranks {} and {apart} are in different instances of layer {number}; see HcclRankGraphGetRanksByLayer",
+                        "ranks {} and {apart} are in different instances of layer {number}; list \
+                         ranks of one instance (HcclRankGraphGetRanksByLayer)",
                         member.rank
                     );
                 }
@@ -136,7 +138,7 @@ impl TeamRequest {
         match self.protocol {
             Some(protocol) if !among.iter().any(|it| it.protocols.contains(&protocol)) => refuse!(
                 HCCL_E_PARA,
-                "there is no link of the protocol {} {}; see HcclRankGraphGetLinks",
+                "there is no link of the protocol {} {}; pass a protocol of HcclRankGraphGetLinks",
                 protocol.0,
                 self.layer.map_or("on any layer".into(), |number| format!("on layer {number}"))
             ),
@@ -152,7 +154,8 @@ pub(crate) fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
         Some(_) => {
             refuse!(
                 HCCL_E_PARA,
-                "this is a sub-team; only the world team has sub-teams and windows"
+                "this is a sub-team, but only the world team has sub-teams and windows; pass the \
+                 world team"
             )
         }
     })
@@ -190,7 +193,7 @@ pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Failure> {
         if window.team == team {
             return Ok(());
         }
-        refuse!(HCCL_E_PARA, "the window is one of another team")
+        refuse!(HCCL_E_PARA, "the window belongs to another team; pass that team")
     })?;
     WINDOWS.take(window).map(drop)
 }
@@ -218,13 +221,17 @@ pub(crate) fn create_channels(
     belongs(member, &of)?;
     let product = member.comm.product;
     let Some(protocol) = channels.protocol.or(usual) else {
-        return refuse!(HCCL_E_PARA, "neither the channels nor their team name a protocol");
+        return refuse!(
+            HCCL_E_PARA,
+            "neither the channels nor their team name a protocol; set one"
+        );
     };
     channels.engine.check_protocol(product, protocol)?;
     if channels.count > 1 && product != Product::Ascend950 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "channelCnt is {}; {product} has one channel of a protocol for each pair of ranks",
+            "channelCnt is {}, but {product} has one channel of a protocol for each pair of \
+             ranks; set 1",
             channels.count
         );
     }
@@ -253,7 +260,8 @@ fn belongs(member: &Member, of: &Member) -> Result<(), Failure> {
     }
     refuse!(
         HCCL_E_PARA,
-        "the team is one of rank {} of communicator \"{}\", not of rank {} of \"{}\"",
+        "the team belongs to rank {} of communicator \"{}\", and not to rank {} of \"{}\"; pass a \
+         team of the communicator",
         of.rank,
         of.comm.title(),
         member.rank,

@@ -149,7 +149,12 @@ impl Thread {
         match Stream::named(handle) {
             Ok(stream) => Ok(stream),
             Err(failure) => {
-                refuse!(HCCL_E_PARA, "{} has no stream any more: {}", self.describe(), failure.text)
+                refuse!(
+                    HCCL_E_PARA,
+                    "{} has no stream any more: {}. Acquire a new thread",
+                    self.describe(),
+                    failure.text
+                )
             }
         }
     }

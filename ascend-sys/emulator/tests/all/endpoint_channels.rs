@@ -307,7 +307,7 @@ fn a_wait_ends_when_the_peer_destroys_its_end() {
             carrier.meet();
             issue!(HcommChannelDestroy(&channel, 1));
             let mut one = 0;
-            let said = "is no channel of HcommChannelCreate";
+            let said = "is not a channel of HcommChannelCreate";
             not_issued!(HCCL_E_NOT_FOUND, [said], HcommChannelDestroy(&channel, 1));
             not_issued!(HCCL_E_NOT_FOUND, [said], HcommChannelGetStatus(&channel, 1, &mut one));
         }
@@ -380,7 +380,7 @@ fn wrong_descriptions_are_refused_and_nothing_is_made() {
             "has the protocol 1",
         ),
         (HcommChannelDesc { memHandleNum: 1, ..good }, "memHandles is NULL"),
-        (HcommChannelDesc { memHandleNum: 1, memHandles: handles, ..good }, "no memory that is"),
+        (HcommChannelDesc { memHandleNum: 1, memHandles: handles, ..good }, "not memory that is"),
         (HcommChannelDesc { channelName: name.as_ptr(), ..good }, "192 characters"),
     ];
     for (wrong, piece) in cases {

@@ -106,7 +106,11 @@ fn wrong_endpoints_are_refused() {
     fails!(PTR, ["endpoint is NULL"], HcommEndpointCreate(null(), &mut handle));
     fails!(PTR, ["endpointHandle is NULL"], HcommEndpointCreate(&own, null_mut()));
     fails!(PTR, ["endpointHandle is NULL"], HcommEndpointDestroy(null_mut()));
-    fails!(PARA, ["is no endpoint"], HcommEndpointDestroy(0x1000 as EndpointHandle));
+    fails!(
+        PARA,
+        ["not the handle of any endpoint"],
+        HcommEndpointDestroy(0x1000 as EndpointHandle)
+    );
     fails!(PTR, ["descNum is NULL"], HcommEndpointGetDescNum(block.first, null_mut()));
     fails!(PARA, ["deviceLogicId", "no device -1"], HcommEndpointGetDescNum(-1, &mut count));
     fails!(PARA, ["no device"], HcommEndpointGetDescNum(block.first + 1, &mut count));

@@ -67,7 +67,7 @@ fn what_is_refused_of_channels_and_with_which_code() {
             memories.memHandleNum = 257;
             refused(rank, AIV, &[memories], &["257"]);
             memories.memHandleNum = 1;
-            refused(rank, AIV, &[memories], &["no handle of memory"]);
+            refused(rank, AIV, &[memories], &["not a handle of memory"]);
             if product != 950 {
                 refused(rank, CPU, &[good, good], &["channelDescs[1]", "same protocol"]);
                 refused(rank, CCU, &[good], &["CCU"]);

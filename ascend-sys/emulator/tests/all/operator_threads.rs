@@ -139,7 +139,7 @@ fn a_communicator_has_two_hundred_threads_and_as_many_notifies_as_sixteen_bits_c
             let count = if product == 950 { 151 } else { 1 };
             refuses!(
                 HCCL_E_UNAVAIL,
-                ["EI0007", "65535 notifies", "65536"],
+                ["EI0007", "is 65535", "65536"],
                 HcclThreadAcquire(comm, CPU_TS, count, 2, more.as_mut_ptr())
             );
             // Threads on streams of the program count neither for the quota of threads nor for that

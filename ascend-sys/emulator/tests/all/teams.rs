@@ -177,7 +177,7 @@ fn a_team_belongs_to_one_rank_of_its_communicator_and_ends_with_it() {
     let memory = CommMem { type_: CommMemType(0), addr: common::malloc(64), size: 64 };
     refuses!(
         HCCL_E_PARA,
-        ["one of rank 0", "not of rank 1"],
+        ["belongs to rank 0", "not to rank 1"],
         HcclTeamWindowRegister(comms[1], all, &memory, &mut window, 1)
     );
     hccl!(HcclTeamWindowRegister(comms[0], all, &memory, &mut window, 1));
@@ -214,8 +214,12 @@ fn nothing_is_refused_by_its_name() {
         refuses!(HCCL_E_PTR, ["worldTeam"], HcclTeamWindowDeregister(null_mut(), window));
         refuses!(HCCL_E_PTR, ["window"], HcclTeamWindowDeregister(all, null_mut()));
         let made_up = 0x1000 as HcommTeamHandle;
-        refuses!(HCCL_E_PARA, ["is no team"], HcclTeamDestroy(made_up));
-        refuses!(HCCL_E_PARA, ["is no window"], HcclTeamWindowDeregister(all, made_up));
+        refuses!(HCCL_E_PARA, ["not the handle of any team"], HcclTeamDestroy(made_up));
+        refuses!(
+            HCCL_E_PARA,
+            ["not the handle of any window"],
+            HcclTeamWindowDeregister(all, made_up)
+        );
     });
 }
 

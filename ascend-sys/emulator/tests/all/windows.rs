@@ -145,7 +145,7 @@ fn what_cannot_be_a_window_is_refused_before_anybody_waits() {
         let host = (&raw mut offset).cast();
         refuses!(HCCL_E_PARA, ["host"], HcclCommSymWinRegister(comm, host, 8, &mut window, 1));
         refuses!(HCCL_E_PTR, ["winHandle"], HcclCommSymWinDeregister(null_mut()));
-        refuses!(HCCL_E_PARA, ["no symmetric window"], HcclCommSymWinDeregister(comm));
+        refuses!(HCCL_E_PARA, ["any symmetric window"], HcclCommSymWinDeregister(comm));
         refuses!(
             HCCL_E_PTR,
             ["ptr"],
@@ -217,12 +217,12 @@ fn memory_in_a_range_is_active_and_stays_until_that_ends() {
         let handle = physical(rank.device, UNIT);
         refuses!(
             HCCL_E_INTERNAL,
-            ["HcclCommSetMemoryRange comes first"],
+            ["call HcclCommSetMemoryRange first"],
             HcclCommActivateCommMemory(comm, base, UNIT, 0, handle, 0)
         );
         refuses!(
             HCCL_E_INTERNAL,
-            ["HcclCommSetMemoryRange comes first"],
+            ["call HcclCommSetMemoryRange first"],
             HcclCommDeactivateCommMemory(comm, base)
         );
         hccl!(HcclCommSetMemoryRange(comm, base, 4 * UNIT, 0, 0));
@@ -241,7 +241,11 @@ fn memory_in_a_range_is_active_and_stays_until_that_ends() {
         let mut properties = aclrtPhysicalMemProp::default();
         ok!(aclrtMemGetAllocationPropertiesFromHandle(handle, &mut properties));
         refuses!(HCCL_E_PARA, ["memory is active"], HcclCommUnsetMemoryRange(comm, base));
-        refuses!(HCCL_E_PARA, ["nothing is active"], HcclCommDeactivateCommMemory(comm, base));
+        refuses!(
+            HCCL_E_PARA,
+            ["no active memory begins"],
+            HcclCommDeactivateCommMemory(comm, base)
+        );
         hccl!(HcclCommDeactivateCommMemory(comm, inside));
         refuses!(
             HCCL_E_RUNTIME,
@@ -281,7 +285,7 @@ fn what_cannot_be_a_range_is_refused_before_anybody_waits() {
         refuses!(HCCL_E_PTR, ["comm"], HcclCommSetMemoryRange(null_mut(), base, UNIT, 0, 0));
         refuses!(HCCL_E_PTR, ["baseVirPtr"], HcclCommSetMemoryRange(comm, null_mut(), UNIT, 0, 0));
         for size in [0, usize::MAX] {
-            refuses!(HCCL_E_PARA, ["no range"], HcclCommSetMemoryRange(comm, base, size, 0, 0));
+            refuses!(HCCL_E_PARA, ["not a range"], HcclCommSetMemoryRange(comm, base, size, 0, 0));
         }
         refuses!(HCCL_E_PARA, ["alignment"], HcclCommSetMemoryRange(comm, base, UNIT, 1, 0));
         refuses!(HCCL_E_PARA, ["flags"], HcclCommSetMemoryRange(comm, base, UNIT, 0, 1));

@@ -107,7 +107,7 @@ fn a_wait_ends_when_the_other_process_destroys_its_end() {
                 side.carry.meet();
                 issue!(HcommChannelDestroy(&channel, 1));
                 let mut one = 0;
-                let said = "is no channel of HcommChannelCreate";
+                let said = "is not a channel of HcommChannelCreate";
                 not_issued!(HCCL_E_NOT_FOUND, [said], HcommChannelGetStatus(&channel, 1, &mut one));
             } else {
                 let thread = thread();
