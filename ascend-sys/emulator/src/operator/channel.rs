@@ -140,7 +140,7 @@ impl Channel {
         });
         match taken {
             Some((_, handle)) => Ok(handle),
-            None => refuse!(HCCL_E_UNAVAIL, "EI0007: every channel of the process is in use"),
+            None => refuse!(HCCL_E_UNAVAIL, "EI0007: all channels are in use; end some of them"),
         }
     }
 

@@ -203,7 +203,10 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
     let address = match (taken, home) {
         (Ok(address), _) => address,
         (Err(_), ContextHome::Host) => {
-            return refuse!(HCCL_E_MEMORY, "out of pinned host memory: {bytes} bytes");
+            return refuse!(
+                HCCL_E_MEMORY,
+                "out of pinned host memory: {bytes} bytes; free some of it (aclrtFreeHost)"
+            );
         }
         (Err(oom), ContextHome::Device(id)) => {
             return refuse!(

@@ -96,7 +96,7 @@ impl Thread {
         });
         match taken {
             Some((_, handle)) => Ok(handle),
-            None => refuse!(HCCL_E_UNAVAIL, "EI0007: every thread of the process is in use"),
+            None => refuse!(HCCL_E_UNAVAIL, "EI0007: all threads are in use; free some of them"),
         }
     }
 
