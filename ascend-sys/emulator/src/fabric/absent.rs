@@ -1,4 +1,4 @@
-//! Processes that end, or cannot be reached, while their ranks join.
+//! Handles processes that end, or cannot be reached, while their ranks join a communicator.
 
 use super::between::Side;
 use super::formation::cannot_be_made;
@@ -8,7 +8,8 @@ use crate::collective::comm_error::Cause;
 use crate::processes::peer::{Home, Peer};
 
 impl Gathering {
-    /// Gives up on the ranks of a process of the formation that cannot be reached.
+    /// Gives up on the ranks of a process that cannot be reached. `process` is the number of the
+    /// process in the formation.
     pub(super) fn give_up_on_process(&mut self, formation: &Formation, process: usize, why: &str) {
         let ranks = (0..).zip(&formation.ranks).filter(|(_, (of, _))| *of == process);
         self.ranks = formation.ranks.len() as u32;
@@ -23,7 +24,8 @@ impl Gathering {
         self.give_up_on_applicants(|applicant| applicant.is_of(lost), why);
     }
 
-    /// Gives up on the ranks of the process that made the root info, when that process is gone.
+    /// Handles the loss of a process. If the lost process is the home of the gathering, gives up on
+    /// the ranks of the home and fails the gathering.
     pub(super) fn lose_home(&mut self, lost: &Home, why: &str) {
         let Side::Away(away) = &self.side else { return };
         if away.home != *lost || self.outcome.is_some() {

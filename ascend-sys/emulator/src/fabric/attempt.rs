@@ -23,7 +23,7 @@ pub(crate) fn fail(error: Arc<CommError>) {
     LAST.set(Some(error));
 }
 
-/// Returns why the calling thread's last attempt has failed; `None` when it has not.
+/// Returns the error of the calling thread's last attempt; `None` if the attempt has not failed.
 pub(crate) fn last() -> Option<Arc<CommError>> {
     LAST.with_borrow(Clone::clone)
 }

@@ -1,9 +1,9 @@
-//! A second communicator of the same ranks, beside a first one. A module uses it for meetings that
-//! are separate from the program's own operations.
+//! A second communicator of the same ranks, beside a first one. A module uses the second
+//! communicator for meetings that are separate from the program's own operations.
 //!
 //! If the ranks are in several processes, the words of the second communicator follow those of the
-//! first in shared memory, so no process has to request them from another. The key of the second
-//! communicator is derived from the key of the first.
+//! first in shared memory. So no process has to request them. The key of the second communicator is
+//! derived from the key of the first.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::news::CommNews;
 use super::part_news::{ChannelNews, PartNews};
 use crate::processes::region::Ground;
 
-/// Turns the key of a communicator into that of the communicator beside it, by exclusive or. Keys
-/// are random numbers that nobody can guess.
+/// The exclusive or of this value and the key of a communicator is the key of the communicator
+/// beside it. Keys are random numbers that cannot be guessed.
 const BESIDE: u64 = 0x6265_7369_6465;
 
 impl Comm {
@@ -45,8 +45,8 @@ impl Comm {
         beside
     }
 
-    /// Sends news about a rank to the parts of this communicator in the other processes, if it has
-    /// ranks there.
+    /// Sends news about a rank to the parts of this communicator in the other processes, if the
+    /// communicator has ranks there.
     pub(crate) fn tell_parts(&self, rank: usize, news: impl FnOnce() -> PartNews) {
         self.tell(|| CommNews::Part { rank, news: news() });
     }

@@ -41,7 +41,8 @@ pub(super) const HEARS: Hears = Hears {
     },
 };
 
-/// Identifies the layout of the shared words. Any change of their meaning must increase it.
+/// The number of the layout of the shared words. Every change of their layout or meaning must
+/// increase the number.
 const LAYOUT: u64 = 8;
 
 /// The time limit for a process to answer another process that connects to it.
@@ -57,7 +58,7 @@ pub(crate) struct Guest {
 /// The role of other processes in a gathering.
 #[derive(Default)]
 pub(super) enum Side {
-    /// None: all its ranks are in this process.
+    /// Other processes have no role: all ranks are in this process.
     #[default]
     Local,
     /// This process decides. The fields are the number of the root info, and the communicator while
@@ -94,7 +95,8 @@ static IMAGES: Mutex<BTreeMap<(Home, u64), Shared>> = Mutex::new(BTreeMap::new()
 
 /// Returns the image of a gathering of another process, and makes the image if there is none.
 /// `rank` is `None` for a root info. For a rank table, it is a rank that the other process has in
-/// the gathering. The error says why that process cannot be reached.
+/// the gathering. Waits for the answer of that process, for at most `limit` and [`ANSWER`]. The
+/// error says why the process cannot be reached.
 pub(super) fn image(
     home: &Home,
     root: u64,
@@ -138,7 +140,7 @@ pub(super) fn say(
     peer.say(&bytes, file.into_iter().collect());
 }
 
-/// Sends news to the process of a root info, if it is not gone.
+/// Sends news to the process of a root info, if that process is not gone.
 fn say_home(home: &Home, root: u64, news: RootNews) {
     if let Some(peer) = listener::find(home) {
         say(&peer, root, false, news, None);
@@ -188,7 +190,7 @@ impl Gathering {
     }
 
     /// Reports to the home that a rank of this process has come to the image. If the home has ended
-    /// since it was reached, fails the image, so that no rank waits for it.
+    /// in the meantime, fails the image, so that no rank waits for the home.
     pub(super) fn announce_to_home(&mut self, applicant: &Applicant) {
         let Side::Away(Away { home, root, .. }) = self.side else { return };
         let Some(peer) = listener::find(&home) else {
@@ -263,8 +265,8 @@ impl Gathering {
         }
     }
 
-    /// Notes that a process has made its side. When all processes have made theirs, all ranks go
-    /// on.
+    /// Notes that a process has made its side. When all processes have made their sides, all ranks
+    /// go on.
     fn ready(&mut self, home: &Home) {
         let Side::Home(root, forming) = &mut self.side else { return };
         let root = *root;

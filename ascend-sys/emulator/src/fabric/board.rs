@@ -17,7 +17,7 @@ pub(crate) struct Board {
 
 pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
-    /// The function in which a rank first exchanges something with a peer, by (rank, peer).
+    /// The function that exchanges the first messages of a rank with a peer, by (rank, peer).
     pub(super) wanted: HashMap<(usize, usize), Cow<'static, str>>,
     /// The calls in which each rank waits for all others, by purpose. The purpose is the same text
     /// on every rank.
@@ -26,12 +26,12 @@ pub(super) struct LinksState {
 
 /// A call that all ranks make, and in which each waits for the others.
 pub(super) struct SharedCall {
-    /// The function that they call.
+    /// The function that the ranks call.
     pub(super) function: Cow<'static, str>,
     /// The part of the call that must be the same on every rank, by rank. `None` if the rank has
     /// not made the call.
     pub(super) said: Vec<Option<String>>,
-    /// The number of ranks of this process that have gone on.
+    /// The number of ranks of this process that have gone on from the call.
     passed: usize,
 }
 
@@ -42,7 +42,7 @@ impl SharedCall {
     }
 
     /// Returns the differences between the calls of the ranks, or `None` if all ranks that have
-    /// called it agree.
+    /// made the call agree.
     fn disagreement(&self, purpose: &str) -> Option<Account> {
         let mut said = self.said.iter().flatten();
         let first = said.next()?;
@@ -64,11 +64,12 @@ impl SharedCall {
 
 #[derive(Clone, Default)]
 pub(super) struct LinkSlot {
-    /// The collective that the rank has called, if it was not linked yet.
+    /// The first collective that the rank has called: its number and its request. `None` if the
+    /// rank has called none.
     pub(super) posted: Option<(u64, CollectiveRequest)>,
     /// Whether the rank waits for others in that call.
     pub(super) waits: bool,
-    /// The reason why it is gone.
+    /// The reason why the rank is gone; `None` if it is not gone.
     pub(super) gone: Option<String>,
 }
 
@@ -100,7 +101,7 @@ impl Board {
         self.lock().slots[rank].waits = false;
     }
 
-    /// Notes that a rank exchanges its first messages with others.
+    /// Notes that a rank exchanges its first messages with these peers.
     pub(super) fn note_wanted(&self, rank: usize, peers: &[usize], function: Cow<'static, str>) {
         let wanted = peers.iter().map(|peer| ((rank, *peer), function.clone()));
         self.lock().wanted.extend(wanted);
@@ -144,7 +145,7 @@ impl Board {
         self.lock().slots[rank].gone.get_or_insert(why);
     }
 
-    /// Returns the reason why a rank is gone, if it is.
+    /// Returns the reason why a rank is gone; `None` if it is not gone.
     pub(crate) fn departure(&self, rank: usize) -> Option<String> {
         self.lock().slots[rank].gone.clone()
     }
@@ -222,7 +223,7 @@ impl LinksState {
         if missing { LinkStep::Wait } else { LinkStep::Linked }
     }
 
-    /// Returns the peers that have made no call to exchange something with `rank`.
+    /// Returns the peers that have made no call to exchange messages with `rank`.
     pub(super) fn unanswered(&self, rank: usize, peers: &[usize]) -> Vec<usize> {
         let is_silent = |peer: &usize| !self.wanted.contains_key(&(*peer, rank));
         peers.iter().copied().filter(is_silent).collect()
@@ -252,14 +253,15 @@ impl LinksState {
         format!("rank {rank} is gone ({why})")
     }
 
-    /// Names the call by which `rank` wants to exchange something with `peer`.
+    /// Names the call by which `rank` exchanges its first messages with `peer`.
     #[cold]
     fn wants(&self, rank: usize, peer: usize) -> String {
         let function = self.wanted.get(&(rank, peer)).map_or("nothing", |function| function);
         format!("{function} with rank {peer}")
     }
 
-    /// Describes the calls of `rank` that other ranks have not answered. Empty if there are none.
+    /// Describes the calls of `rank` that other ranks have not answered. The text is empty if there
+    /// are none.
     pub(super) fn waits_of(&self, rank: usize) -> String {
         let all =
             self.wanted.keys().filter(|(from, to)| *from == rank && self.waits_for(rank, *to));

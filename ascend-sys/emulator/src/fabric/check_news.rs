@@ -23,7 +23,8 @@ pub(crate) struct ToldComponent {
     pub(crate) component: u32,
 }
 
-/// A clock in the news: for each component, the step up to which it is known to be complete.
+/// A clock in the news: for each component, the step up to which the component is known to be
+/// complete.
 pub(crate) type ToldClock = Vec<(ToldComponent, u64)>;
 
 /// An operation of one process, as reported to another process.

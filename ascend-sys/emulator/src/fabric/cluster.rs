@@ -1,14 +1,15 @@
-//! How the ranks of a [rank table](super::rank_table) find each other: ranks that bring tables with
-//! the same contents gather.
+//! Brings the ranks of a [rank table](super::rank_table) together: ranks whose tables have the same
+//! contents join one gathering.
 //!
 //! The addresses in a table are not addresses of this machine, so the emulator does not use them.
 //! Instead, the contents of the table name a [rendezvous](Rendezvous). The name and the layout of
-//! the file do not matter. The first process that comes keeps the rendezvous, and has a gathering
-//! like that of a root info of its own. Every other process asks the keeper for the gathering, and
-//! then proceeds as with a root info of the keeper ([`between`](super::between)).
+//! the file do not matter. The first process that comes keeps the rendezvous and makes a gathering,
+//! as it does for a root info of its own. Every other process asks the keeper for the gathering,
+//! and then proceeds as with a root info of the keeper ([`between`](super::between)).
 //!
 //! A gathering makes one communicator. When the gathering is decided, its rendezvous ends, and the
-//! ranks of the table can gather anew. A device is in one such communicator at a time.
+//! ranks of the table can gather again. A device is in at most one communicator of a rank table at
+//! a time.
 //!
 //! A process takes part with ranks of one block of devices. Ranks of another block that bring the
 //! same table at the same time gather among themselves.
@@ -44,7 +45,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// A rank that looks for the other ranks of its table.
 struct Search<'a> {
-    /// The block of its devices.
+    /// The block of the rank's device.
     block: u32,
     contents: String,
     rendezvous: Rendezvous,
@@ -97,7 +98,7 @@ pub(crate) fn enter(
 
 impl Search<'_> {
     /// Joins the gathering of this process, or becomes the keeper of the rendezvous. Returns `None`
-    /// if another process or another block keeps it.
+    /// if the rendezvous has another keeper: another process, or another block of this process.
     fn enter_here(&self) -> Result<Option<Entered>, Failure> {
         let mut clusters = lock(&CLUSTERS);
         let gatherings = self.gatherings(&mut clusters)?;
@@ -167,8 +168,8 @@ impl Search<'_> {
         self.begin(there).map(|entered| Ok(Some(entered)))
     }
 
-    /// Returns the gatherings of this table and block that are not over. Refuses a device that is
-    /// in a communicator of a table, or on its way into one.
+    /// Returns the gatherings of this table and block that are not over. Returns an error if the
+    /// rank's device is in a communicator of a rank table, or is joining one.
     fn gatherings<'c>(&self, clusters: &'c mut Clusters) -> Result<&'c mut Vec<Shared>, Failure> {
         let device = self.applicant.device;
         let mut all = clusters.0.values().flatten();
@@ -190,8 +191,8 @@ impl Search<'_> {
         Ok(clusters.0.entry((self.block, self.contents.clone())).or_default())
     }
 
-    /// Brings the rank into a gathering, without waiting. Called with [`CLUSTERS`] locked, so that
-    /// no other thread brings the device meanwhile.
+    /// Brings the rank into a gathering, without waiting. The caller holds the lock of
+    /// [`CLUSTERS`], so that no other thread brings a rank on the same device meanwhile.
     fn begin(&self, gathering: Shared) -> Result<Entered, Failure> {
         Entered::begin(gathering, WORLD.to_owned(), self.applicant, self.function)
     }

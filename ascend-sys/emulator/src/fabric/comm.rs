@@ -32,7 +32,7 @@ use ascend_sync::SpinLock;
 
 /// The part of a communicator that all ranks share.
 pub(crate) struct Comm {
-    /// The id, which no other communicator of the process ever has.
+    /// The id, which is unique in the process and is never used again.
     pub(crate) id: u64,
     /// The name that CANN's functions use.
     pub(crate) name: String,
@@ -44,9 +44,9 @@ pub(crate) struct Comm {
     pub(crate) job: CollectiveJob,
     pub(crate) board: Board,
     pub(crate) exchange: Exchange,
-    /// Whether it was made from another communicator, so that no communicator can be made from it.
+    /// Whether this is a sub-communicator. No communicator can be made from a sub-communicator.
     pub(crate) is_sub: bool,
-    /// Whether it was made by a rank table.
+    /// Whether the communicator was made by a rank table.
     pub(super) is_cluster: bool,
     /// The place of each rank's device.
     pub(super) places: Box<[Stand]>,
@@ -93,7 +93,7 @@ pub(crate) struct Member {
     /// Set between `HcclCommSuspend` and `HcclCommResume`.
     pub(crate) suspended: AtomicBool,
     /// Whether a call with nothing to move takes a number and meets the other ranks like any other
-    /// call. An optional entry sets this.
+    /// call. `ascendExtCommNumbersZeros` sets this.
     pub(crate) numbers_zeros: AtomicBool,
 }
 
@@ -157,7 +157,7 @@ impl Comm {
         }
     }
 
-    /// Sets the places of its ranks.
+    /// Sets the places of the ranks.
     pub(crate) fn on(self, places: Box<[Stand]>) -> Self {
         Self { places, ..self }
     }
@@ -167,7 +167,7 @@ impl Comm {
         Self { is_cluster, ..self }
     }
 
-    /// Makes a communicator of some ranks of this one.
+    /// Makes a sub-communicator of some ranks of this communicator.
     pub(super) fn new_sub_on(&self, ground: &Ground, wish: &SubCommRequest) -> Self {
         let SubCommRequest { name, ranks, .. } = wish;
         let (product, limit) = (self.product, self.connect_timeout);
@@ -222,8 +222,8 @@ impl Comm {
         self.lone_zeros[rank].say(from)
     }
 
-    /// Describes the calls with nothing to move, one line per rank, if `cause` is one by which
-    /// ranks wait for one another or disagree.
+    /// Describes the calls with nothing to move, one line per rank, if `cause` is a mismatch, a
+    /// timeout, a deadlock or a rank that is gone. The text is empty for other causes.
     #[cold]
     fn say_lone_zeros(&self, cause: Cause) -> String {
         if !matches!(cause, Cause::Mismatch | Cause::Timeout | Cause::Deadlock | Cause::Gone) {
@@ -233,8 +233,8 @@ impl Comm {
         (0..self.ranks()).filter_map(say).take(MENTIONED).collect()
     }
 
-    /// Returns the number of bytes of the words of a communicator and of the one
-    /// [beside](super::beside) it.
+    /// Returns the number of bytes that the words of a communicator take, with those of the
+    /// communicator [beside](super::beside) it.
     pub(super) fn measure(make: impl Fn(&Ground) -> Self) -> usize {
         Ground::measure(|ground| [make(ground), make(ground)])
     }
@@ -254,8 +254,8 @@ impl Comm {
         part
     }
 
-    /// Ends the communicator for all ranks. Returns the first failure, which is the one that
-    /// counts.
+    /// Fails the communicator for all ranks. Returns its first error, which is an earlier one if
+    /// the communicator has failed before.
     #[cold]
     pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
         let known = self.meeting.error();
@@ -266,8 +266,8 @@ impl Comm {
         first
     }
 
-    /// Reports the failure of the communicator to the other processes, unless there is none or this
-    /// process has already reported it.
+    /// Reports the failure of the communicator to the other processes, if there is one that this
+    /// process has not reported yet.
     #[cold]
     fn tell_failure(&self) {
         if let (Some(error), Some(joint)) = (self.meeting.error(), &self.joint)
@@ -277,7 +277,7 @@ impl Comm {
         }
     }
 
-    /// Ends the communicator for the ranks of this process.
+    /// Fails the communicator for the ranks of this process. Returns its first error.
     #[cold]
     pub(super) fn fail_here(&self, error: CommError) -> Arc<CommError> {
         if let Some(first) = self.meeting.error() {

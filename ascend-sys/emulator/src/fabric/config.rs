@@ -1,17 +1,17 @@
-//! `HcclCommConfig`: one struct in a dozen layouts, all of which are understood.
+//! Reads `HcclCommConfig`, a struct with a dozen layouts.
 //!
 //! The caller writes the size of its struct and its version. Neither alone says which fields exist,
 //! so a field is read only if the version has it **and** the struct reaches that far. Two layouts
 //! that were current for a few days have the version numbers of other layouts, but different
-//! fields. They are recognised by version and size together. Nothing beyond the caller's size is
-//! read, and a newer version or a larger struct is accepted.
+//! fields. They are recognised by version and size together. Bytes beyond the caller's size are not
+//! read. A newer version or a larger struct is accepted.
 
 mod texts;
 
 use crate::message::{Failure, refuse};
 use crate::profile::{BUFFER_MEGABYTES, Product};
 
-/// The size of the newest version that this library knows, version 11.
+/// The size in bytes of version 11, the newest version that this library knows.
 const KNOWN: usize = 2248;
 const MAGIC: u32 = 0xf0f0_f0f0;
 const NOT_SET: u32 = 0xffff_ffff;
@@ -72,7 +72,7 @@ impl CommConfig {
     }
 }
 
-/// The bytes of the caller's struct that exist.
+/// The caller's struct, up to the size that the caller has given.
 struct Given {
     bytes: [u8; KNOWN],
     size: usize,

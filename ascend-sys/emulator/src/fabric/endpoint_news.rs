@@ -16,10 +16,11 @@ pub(crate) enum EndpointNews {
     /// The sending process has made an end that leads to an endpoint of the receiving process. The
     /// receiving process decides which ends belong together.
     Asks(AskedEnd),
-    /// The end has met `other`, an end of the sending process. The message carries one file
-    /// descriptor: that of the words that the two ends share.
+    /// The end `end` of the receiving process has met `other`, an end of the sending process. The
+    /// message carries one file descriptor: that of the words that the two ends share.
     Meets { end: u64, other: u64, key: u64, bytes: usize },
-    /// The end has met an end that does not match it. `text` describes the difference.
+    /// The end `end` of the receiving process has met an end that does not match it. `text`
+    /// describes the difference.
     Differs { end: u64, text: String },
     /// The sender no longer wants an end that it asked for.
     Withdraws { end: u64 },
@@ -32,12 +33,13 @@ pub(crate) enum EndpointNews {
 pub(crate) struct AskedEnd {
     pub(crate) end: u64,
     pub(crate) protocol: i32,
-    /// The device of its endpoint, in the requesting process.
+    /// The device of the end's own endpoint, in the requesting process.
     pub(crate) seat: Seat,
     /// The start of the memory of the other endpoint's device, in the receiving process.
     pub(crate) to: usize,
     pub(crate) notifies: u32,
-    /// The side of the socket: 0 the client, 1 the server, else either.
+    /// The role in the socket connection: 0 for client, 1 for server. Any other value stands for
+    /// either.
     pub(crate) role: i32,
 }
 
@@ -46,8 +48,8 @@ type EndHearer = fn(&Arc<Peer>, EndpointNews, Option<OwnedFd>);
 
 static HEARS: OnceLock<(EndHearer, EndLoser)> = OnceLock::new();
 
-/// Registers the functions that handle news about ends and the loss of a process. Before the first
-/// call, this process has announced no endpoint.
+/// Registers the functions that handle news about ends and the loss of a process. Until the first
+/// call, news is dropped: this process has announced no endpoint before.
 pub(crate) fn listen(hears: EndHearer, loses: EndLoser) {
     let _ = HEARS.set((hears, loses));
 }

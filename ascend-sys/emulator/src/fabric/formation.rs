@@ -1,4 +1,4 @@
-//! How the processes of a communicator make it, when all ranks are known.
+//! Makes a communicator in all of its processes, when all ranks are known.
 //!
 //! The process that decides makes the words that all processes will share, and sends the others the
 //! place of each rank. Each process connects to those that it is not connected to, maps the device
@@ -133,7 +133,7 @@ impl Gathering {
 }
 
 impl Formation {
-    /// Makes the communicator, without its ranks in other processes.
+    /// Makes the communicator, without the connections to ranks in other processes.
     fn comm(&self, ground: &Ground) -> Comm {
         let ranks = self.ranks.len();
         Comm::new_on(ground, self.name.clone(), self.product, self.connect_timeout, ranks)

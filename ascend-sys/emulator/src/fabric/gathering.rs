@@ -62,7 +62,7 @@ pub(super) const WORLD: &str = "hccl_world_group";
 
 pub(super) struct Formed {
     pub(super) comm: Weak<Comm>,
-    /// The same communicator, kept alive until the last rank has taken it.
+    /// The communicator of `comm`, kept alive until the last rank has taken it.
     held: Option<Arc<Comm>>,
     to_take: u32,
 }
@@ -233,7 +233,7 @@ impl Gathering {
         is_elsewhere || self.applicants.contains_key(&rank)
     }
 
-    /// Returns whether no rank can come from another process.
+    /// Returns whether all ranks must come from this process.
     pub(super) fn is_for_one_process(&self) -> bool {
         matches!(self.side, Side::Local)
     }
@@ -418,8 +418,8 @@ impl Gathering {
         self.applicants.insert(applicant.rank, applicant.clone());
     }
 
-    /// Returns how an applicant differs from the earlier ones. The earlier applicants all agree, so
-    /// one of them is enough to compare with.
+    /// Describes how an applicant differs from the earlier ones; `None` if they agree. The earlier
+    /// applicants all agree, so one of them is enough to compare with.
     fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
         let Applicant { rank, ranks, settings, config, .. } = applicant;
         let (other, first) = self.applicants.first_key_value()?;

@@ -1,10 +1,9 @@
 //! The part of a communicator that is in other processes, and the news that its processes exchange.
 //!
 //! Each process has a [`Comm`] of its own. Their meetings, jobs and messages use the same words, in
-//! shared memory. Each process keeps the rest of a `Comm` for itself: which rank has called what
-//! for the first time, which rank is gone, and why the communicator has failed. When this changes,
-//! the process sends news to the other processes. News about one rank arrives in the order in which
-//! it was sent.
+//! shared memory. Each process keeps the rest of a `Comm` for itself: the first calls of the ranks,
+//! the ranks that are gone, and the error of the communicator. When this changes, the process sends
+//! news to the other processes. News about one rank arrives in the order in which it was sent.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -183,7 +182,8 @@ impl Joint {
         Some((rank, Arc::clone(&self.abroad(rank)?.peer)))
     }
 
-    /// Sends news of a communicator, this one or another, to all other processes of this one.
+    /// Sends news about the communicator with the key `comm` to all other processes of this
+    /// communicator.
     pub(super) fn tell(&self, comm: u64, news: CommNews) {
         let bytes = as_bytes(&News::Comm { comm, news });
         self.peers.iter().for_each(|peer| peer.say(&bytes, Vec::new()));
@@ -203,7 +203,7 @@ impl Comm {
         joint.and_then(|joint| joint.abroad(rank)).is_some_and(|abroad| abroad.checked)
     }
 
-    /// Returns whether earlier frames still wait for one of its processes to listen.
+    /// Returns whether frames to another process of the communicator still wait to be sent.
     pub(crate) fn is_behind(&self) -> bool {
         let joint = self.joint.as_ref();
         joint.is_some_and(|joint| joint.peers.iter().any(|peer| peer.is_waiting()))
@@ -214,7 +214,7 @@ impl Comm {
         self.joint.as_ref().is_some_and(|joint| joint.is_lost(rank))
     }
 
-    /// Returns whether some of its ranks are in other processes.
+    /// Returns whether some ranks of the communicator are in other processes.
     #[inline]
     pub(crate) fn is_joint(&self) -> bool {
         self.joint.is_some()
@@ -324,7 +324,7 @@ impl Comm {
         }
     }
 
-    /// Delivers the news of other processes to its parts.
+    /// Delivers the news of other processes to the parts of the communicator.
     pub(super) fn deliver(&self) {
         if let Some(joint) = &self.joint
             && let Some(error) = joint.unheard.deliver(self, &self.parts)
@@ -367,8 +367,8 @@ pub(super) fn newest() -> Option<u64> {
     lock(&JOINTS).iter().rev().find(|(_, comm)| comm.strong_count() > 0).map(|(key, _)| *key)
 }
 
-/// Passes the executor the number of ranks of other processes that wait at the same time as those
-/// of this process. This is their number in the communicator that has the most of them.
+/// Informs the executor how many ranks of other processes may wait at the same time as those of
+/// this process. This is the largest number of such ranks in one communicator.
 fn share_cores() {
     let comms = all();
     let joints = comms.iter().filter_map(|comm| comm.joint.as_ref());

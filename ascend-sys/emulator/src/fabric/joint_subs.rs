@@ -3,7 +3,8 @@
 //! One process keeps the register: the process of the lowest rank of the parent that is not gone. A
 //! rank that makes a sub-communicator sends its request to that process, and gets the words that
 //! the ranks will share. The first request decides; if the request of another rank differs, that
-//! rank gets an error. So a rank waits only for an answer of that process, and for no other rank.
+//! rank gets an error. So a rank waits only for the answer of that process, and not for other
+//! ranks.
 //!
 //! The register stays when all ranks of that process have left the parent, because ranks of other
 //! processes may still send requests. The process keeps the parent until these ranks have left it
@@ -60,7 +61,7 @@ pub(super) fn keep(comm: &Comm) {
 }
 
 /// Drops the registers that no rank can send requests to any more. Called when ranks of other
-/// processes have left or are gone, or when something has failed.
+/// processes have left or are gone, or when a communicator has failed.
 pub(super) fn let_go() {
     let over: Vec<Arc<Comm>> = {
         let mut kept = lock(&KEPT);
@@ -93,7 +94,7 @@ struct Registered {
     first: usize,
     key: u64,
     file: Arc<OwnedFd>,
-    /// The ranks of the parent that have requested it.
+    /// The ranks of the parent that have requested the sub-communicator.
     asked: Vec<usize>,
 }
 
@@ -111,7 +112,7 @@ impl Comm {
     }
 
     /// Makes a sub-communicator, some of whose ranks are in other processes, as seen from its rank
-    /// `own`.
+    /// `own`. Waits for the process that keeps the register.
     pub(super) fn make_joint_sub(
         &self,
         joint: &Joint,

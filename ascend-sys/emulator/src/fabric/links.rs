@@ -20,7 +20,7 @@ use crate::executor;
 use crate::message::Failure;
 
 impl Comm {
-    /// Waits until all ranks have called the first collective of `rank`, too.
+    /// Waits until every other rank has made the call that matches the first collective of `rank`.
     #[cold]
     pub(crate) fn meet(
         &self,
@@ -117,8 +117,8 @@ impl Comm {
         self.link(rank, what, limit, look, absent)
     }
 
-    /// Waits until all ranks request a context for kernels that communicate like `config`. Does
-    /// nothing at later calls.
+    /// Waits until all ranks request a context for kernels that communicate like `config`. Later
+    /// calls only check whether the communicator has failed.
     pub(crate) fn meet_for_context(
         &self,
         rank: usize,

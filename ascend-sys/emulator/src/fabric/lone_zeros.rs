@@ -13,8 +13,8 @@ use crate::collective::meeting::Claim;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::region::SharedWords;
 
-/// The number of entries of a rank. One entry may be half written, so texts name at most one call
-/// less.
+/// The number of entries of a rank. One entry may be half written, so texts name at most `ENTRIES -
+/// 1` calls.
 const ENTRIES: u64 = 4;
 
 /// The notes of one rank, on cache lines of their own. Only the rank writes them, one call at a

@@ -1,9 +1,9 @@
-//! Communicators: how ranks find each other, where they meet, and how they leave.
+//! Communicators: the ways in which ranks find each other, meet and leave.
 //!
-//! A communicator ([`Comm`]) has an identity, the places where its ranks meet (for collectives, for
-//! messages, and on the host), and a record of each rank. A [`Member`] is one rank's side of a
-//! communicator. A module that builds on a communicator keeps a [part](CommPart) in it, so nothing
-//! in this directory imports kernels, operators, or the operations themselves.
+//! A communicator ([`Comm`]) has an identity and a record of each rank. It also has the places
+//! where its ranks meet: for collectives, for messages, and on the host. A [`Member`] is one rank's
+//! side of a communicator. A module that builds on a communicator keeps a [part](CommPart) in it,
+//! so nothing in this directory imports kernels, operators, or the operations themselves.
 
 mod absent;
 pub(crate) mod attempt;

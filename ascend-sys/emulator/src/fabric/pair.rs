@@ -1,5 +1,4 @@
-//! Communicators that connect two endpoints. Each has two ranks, in two processes, and no other
-//! process takes part.
+//! Communicators that connect two endpoints. Each has two ranks, in two processes.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

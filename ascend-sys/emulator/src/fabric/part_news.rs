@@ -17,8 +17,8 @@ pub(crate) enum PartNews {
 }
 
 impl PartNews {
-    /// Returns the answer to this news of a process that does not have the communicator, any more
-    /// or yet: the rank that answers, and its news. `None` if no answer is needed.
+    /// Returns the answer to this news if the process does not have the communicator, any more or
+    /// yet. The answer is the rank that answers and its news; `None` if no answer is needed.
     pub(super) fn answer_of_nobody(&self, rank: usize) -> Option<(usize, Self)> {
         match self {
             // This process does not access the memory of the end.
@@ -43,10 +43,11 @@ pub(crate) enum ChannelNews {
     /// A notify of an end of the receiving rank is recorded. `by` is the operation that records it,
     /// if checked mode is on.
     Records { end: u64, notify: u32, by: Option<Box<ToldOperation>> },
-    /// An end of the sending rank no longer exists. `of` is the other end, if it was known.
+    /// An end of the sending rank no longer exists. `of` is the other end, or 0 if that is not
+    /// known.
     Ended { end: u64, of: u64 },
-    /// The sending rank no longer accesses the memory that this end of the other rank has
-    /// exchanged, and none of its queued operations does.
+    /// The sending rank and its queued operations no longer access the memory that this end of the
+    /// other rank has exchanged.
     LetsGo { end: u64 },
 }
 
@@ -62,9 +63,10 @@ pub(crate) struct OfferedEnd {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OfferedMemory {
     pub(crate) tag: String,
-    /// Whether it is pinned host memory of the process. Otherwise it is device memory of the rank.
+    /// Whether this is pinned host memory of the process. Otherwise it is device memory of the
+    /// rank.
     pub(crate) on_host: bool,
-    /// The address of its data in the process of its rank.
+    /// The address of the data in the process of the rank that offers the memory.
     pub(crate) data: usize,
     pub(crate) bytes: usize,
 }

@@ -21,7 +21,7 @@ use ascend_sync::lock_std as lock;
 
 /// A module's part in a communicator.
 pub(crate) trait CommPart: Any + Send + Sync {
-    /// Handles a rank that will issue nothing more. Called once or more for each such rank.
+    /// Handles a rank that will issue nothing more. Called at least once for each rank that leaves.
     fn left(&self, rank: usize, why: &str);
 
     /// Handles the failure of the communicator.

@@ -7,9 +7,9 @@ use crate::profile::Product;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DevicePlace {
     pub(crate) device: u32,
-    /// The number of its block, which is its superpod.
+    /// The number of the device's block. A block is one superpod.
     pub(crate) block: u32,
-    /// Its number among the devices of the block.
+    /// The number of the device among those of the block.
     pub(crate) index: u32,
 }
 
@@ -18,12 +18,12 @@ impl DevicePlace {
         Self { device, block: settings.block, index: device.saturating_sub(settings.first) }
     }
 
-    /// Returns the number of its server in the block.
+    /// Returns the number of the device's server in the block.
     pub(crate) fn server(self, product: Product) -> u32 {
         self.index / in_a_server(product)
     }
 
-    /// Returns its number in the server.
+    /// Returns the number of the device in its server.
     pub(crate) fn slot(self, product: Product) -> u32 {
         self.index % in_a_server(product)
     }

@@ -10,7 +10,7 @@ use crate::processes::listener;
 use crate::processes::peer::{Home, Peer};
 use crate::processes::rendezvous::{KeeperReply, KeptRendezvous, Rendezvous};
 
-/// Returns the address of this process, which can be reached from now on.
+/// Returns the address of this process. From now on, other processes can connect to it.
 pub(crate) fn home() -> Result<Home, String> {
     listener::open(HEARS)
 }

@@ -6,9 +6,9 @@ use crate::collective::comm_error::{CommError, Origin, Presence, RankState};
 use crate::collective::request::CollectiveRequest;
 
 impl Comm {
-    /// Returns the state of each rank, as seen from the operation that has failed: a collective,
-    /// the newest collective that a rank waits in, or messages. For messages, a rank is missing if
-    /// its side is missing or if it has not answered the first exchange.
+    /// Returns the state of each rank, as seen from the operation that has failed. This is a
+    /// collective, the newest collective that a rank waits in, or messages. For messages, a rank is
+    /// missing if its side is missing or if it has not answered the first exchange.
     #[cold]
     pub(crate) fn rank_states(&self, error: &CommError) -> Box<[RankState]> {
         let board = self.board.lock();

@@ -1,9 +1,10 @@
-//! Rank tables: files in JSON that say which rank is on which device of which server, in CANN's
-//! versions 1.0 (A2, A3), 1.2 (A3) and 2.0 (Ascend 950).
+//! Rank tables: files in JSON that give the server and the device of each rank. CANN has versions
+//! 1.0 (A2, A3), 1.2 (A3) and 2.0 (Ascend 950).
 //!
 //! The whole table is checked before any rank joins by it. An error names the field, its value and
-//! the valid values. Two things are not checked, because the format does not specify them: keys
-//! that the emulator does not use, and which of the keys that version 1.2 adds a table must have.
+//! the valid values. Two conditions are not checked, because the format does not specify them. Keys
+//! that the emulator does not use may have any value, and the keys that version 1.2 adds may be
+//! absent.
 
 mod entry;
 mod field;

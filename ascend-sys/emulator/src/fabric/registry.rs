@@ -1,7 +1,7 @@
-//! Communicators by handle and by name.
+//! The registry of the communicators of this process, by handle and by name.
 //!
-//! A handle refers to an *issue state*: the state that one rank needs for issuing. The lock of the
-//! issue state is held during a call, so that a rank issues one operation after the other. A
+//! A handle refers to an *issue state*: the state that one rank needs to issue operations. The lock
+//! of the issue state is held during a call, so that a rank issues one operation after the other. A
 //! destroy that finds the lock held returns `HCCL_E_AGAIN`. Queries do not wait for the lock.
 
 use std::cell::Cell;
@@ -35,7 +35,7 @@ impl Slotted for CommEntry {
     }
 }
 
-/// The state that a rank needs to issue.
+/// The state that a rank needs to issue operations.
 pub(crate) struct IssueState {
     pub(crate) handle: u64,
     pub(crate) member: Arc<Member>,
@@ -45,7 +45,7 @@ pub(crate) struct IssueState {
     pub(crate) linked: bool,
     /// Whether the rank has exchanged messages with each peer, by rank.
     pub(crate) peers: Vec<bool>,
-    /// The mark of its newest operation.
+    /// The mark of the rank's newest operation.
     pub(crate) mark: Option<Mark>,
     /// The newest graph that has collectives of the communicator, and the number of this graph: see
     /// [`IssueState::capture`].
@@ -132,8 +132,8 @@ pub(crate) fn leave_with_call(device: u32) {
     LEAVING.set(Some(device));
 }
 
-/// If [`leave_with_call`] has registered a rank, makes it leave. Called when the call has failed
-/// and holds no lock any more.
+/// Makes the rank leave that [`leave_with_call`] has registered, if there is one. Called when the
+/// call has failed and holds no lock any more.
 #[cold]
 fn leave_now() {
     if let Some(device) = LEAVING.take() {
@@ -173,8 +173,8 @@ fn members() -> impl Iterator<Item = Arc<Member>> {
     COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok())
 }
 
-/// Makes a rank that is gone from a communicator leave the sub-communicators that it has made from
-/// it.
+/// Makes a rank that has left a communicator also leave the sub-communicators that it has made from
+/// that communicator.
 pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
     for member in members() {
         if let Some((parent, there)) = &member.origin
@@ -216,8 +216,9 @@ pub(crate) fn abort(member: &Member) {
     }
 }
 
-/// Ends a rank's side of a communicator: its handle is invalid from now on, and the other ranks are
-/// notified that it will issue nothing more. Fails if another thread is in a call with the handle.
+/// Ends a rank's side of a communicator. Its handle is invalid from now on, and the other ranks are
+/// notified that it will issue nothing more. Returns `HCCL_E_AGAIN` if another thread is in a call
+/// with the handle.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let entry = entry(handle)?;
     let Some(issue_state) = entry.issue_state.try_lock() else {

@@ -1,8 +1,8 @@
-//! How the ranks of a new communicator find each other: by a root info that one of them has made.
+//! Brings the ranks of a new communicator together by a root info that one of them has made.
 //!
 //! A root info serves one communicator. Every rank brings it, and waits until [all ranks have
-//! brought it](super::gathering). The ranks may be in other processes than the one that made it:
-//! see [`between`](super::between).
+//! brought it](super::gathering). The ranks may be in several processes: see
+//! [`between`](super::between).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -7,7 +7,7 @@ pub(crate) const ROOT_INFO: usize = 4108;
 /// The text at the start of a root info. Programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
 /// The offset of the emulator's own words, in bytes. They are a mark, the process id, the number of
-/// the root info, the name and the secret of the process's address, and a checksum of these.
+/// the root info, the name and the secret of the process's address, and a checksum.
 const WORDS_AT: usize = 64;
 const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 

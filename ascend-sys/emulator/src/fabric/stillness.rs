@@ -1,4 +1,4 @@
-//! Deadlocks that several processes are in.
+//! Detects deadlocks that several processes are in.
 //!
 //! A process is *still* if nothing in it can run, except by actions of other processes. It reports
 //! this to all processes that it is connected to, and names the processes that it waits for. A
@@ -13,12 +13,13 @@
 //! - If a word in shared memory lets a stream go on, that stream is not parked when it is
 //!   inspected.
 //! - A frame in flight was sent and not received. A frame that was received before the counts has
-//!   had its effect. Since the counts, each stream was polled, and each waiting thread has checked
-//!   whether its wait is over, because an answer has the counts of the inspection before.
+//!   had its effect. An answer has the counts of the inspection before. So since the counts, each
+//!   stream was polled, and each waiting thread has checked whether its wait is over.
 //!
-//! A process outside the set shares no communicator with the set in which anybody waits, so it ends
-//! no wait. A process waits for all processes of a communicator, because each of them can end it. A
-//! deadlock is not detected if no process in it is connected to all the others.
+//! A process waits for all processes of a communicator, because each of them can end the
+//! communicator. So a process outside the set has no communicator in which a process of the set
+//! waits, and it cannot end a wait. A deadlock is not detected if no process in it is connected to
+//! all the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,8 +56,8 @@ struct Stillness {
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
     /// The ends of this process's states, by state: of the last state, and of earlier ones in which
-    /// it has asked or answered. A deadlock that other processes have found holds even if a thread
-    /// of this process has run since then, because that thread could not end any wait.
+    /// it has asked or answered. A thread of this process may have run since then, but it could not
+    /// end any wait. So a deadlock that other processes have found still holds.
     ends: BTreeMap<u64, StateEnd>,
 }
 
@@ -207,8 +208,8 @@ impl Stillness {
         Some((self.ends.remove(&process.state)?, states, text))
     }
 
-    /// Returns the states of all other processes for which this one waits, and of those for which
-    /// these wait. `None` if one of them is not still.
+    /// Returns the states of all other processes that this process waits for, directly or through
+    /// other processes. `None` if one of them is not still.
     fn states_of_all(&self, own: u64, process: &StillProcess) -> Option<BTreeMap<u64, u64>> {
         let mut states = BTreeMap::new();
         let mut open: Vec<u64> = process.waits_for.iter().copied().collect();
@@ -326,8 +327,9 @@ pub(crate) fn note_moves() {
     listener::neighbours().1.iter().for_each(|peer| say(peer, StillNews::Moves));
 }
 
-/// Lists the waits that are stuck, one per line. The lines are sorted by what waits, then by rank,
-/// so that the same deadlock gives the same text. `more` counts the waits beyond the lines.
+/// Lists the waits that are stuck, one per line. The lines are sorted by the description of the
+/// wait, then by the stream or rank that waits, so that the same deadlock gives the same text.
+/// `more` counts the waits beyond the lines.
 pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
     fn key(line: &str) -> (Option<&str>, &str) {
         (line.split_once(": ").map(|(_, what)| what), line)

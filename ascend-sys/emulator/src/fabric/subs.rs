@@ -2,9 +2,8 @@
 //!
 //! Ranks find each other by the name and the list of ranks that they give. The parent keeps the
 //! sub-communicators that some of their ranks have made and others have not made yet, in the order
-//! of making. A rank gets the first of these that it has not made. So two communicators of the same
-//! name, of which one was made after the other was destroyed, are never mixed up, even if a rank is
-//! far behind.
+//! of making. A rank gets the first of these that it has not made. So two communicators that have
+//! the same name one after the other are never mixed up, even if a rank is far behind.
 //!
 //! No rank waits here. If the request of a rank differs, that rank gets an error at once. The ranks
 //! that made the sub-communicator before learn of it in their next operation.

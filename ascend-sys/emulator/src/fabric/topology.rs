@@ -2,8 +2,8 @@
 //! other.
 //!
 //! The network is invented, and as simple as the products allow. The devices of a block are in
-//! servers, in the order of their ids: 8 in a server of an A2 or a 950, and 16 in a server of an
-//! A3. A block is one superpod.
+//! servers, in the order of their ids. A server of an A2 or a 950 has 8 devices, and a server of an
+//! A3 has 16. A block is one superpod.
 //!
 //! | product | layer 0 | layer 1 | layer 2 |
 //! |---|---|---|---|

@@ -1,4 +1,4 @@
-//! Fuzz targets: bytes that come from files, from programs and from other processes.
+//! Fuzz targets for bytes that come from files, from programs and from other processes.
 
 mod frames;
 mod rank_tables;

@@ -4,8 +4,8 @@
 //! When the task reaches the head of its stream, it posts all its messages at once. So the order in
 //! which ranks list their messages can never cause a deadlock. If there are many messages with one
 //! peer, the task posts as many as there are free places, and the rest when places become free. The
-//! task is complete when all its messages are copied. A batch that fails withdraws messages without
-//! a counterpart; messages with one are first copied completely.
+//! task is complete when all its messages are copied. A batch that fails withdraws its messages
+//! without a counterpart. Its other messages are first copied completely.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(crate) struct PendingBatch {
     member: Lent<Member>,
     number: u64,
     items: Vec<BatchItem>,
-    /// Whether all items were posted or withdrawn.
+    /// Whether all items are posted or withdrawn.
     posted: bool,
     /// The failure with which the batch ends when all of its running copies are finished.
     failure: Option<Failure>,
-    /// The number of items, counted from the first, that are all over.
+    /// The number of items at the start of the list that are over.
     over: usize,
 }
 
@@ -332,7 +332,7 @@ impl PendingBatch {
         self.poll()
     }
 
-    /// Returns what could help the parked batch: see `deadlock`.
+    /// Returns the tasks and calls that could let the parked batch go on: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         let Member { comm, rank, .. } = &*self.member;
         let unmatched: Vec<&BatchItem> = self.unmatched().collect();
@@ -351,7 +351,7 @@ impl PendingBatch {
         Helpers::Queued(own.map(other_side).chain(comm.abroad()).collect())
     }
 
-    /// Returns whether it posts the message that another task waits for.
+    /// Returns whether the batch posts the message that another task needs.
     fn provides(&self, need: &Need) -> bool {
         let Need::Message { comm, rank, peer, sends } = need else { return false };
         let Member { comm: own, rank: me, .. } = &*self.member;
@@ -392,7 +392,7 @@ impl PendingBatch {
         format!("waiting for {}", waits.join(", "))
     }
 
-    /// Describes the batch and the ranks it waits for, for error texts.
+    /// Describes the batch and the ranks that it waits for, for error texts.
     pub(crate) fn describe(&self) -> String {
         let name = &self.member.comm.title();
         format!("{} of communicator \"{name}\", {}", self.name(), self.waits_for())

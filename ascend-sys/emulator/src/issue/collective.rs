@@ -43,8 +43,8 @@ const PATIENCE: u8 = 100;
 enum PendingState {
     /// The rank has not arrived.
     Ready,
-    /// Copies the send buffer, because it partly overlaps the receive buffer. The number of copied
-    /// bytes.
+    /// The rank copies the send buffer, because it partly overlaps the receive buffer. The field is
+    /// the number of copied bytes.
     Staging(usize),
     Arrived,
     Running(Plan, Store),
@@ -55,7 +55,7 @@ pub(crate) struct PendingCollective {
     pub(super) member: Lent<Member>,
     pub(super) place: MeetingPlace,
     pub(super) call: CollectiveCall,
-    /// All ranks below this one have arrived with the same claim.
+    /// All ranks below this rank number have arrived with the same claim.
     cursor: usize,
     state: PendingState,
     /// The number of polls that are left before the rank claims chunks of other homes.
@@ -402,7 +402,7 @@ impl PendingCollective {
         }
     }
 
-    /// Returns what could help the parked operation: see `deadlock`.
+    /// Returns the tasks and calls that could let the parked operation go on: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
             // An operation of a broken communicator waits for the message with the reason.
@@ -418,14 +418,14 @@ impl PendingCollective {
         }
     }
 
-    /// Returns whether another task waits for this operation.
+    /// Returns whether another task needs this operation.
     fn provides(&self, need: &Need) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (id, own, place) = (comm.id, *rank, self.place.number);
         matches!(need, Need::Collective { comm, rank, number } if (*comm, *rank, *number) == (id, own, place))
     }
 
-    /// Describes the operation and the ranks it waits for, for error texts.
+    /// Describes the operation and the ranks that it waits for, for error texts.
     pub(crate) fn describe(&self) -> String {
         let Member { comm, rank, .. } = &*self.member;
         format!(

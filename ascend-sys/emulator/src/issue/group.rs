@@ -2,7 +2,7 @@
 //! together.
 //!
 //! A group lets one thread make the calls of several ranks. Without a group, each call could wait
-//! for the others: a rank that joins a communicator waits for all ranks, and so does its first
+//! for the others. A rank that joins a communicator waits for all ranks, and so does its first
 //! operation. The end of a group first posts everything that other ranks wait for, for all its
 //! calls. Only then does it wait.
 //!
@@ -11,7 +11,7 @@
 //! emulator does the same. The result of each call is kept for `ascendExtGroupResult`, and a
 //! failure also becomes a recent error text.
 //!
-//! A group has one of three purposes. Ascend 950 supports only the last one.
+//! A group has one of three purposes. Ascend 950 supports only sends and receives.
 //! - Making and ending communicators. Communicators are ended before others are made.
 //! - Collectives. They must not depend on each other, because A2 and A3 issue the larger ones
 //!   first. The end of the group waits until they are complete.
@@ -71,12 +71,12 @@ struct Join {
     finish: Finish,
 }
 
-/// Lets a rank enter the meeting in which a communicator is made.
+/// The function that lets a rank enter the gathering of a new communicator.
 pub(crate) type Enter = Box<dyn FnOnce(&Applicant) -> Result<Entered, Failure>>;
 
-/// Returns the communicator to the caller.
+/// The function that returns the communicator to the caller.
 type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Failure>>;
-/// Puts the operation into the stream.
+/// The function that puts the operation into the stream.
 type GroupedIssue = Box<dyn FnOnce(&mut IssueState, &'static Stream) -> Result<(), Failure>>;
 
 struct Collective {
@@ -97,7 +97,7 @@ struct GroupedMessage {
     post: Post,
 }
 
-/// Puts messages into a stream.
+/// The function that puts messages into a stream.
 type Post =
     fn(&mut IssueState, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Failure>;
 
@@ -287,7 +287,7 @@ pub(crate) fn result(index: u32) -> Result<Option<Failure>, Failure> {
     })
 }
 
-/// Ends communicators, then lets all ranks enter their meetings, then waits for the other ranks.
+/// Ends communicators, then lets all ranks enter their gatherings, then waits for the other ranks.
 fn make_and_end(
     joins: Vec<(usize, Join)>,
     ends: Vec<(usize, u64)>,
@@ -383,7 +383,8 @@ fn gone(text: String) -> Failure {
 struct GroupBatch {
     handle: u64,
     member: Arc<Member>,
-    /// The streams of the calls. The batch is queued in the first one, and the others wait for it.
+    /// The streams of the calls. The batch is queued in the first stream, and the other streams
+    /// wait for it.
     streams: Vec<u64>,
     /// The indices of the calls in the group.
     indices: Vec<usize>,

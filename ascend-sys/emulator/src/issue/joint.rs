@@ -1,9 +1,9 @@
 //! The additional steps of a collective with ranks in other processes.
 //!
 //! First, the contributions are copied and checked. Also, each rank announces whether it may hold a
-//! chunk, because a process can end in the middle of a chunk, which is then never finished. In that
-//! case, the other ranks abandon the operation, and are complete when no living rank holds a chunk
-//! any more. A process that is only stopped counts as living: until it continues or is ended, the
+//! chunk. A process can end in the middle of a chunk, which is then never finished. In that case,
+//! the other ranks abandon the operation, and are complete when no living rank holds a chunk any
+//! more. A process that is only stopped counts as living. Until it continues or is ended, the
 //! operation is not complete, and its buffers stay in use.
 
 use super::collective::PendingCollective;

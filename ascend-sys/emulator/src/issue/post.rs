@@ -1,4 +1,4 @@
-//! Putting messages into a stream.
+//! Puts messages into streams.
 
 use super::batch::PendingBatch;
 use super::submit::{keep_order, record_call, waiting_with};

@@ -1,4 +1,4 @@
-//! Putting a checked call into a stream. This has the steps that all operations share (streams,
+//! Puts checked calls into streams. This module has the steps that all operations share (streams,
 //! buffers, the first contact with other ranks, the order of a rank's operations), and the
 //! collectives.
 
@@ -32,9 +32,9 @@ use ascend_reduce::DataType;
 /// The value of `hcclOpExpansionMode` for vector cores only, without a fallback.
 const AIV_ONLY: u32 = 4;
 
-/// Issues a collective whose arguments show that no rank gives anything. It succeeds whatever the
-/// other arguments are. It takes no number, and the rank does not meet the others, but the call is
-/// noted. A rank that [numbers](Member::numbers_zeros) such calls issues them like any other
+/// Issues a collective whose arguments show that no rank gives anything. The call succeeds whatever
+/// the other arguments are. It takes no number, and the rank does not meet the others, but the call
+/// is noted. A rank that [numbers](Member::numbers_zeros) these calls issues them like any other
 /// collective.
 #[cold]
 pub(crate) fn issue_void(

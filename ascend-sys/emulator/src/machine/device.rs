@@ -27,9 +27,9 @@ pub(crate) struct Settings {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
-    /// The buffer size, in MB, of communicators that set no other size.
+    /// The buffer size, in MB, of communicators that do not set a size.
     pub(crate) buffer_megabytes: u32,
-    /// The expansion mode of communicators that do not set it.
+    /// The `hcclOpExpansionMode` of communicators that do not set it.
     pub(crate) expansion: u32,
     /// Whether the devices are [watched](crate::check) for races.
     pub(crate) checked: bool,
@@ -40,13 +40,13 @@ pub(crate) struct Settings {
     pub(crate) kernel_late: Option<Late>,
 }
 
-/// A virtual NPU. Its record is never freed; it is in use while it has settings.
+/// A virtual NPU. The record is never freed. The device is in use while the record has settings.
 pub(crate) struct Device {
     pub(crate) id: u32,
     pub(crate) memory: MemoryPool,
     pub(crate) primary: PrimaryContext,
     pub(super) settings: Mutex<Option<Settings>>,
-    /// The devices whose memory this one may reach.
+    /// The devices whose memory this device may reach.
     pub(super) peers: Mutex<BTreeSet<u32>>,
     pub(crate) faults: Faults,
     /// The value that `HcclSetConfig` has set.
@@ -64,7 +64,7 @@ impl Device {
         self.settings().map_or(Product::A3, |settings| settings.product)
     }
 
-    /// Returns the number of its block, if the device is in use.
+    /// Returns the number of the device's block; `None` if the device is not in use.
     pub(crate) fn block(&self) -> Option<u32> {
         self.settings().map(|settings| settings.block)
     }
@@ -73,7 +73,8 @@ impl Device {
         lock(&self.peers)
     }
 
-    /// Ends the settings that a program has made for the device and that last until its last reset.
+    /// Ends the settings that a program has made for the device. They last until the last reset of
+    /// the device.
     pub(crate) fn end_settings(&self) {
         self.peers().clear();
         self.core_limits.clear();
@@ -92,8 +93,8 @@ impl Device {
         Ok(address)
     }
 
-    /// Ends one allocation. Its bytes are reused when all points are complete that `unfinished`
-    /// returns for the devices that reach the bytes.
+    /// Ends one allocation. Its bytes are reused when all queue points are complete that
+    /// `unfinished` returns for the devices that reach the bytes.
     pub(crate) fn free(
         &self,
         address: usize,

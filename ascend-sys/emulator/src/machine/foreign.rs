@@ -1,5 +1,5 @@
-//! Memory of other processes, as memory of this one. It becomes memory of a device that is the same
-//! card, at addresses of this process, or it becomes pinned host memory.
+//! Makes memory of other processes memory of this process. It becomes memory of the device that is
+//! the same card, at addresses of this process, or pinned host memory.
 //!
 //! The addresses are taken from the ranges of that device or of pinned host memory. So any code
 //! that classifies a pointer finds its device and its data, as for any other pointer.
@@ -34,7 +34,7 @@ pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, Strin
     }
 }
 
-/// The number of these memories. If there are none, callers need not search for one.
+/// The number of [`ForeignMemory`] values. If it is 0, callers need not search for foreign memory.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The kind of memory that memory of another process becomes here.
@@ -46,16 +46,16 @@ pub(crate) enum ForeignPlace {
     Host,
 }
 
-/// A part of a memory file of another process, as memory of this one.
+/// A part of a memory file of another process, as memory of this process.
 pub(crate) struct ForeignMemory {
     place: ForeignPlace,
     addresses: Range<usize>,
-    /// The call that ended it, for later messages about its addresses.
+    /// The call that ended the memory, for later messages about its addresses.
     ended_by: &'static str,
 }
 
 impl ForeignPlace {
-    /// Returns the pool that contains it.
+    /// Returns the pool that contains the memory.
     fn pool(self) -> &'static MemoryPool {
         match self {
             Self::Device(device) => &device.memory,
@@ -83,7 +83,7 @@ impl ForeignPlace {
         }
     }
 
-    /// Returns the unit of its addresses in bytes: they are multiples of it.
+    /// Returns the alignment of the memory's addresses, in bytes.
     fn unit(self) -> usize {
         match self {
             Self::Device(_) => GRANULE,
@@ -91,7 +91,7 @@ impl ForeignPlace {
         }
     }
 
-    /// Returns the address of the data of an address.
+    /// Returns the address at which the data of a nominal address is mapped.
     fn data_of(self, address: usize) -> usize {
         match self {
             Self::Device(_) => window::reserved().map_or(0, |windows| windows.data_of(address)),
@@ -101,8 +101,9 @@ impl ForeignPlace {
 }
 
 impl ForeignMemory {
-    /// Makes `bytes` bytes of the file an allocation. They begin at the offset `start`, with a
-    /// page. `entry` is the call that makes the allocation, which ends with the value.
+    /// Makes `bytes` bytes of the file an allocation. They begin at the offset `start`, which is
+    /// the start of a page. `entry` is the call that makes the allocation. The allocation ends when
+    /// the returned value is dropped.
     pub(crate) fn new(
         place: ForeignPlace,
         (file, start): (BorrowedFd<'_>, usize),
@@ -148,8 +149,8 @@ impl ForeignMemory {
 }
 
 impl Drop for ForeignMemory {
-    /// Makes it unreachable for new work. Work that is queued now may still reach it, so its
-    /// addresses are released only afterwards.
+    /// Makes the memory unreachable for new work. Work that is queued now may still reach it, so
+    /// its addresses are released only after that work.
     fn drop(&mut self) {
         let (place, addresses) = (self.place, self.addresses.clone());
         place.pool().release(addresses.start, self.ended_by);
@@ -168,8 +169,8 @@ impl Drop for ForeignMemory {
     }
 }
 
-/// Returns whether an address is not among the addresses of its device that other processes can
-/// map: it is in memory of another process, or in mapped memory.
+/// Returns whether an address is outside of the memory that other processes can map. It is then in
+/// memory of another process, or in memory that a program has mapped.
 #[inline]
 pub(crate) fn is_outside(address: usize) -> bool {
     let is_mapped = || match place_of(address) {

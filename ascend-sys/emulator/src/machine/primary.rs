@@ -4,12 +4,12 @@
 //! meanwhile, because both may take long. Other threads may set the device in that time.
 //!
 //! 1. Every set begins a *round*. A reset that counts down to zero notes the round, waits, and
-//!    takes the context only if the round is still the same. So a reset ends nothing that was set
-//!    up again. If several resets wait, the one of the latest round ends the device, because it has
-//!    waited for the work of all.
+//!    takes the context only if the round is still the same. So a reset does not end objects of a
+//!    later set. If several resets wait, the one of the latest round ends the device, because it
+//!    has waited for the work of all.
 //! 2. The thread that takes the context marks the device as *ending*, in the same step, until
-//!    everything on it has ended. A set waits for that end, so that the things that its thread sets
-//!    up do not end too.
+//!    everything on it has ended. A set waits for that end, so that the objects that its thread
+//!    makes do not end too.
 //! 3. A thread that ends a device does not wait for an end, because it calls callbacks of the
 //!    program, which may set a device. A thread on the default device (of `aclInit`) does not wait
 //!    either, because an end may wait for that thread. When its context has ended, the thread gets

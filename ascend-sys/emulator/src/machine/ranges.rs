@@ -1,9 +1,9 @@
 //! The addresses of device memory, and the ids of devices, that belong to no block.
 //!
-//! The ranges of a block *rest* when the block is gone. So a pointer or an id that a program still
-//! has stays an error as long as possible, and does not become a part of another block. Resting
-//! ranges are used again, the oldest first, in three cases: there are no others, the process
-//! already has many shares of the addresses, or more than [`MOST_RESTING`] blocks rest.
+//! The ranges of a block *rest* when the block is gone. So the use of an old pointer or id stays an
+//! error as long as possible, because another block does not get it. Resting ranges are used again,
+//! the oldest first, in three cases. There are no other ranges, the process already has many shares
+//! of the addresses, or more than [`MOST_RESTING`] blocks rest.
 
 use super::shares::Shares;
 use crate::memory::pool::MemoryPool;
@@ -40,8 +40,8 @@ impl BlockRanges {
         }
     }
 
-    /// Takes addresses. Uses resting addresses only if there are no others, or if the process
-    /// already has many shares.
+    /// Takes addresses for `bytes` bytes. Uses resting addresses only if there are no others, or if
+    /// the process already has many shares. Returns `None` if there are not enough addresses.
     pub(super) fn take_addresses(&mut self, bytes: usize, by: &'static str) -> Option<usize> {
         loop {
             if let Ok(start) = self.addresses.allocate(bytes, 0, by) {
@@ -70,7 +70,8 @@ impl BlockRanges {
         let _ = self.addresses.free(start, by, Vec::new);
     }
 
-    /// Takes ids. Uses resting ids only if there are no others.
+    /// Takes `count` consecutive ids and returns the first. Uses resting ids only if there are no
+    /// others. Returns `None` if there are not enough ids.
     pub(super) fn take_ids(&mut self, count: u32, by: &'static str) -> Option<u32> {
         let count = count.next_multiple_of(UNIT) as usize;
         loop {

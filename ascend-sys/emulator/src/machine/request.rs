@@ -1,5 +1,5 @@
-//! Requests for blocks, and the environment variables that describe them. Errors name the variable
-//! that is wrong.
+//! Requests for blocks of devices, and the environment variables that describe them. Errors name
+//! the variable that is wrong.
 
 use crate::faults::asked;
 use crate::message::Failure;
@@ -44,7 +44,7 @@ pub(super) fn faults_from_environment(
 }
 
 /// Returns a variable of the environment. Bytes that are not UTF-8 become the replacement
-/// character. No setting accepts that character, so such a value is an error like any other wrong
+/// character. No setting accepts that character, so the value is an error like any other wrong
 /// value.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())

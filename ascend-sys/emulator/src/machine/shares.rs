@@ -5,10 +5,11 @@
 //! abstract socket with the name of the share. The kernel gives a name to one process only, and
 //! releases the name when the process ends. A process that is forked from it, and does not call
 //! exec, keeps the claim. So among the processes of a user in a network namespace, an address of
-//! device memory belongs to one process, and is an error in every other.
+//! device memory belongs to one process. It is an error in every other process.
 //!
 //! If no share is left, or if the range begins elsewhere, a process *borrows*: it takes addresses
-//! that another process may have too. Only the error of a foreign address depends on this.
+//! that another process may have too. This only affects whether the use of an address of another
+//! process is an error.
 
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt;
@@ -80,7 +81,7 @@ impl Shares {
         None
     }
 
-    /// Returns the number of addresses of all shares.
+    /// Returns the size of all shares together, in bytes.
     pub(super) fn total(&self) -> usize {
         self.addresses.len()
     }

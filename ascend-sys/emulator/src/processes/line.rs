@@ -67,7 +67,7 @@ pub(crate) fn halves(stream: UnixStream) -> io::Result<(Line, Outlet)> {
     Ok((Line { stream, received: Vec::new(), files: VecDeque::new(), is_stranger: true }, outlet))
 }
 
-/// Returns the process and the user at the other end.
+/// Returns the id of the process and that of the user at the other end of a connection.
 pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -84,7 +84,7 @@ pub(crate) fn credentials(stream: &UnixStream) -> io::Result<(i32, u32)> {
     if result == 0 { Ok((found.pid, found.uid)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the user whose processes may connect to this one, in the form of [`credentials`].
+/// Returns the id of the user whose processes may connect to this process.
 pub(crate) fn own_user() -> u32 {
     // SAFETY: has no conditions.
     unsafe { libc::geteuid() }
@@ -115,8 +115,8 @@ impl Line {
         self.stream.as_raw_fd()
     }
 
-    /// Receives the frames that have arrived. Returns an error if the other end is closed or breaks
-    /// the rules. Even then, `frames` has the frames that arrived before.
+    /// Receives the frames that have arrived, without waiting. Returns an error if the other end is
+    /// closed or has sent an invalid frame. Even then, `frames` has the frames that arrived before.
     pub(crate) fn receive(&mut self, frames: &mut Vec<Frame>) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         let mut left = AT_A_TIME;

@@ -1,11 +1,12 @@
 //! The listener: the thread of a process that handles messages from other processes. It accepts new
-//! connections, handles the frames of known processes, notices when a process is gone, and wakes
-//! ranks of this process when another process rings its bell.
+//! connections, handles the frames of known processes, and notices when a process is gone. It also
+//! wakes ranks of this process when another process rings the bell of this process.
 //!
 //! The listener is started when the process makes, or is given, its first root info. Its address
 //! has no name in any file system, so nothing is left behind, however the process ends. Only
-//! processes of this machine can connect to it. A process that connects must be of the same user,
-//! have the secret of this one, and use the same layout for the words that the two will share.
+//! processes of this machine can connect to it. A process that connects must belong to the same
+//! user and have the secret of this process. It must use the same layout for the words that the two
+//! will share.
 
 mod strangers;
 
@@ -47,13 +48,14 @@ struct Own {
     home: Home,
     bell: Doorbell,
     hears: Hears,
-    /// The processes that this one has connected to, for the thread to listen to.
+    /// The processes that other threads of this process have connected to. The listener will listen
+    /// to them.
     new: Mutex<Vec<KnownPeer>>,
     peers: Mutex<BTreeMap<Home, Arc<Peer>>>,
     /// The rendezvous that this process keeps.
     doors: Mutex<Vec<Arc<Door>>>,
-    /// The rounds of the thread that have begun, and, in `over`, those that are over. In each round
-    /// the thread handles everything that arrived before the round.
+    /// The number of rounds of the listener that have begun. `over` is the number of rounds that
+    /// are over. In each round the listener handles everything that arrived before the round.
     begun: AtomicU64,
     over: AtomicU64,
 }
@@ -62,7 +64,8 @@ struct Own {
 struct KnownPeer {
     line: Line,
     peer: Arc<Peer>,
-    /// A descriptor that reports the end of the process, if the system has such descriptors.
+    /// A descriptor that becomes readable when the process ends; `None` if the system does not
+    /// support this.
     end: Option<OwnedFd>,
 }
 
@@ -143,8 +146,8 @@ fn own(hears: Hears) -> io::Result<&'static Own> {
     Ok(own)
 }
 
-/// Answers all processes that come to a rendezvous, which this process has bound for a rank, until
-/// the value is dropped.
+/// Answers all processes that come to a rendezvous, until the returned value is dropped. This
+/// process has bound the rendezvous to `socket`, for a rank.
 pub(crate) fn keep(
     socket: UnixListener,
     hears: Hears,
@@ -175,8 +178,8 @@ pub(crate) fn reach(home: &Home, hears: Hears, limit: Duration) -> Result<Arc<Pe
     own.go_to(home, limit)
 }
 
-/// Returns the name of this process, and the other processes that are known. There are none if no
-/// process has connected and this one has connected to none.
+/// Returns the name of this process, and the other processes that are known. The name is 0 and the
+/// list is empty if this process has no listener yet.
 pub(crate) fn neighbours() -> (u64, Vec<Arc<Peer>>) {
     let Some(own) = known() else { return (0, Vec::new()) };
     let peers = lock(&own.peers);
@@ -268,9 +271,9 @@ impl Own {
         doors.clone()
     }
 
-    /// Returns the one peer of a process, however often the two have connected to each other. So
-    /// all frames of this process use one line, and stay in order. Returns an error if two
-    /// processes claim to be the same one.
+    /// Returns the peer for a process: the same peer, however often the two processes have
+    /// connected to each other. So all frames of this process use one connection, and stay in
+    /// order. Returns an error if two processes claim to have the same address.
     fn known_as(&self, peer: Peer) -> Result<Arc<Peer>, String> {
         let (home, process) = (peer.home, peer.process);
         let mut peers = lock(&self.peers);
@@ -297,8 +300,8 @@ pub(crate) fn as_bytes(said: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(said).unwrap_or_default()
 }
 
-/// Returns a descriptor that becomes readable when a process ends. `None` if the system has no such
-/// descriptors, or there is no such process.
+/// Returns a descriptor that becomes readable when a process ends. `None` if the system does not
+/// support this, or if the process does not exist.
 fn end_of(process: i32) -> Option<OwnedFd> {
     // SAFETY: a new descriptor, which nobody else has.
     unsafe {

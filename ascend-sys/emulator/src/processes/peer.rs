@@ -1,4 +1,4 @@
-//! Another process of the machine, which shares something with this one.
+//! Other processes of the machine that this process is connected to.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,8 +13,8 @@ use super::line::Outlet;
 use super::region::{SharedMemory, check_file};
 use ascend_sync::lock_std as lock;
 
-/// Returns a number that nobody can guess. The keys of a hasher are from the system, and each
-/// hasher has its own.
+/// Returns a random number that cannot be guessed. The system provides the keys of a hasher, and
+/// each hasher has its own keys.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -27,7 +27,7 @@ pub(crate) struct Home {
     /// A number that distinguishes the process from an earlier one with the same process id. Every
     /// program of the machine can see it.
     pub(crate) name: u64,
-    /// The secret, which no other program can see.
+    /// The secret. Other programs cannot see it.
     pub(crate) secret: u64,
 }
 
@@ -108,7 +108,7 @@ impl Doorbell {
     }
 }
 
-/// A process that this one is connected to; see the [module](self).
+/// A process that this process is connected to.
 pub(crate) struct Peer {
     pub(crate) home: Home,
     /// The process id, as the system reports it. It need not be the id that the process itself
@@ -117,22 +117,22 @@ pub(crate) struct Peer {
     pub(crate) bell: Doorbell,
     outlet: Mutex<Outlet>,
     pool: OwnedFd,
-    /// The address of its memory in that process: device memory, then pinned host memory.
+    /// The address of the peer's memory in the peer: device memory, then pinned host memory.
     data: usize,
     bytes: usize,
     device_bytes: usize,
     mapped: Mutex<BTreeMap<(usize, usize), Weak<SharedMemory>>>,
     gone: OnceLock<String>,
-    /// The number of frames that were sent to it, and, in `heard`, of those from it that were
-    /// handled. Frames about [stillness](crate::fabric::stillness) do not count.
+    /// The number of frames that were sent to the peer. `heard` is the number of frames from the
+    /// peer that were handled. Frames about [stillness](crate::fabric::stillness) do not count.
     said: AtomicU64,
     heard: AtomicU64,
 }
 
-/// Device memory of another process, as it is mapped in this one.
+/// Device memory of another process that is mapped in this process.
 #[derive(Clone)]
 pub(crate) struct PeerMemory {
-    /// Its address in the other process.
+    /// The address of the memory in the other process.
     theirs: usize,
     bytes: usize,
     ours: Arc<SharedMemory>,
@@ -182,7 +182,7 @@ impl Peer {
         })
     }
 
-    /// Maps a part of its device memory: `bytes` bytes from the offset `start`.
+    /// Maps a part of the peer's device memory: `bytes` bytes from the offset `start`.
     pub(crate) fn memory(&self, start: usize, bytes: usize) -> io::Result<PeerMemory> {
         let end = start.checked_add(bytes).filter(|end| *end <= self.device_bytes);
         let theirs = end.and(self.data.checked_add(start));
@@ -203,19 +203,22 @@ impl Peer {
         Ok(PeerMemory { theirs, bytes, ours })
     }
 
-    /// Returns the offset of an address of its device memory in the file of its memory.
+    /// Returns the offset, in the file of the peer's memory, of an address of the peer's device
+    /// memory.
     pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
         address.checked_sub(self.data).filter(|offset| *offset < self.device_bytes)
     }
 
-    /// Returns the offset of bytes of its pinned host memory in the file of its memory.
+    /// Returns the offset, in the file of the peer's memory, of bytes of the peer's pinned host
+    /// memory.
     pub(crate) fn offset_of_host(&self, address: usize, bytes: usize) -> Option<usize> {
         let offset = address.checked_sub(self.data)?;
         let end = offset.checked_add(bytes)?;
         (self.device_bytes <= offset && end <= self.bytes).then_some(offset)
     }
 
-    /// Returns the file of its memory, if that has these bytes of device memory.
+    /// Returns the file of the peer's memory. Returns an error if these bytes are not device memory
+    /// of the peer.
     pub(crate) fn file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if end <= self.device_bytes => Ok(self.pool.as_fd()),
@@ -223,7 +226,8 @@ impl Peer {
         }
     }
 
-    /// Returns the file of its memory, if that has these bytes of pinned host memory.
+    /// Returns the file of the peer's memory. Returns an error if these bytes are not pinned host
+    /// memory of the peer.
     pub(crate) fn host_file(&self, start: usize, bytes: usize) -> io::Result<BorrowedFd<'_>> {
         match start.checked_add(bytes) {
             Some(end) if self.device_bytes <= start && end <= self.bytes => Ok(self.pool.as_fd()),
@@ -259,13 +263,14 @@ impl Peer {
         self.heard.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns the number of frames that were sent to it, and of those from it that were handled.
+    /// Returns the number of frames that were sent to the peer, and the number of frames from the
+    /// peer that were handled.
     pub(crate) fn frames(&self) -> (u64, u64) {
         let heard = self.heard.load(Ordering::SeqCst);
         (self.said.load(Ordering::SeqCst), heard)
     }
 
-    /// Sends as much as there is room for. Returns true if more is left.
+    /// Sends as many waiting bytes as there is room for. Returns true if some are left.
     pub(super) fn flush(&self) -> io::Result<bool> {
         let mut outlet = lock(&self.outlet);
         outlet.flush()?;
@@ -276,7 +281,8 @@ impl Peer {
         lock(&self.outlet).is_waiting()
     }
 
-    /// Notes that the process is gone, for this reason. Returns false if that was known.
+    /// Notes that the process is gone, for this reason. Returns false if the process was known to
+    /// be gone.
     pub(super) fn lose(&self, why: String) -> bool {
         self.gone.set(why).is_ok()
     }

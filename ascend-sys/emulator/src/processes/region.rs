@@ -34,7 +34,7 @@ fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Makes a memory file of `bytes` zeros, which keeps that size.
+/// Makes a memory file of `bytes` zeros, whose size cannot change.
 pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is NUL-terminated; the descriptor is new, and nobody else has it.
@@ -51,7 +51,7 @@ pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Checks that a file from another process has at least `bytes` bytes, and keeps them.
+/// Checks that a file from another process has at least `bytes` bytes and cannot shrink.
 pub(crate) fn check_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     // SAFETY: zeros are a value of this structure, and `fstat` fills it.
     let (seals, size) = unsafe {
@@ -160,7 +160,7 @@ impl<T> Deref for Placed<T> {
 pub(crate) enum Ground {
     /// The heap: all ranks of the communicator are in this process.
     Heap,
-    /// No place: only counts the bytes that the words would take.
+    /// The words are not placed; this only counts the bytes that they would take.
     Measured(Cell<usize>),
     /// Shared memory, with the number of its bytes that are in use.
     Shared(Arc<SharedMemory>, Cell<usize>),

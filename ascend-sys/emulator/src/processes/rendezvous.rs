@@ -1,16 +1,17 @@
 //! A rendezvous: the meeting place of processes that have only a text in common.
 //!
 //! Terms: a *rendezvous* is an abstract socket, named after the effective user and a hash of the
-//! text. The process that has bound it is its *keeper*. The keeper's *answer* contains the keeper's
-//! address, and the number of the thing for which it keeps the rendezvous.
+//! text. The process that has bound it is its *keeper*. A keeper keeps a rendezvous for one
+//! *subject*, for example a gathering. The keeper's *answer* contains the keeper's address and the
+//! number of the subject.
 //!
 //! Rules:
-//! 1. A rendezvous has one keeper at a time: the kernel lets one process bind a name.
+//! 1. A rendezvous has one keeper at a time, because the kernel lets only one process bind a name.
 //! 2. The keeper writes its answer to each connection of its own user and ends the connection. It
 //!    reads nothing and does not wait, so no process can delay it.
-//! 3. The keeper ends the rendezvous before any process learns that the thing is over. So a process
-//!    that comes again because of this finds no old answer. The kernel ends a rendezvous when its
-//!    keeper ends.
+//! 3. The keeper ends the rendezvous before any process learns that the subject is over. So a
+//!    process that comes again because of this does not get an old answer. The kernel ends a
+//!    rendezvous when its keeper ends.
 //! 4. If a connection is refused, or ends without an answer, the rendezvous was ending. The process
 //!    asks again, or binds the name.
 //! 5. A process accepts an answer only if the kernel reports that the keeper is of its own user.
@@ -48,7 +49,7 @@ pub(crate) struct Rendezvous(String);
 pub(crate) struct KeeperAnswer {
     /// The address of the keeper.
     pub(crate) home: Home,
-    /// The number of the thing for which the rendezvous is kept.
+    /// The number of the subject of the rendezvous.
     pub(crate) number: u64,
     /// The rank for which the rendezvous is kept.
     pub(crate) rank: u32,

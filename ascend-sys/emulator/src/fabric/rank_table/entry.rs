@@ -1,4 +1,4 @@
-//! The entries of the ranks, in order.
+//! Puts the entries of the ranks of a table in order.
 
 use super::field::{Field, WrongTable};
 

@@ -1,4 +1,4 @@
-//! A field of a rank table: its value, and its place.
+//! Reads and checks a field of a rank table: its value, and its place.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;

@@ -1,4 +1,5 @@
-//! Versions 1.0 and 1.2: servers with their devices. All numbers are texts.
+//! Checks rank tables of versions 1.0 and 1.2, which list servers with their devices. All numbers
+//! are texts.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Version 2.0: ranks, each with the layers of the network that it is in.
+//! Checks rank tables of version 2.0, which list ranks, each with the layers of the network that it
+//! is in.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! The ways in which a collective fails: the rank gives up, it finds a reason to end the
-//! communicator, or it leaves a communicator that has failed. An operation that has begun still
-//! runs to its end, because other ranks may touch the rank's memory until then.
+//! The ways in which a collective fails. The rank gives up, finds a reason to end the communicator,
+//! or leaves a communicator that has failed. An operation that has begun still runs to its end,
+//! because other ranks may touch the rank's memory until then.
 
 use super::{PendingCollective, PendingState};
 use crate::collective::account::Account;

@@ -21,9 +21,9 @@ pub(super) struct Stranger {
 
 /// The largest number of strangers at a time.
 const STRANGERS: usize = 256;
-/// The number of refused processes that are reported.
+/// The number of reports of refused processes before the last report.
 const NOTES: u32 = 64;
-/// The number of descriptors with a first frame.
+/// The number of descriptors that come with the first frame of a process.
 const FILES: usize = 2;
 
 impl Listener {
