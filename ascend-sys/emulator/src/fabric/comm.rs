@@ -222,8 +222,8 @@ impl Comm {
         self.lone_zeros[rank].say(from)
     }
 
-    /// Describes the calls with nothing to move, one line per rank, if `cause` is a mismatch, a
-    /// timeout, a deadlock or a rank that is gone. The text is empty for other causes.
+    /// Describes the calls with nothing to move, one line per rank. The text is empty unless
+    /// `cause` is a mismatch, a timeout, a deadlock or a rank that is gone.
     #[cold]
     fn say_lone_zeros(&self, cause: Cause) -> String {
         if !matches!(cause, Cause::Mismatch | Cause::Timeout | Cause::Deadlock | Cause::Gone) {

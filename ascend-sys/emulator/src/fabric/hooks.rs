@@ -2,8 +2,8 @@
 //!
 //! The callbacks of the whole process are called one at a time, in the order of their names. If a
 //! callback returns an error code, the operation ends with that code. In CANN, a callback that
-//! itself registers a callback, or ends or resumes a communicator, waits for itself. The emulator
-//! refuses such a call.
+//! itself registers a callback, or ends or resumes a communicator, waits for itself. In the
+//! emulator these calls return an error.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! The part of a communicator that is in other processes, and the news that its processes exchange.
 //!
 //! Each process has a [`Comm`] of its own. Their meetings, jobs and messages use the same words, in
-//! shared memory. Each process keeps the rest of a `Comm` for itself: the first calls of the ranks,
-//! the ranks that are gone, and the error of the communicator. When this changes, the process sends
-//! news to the other processes. News about one rank arrives in the order in which it was sent.
+//! shared memory. Each process keeps the rest of a `Comm` for itself. This is the first calls of
+//! the ranks, the ranks that are gone, and the error of the communicator. When this changes, the
+//! process sends news to the other processes. News about one rank arrives in the order in which it
+//! was sent.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -368,7 +369,7 @@ pub(super) fn newest() -> Option<u64> {
 }
 
 /// Informs the executor how many ranks of other processes may wait at the same time as those of
-/// this process. This is the largest number of such ranks in one communicator.
+/// this process. This is the largest number of ranks of other processes in one communicator.
 fn share_cores() {
     let comms = all();
     let joints = comms.iter().filter_map(|comm| comm.joint.as_ref());

@@ -2,9 +2,9 @@
 //! depends on them.
 //!
 //! As in CANN, a call with nothing to move returns at once, takes no number and meets no other
-//! rank. If only one rank makes such a call, the operation of the other ranks pairs with the next
-//! operation of that rank. The note shows where the two sides diverged. All processes see the
-//! notes.
+//! rank. If only one rank makes a call with nothing to move, the operation of the other ranks pairs
+//! with the next operation of that rank. The note shows where the two sides diverged. All processes
+//! see the notes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -328,8 +328,8 @@ pub(crate) fn note_moves() {
 }
 
 /// Lists the waits that are stuck, one per line. The lines are sorted by the description of the
-/// wait, then by the stream or rank that waits, so that the same deadlock gives the same text.
-/// `more` counts the waits beyond the lines.
+/// wait, then by the waiter. So the same deadlock gives the same text. `more` counts the waits
+/// beyond the lines.
 pub(crate) fn list(mut lines: Vec<String>, more: usize) -> String {
     fn key(line: &str) -> (Option<&str>, &str) {
         (line.split_once(": ").map(|(_, what)| what), line)

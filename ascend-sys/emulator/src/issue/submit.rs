@@ -1,6 +1,6 @@
-//! Puts checked calls into streams. This module has the steps that all operations share (streams,
-//! buffers, the first contact with other ranks, the order of a rank's operations), and the
-//! collectives.
+//! Puts checked calls into streams. This module has the collectives, and the steps that all
+//! operations share: streams, buffers, the first contact with other ranks, and the order of a
+//! rank's operations.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;

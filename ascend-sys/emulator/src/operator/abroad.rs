@@ -121,8 +121,7 @@ pub(super) fn lend_end(member: &Member, end: u64) {
     LENT.lock().insert(end, lent);
 }
 
-/// Ends a connection between endpoints whose other end is gone. The other process never connected
-/// that end.
+/// Ends a connection between endpoints, because the other process has never connected its end.
 pub(super) fn lose_end(member: &Member, end: u64) {
     end_lent(|own, _| own == end);
     member.comm.leave(1 - member.rank, "it has destroyed its end of the channel".into());
@@ -136,8 +135,8 @@ pub(super) fn take_back(request: &LinkRequest) {
     end_lent(|end, _| request.channel_requests.iter().any(|request| request.end == end));
 }
 
-/// Ends the lending of memory for which `is_over` returns true. Memory may be freed, but only after
-/// the lock is released.
+/// Ends the lending of memory for which `is_over` returns true. This may free memory, after the
+/// lock is released.
 fn end_lent(is_over: impl Fn(u64, &LentMemory) -> bool) {
     if LENT.is_empty() {
         return;
@@ -302,14 +301,15 @@ pub(super) fn connect(
     Ok(())
 }
 
-/// Declines a connection: the call has met an end of another process, but does not connect with it.
+/// Declines a connection: the call has met an end of another process, but does not connect with
+/// that end.
 pub(super) fn decline(member: &Member, remote: usize, end: u64) {
     if lock(&member.comm.resources().pairs).settle(remote, end).is_some() {
         member.comm.tell_channel_of(member.rank, remote, ChannelNews::LetsGo { end });
     }
 }
 
-/// Handles the end of the peer's end of a channel.
+/// Handles the loss of the peer's end of a channel.
 fn peer_ended(channel: &'static Channel) {
     channel.note_left();
     channel.waiters().for_each(Stream::wake);
@@ -320,8 +320,8 @@ fn peer_ended(channel: &'static Channel) {
     }
 }
 
-/// Ends an end that leads to another process, and notifies that process. The memory of that process
-/// is released when no queued task of this process reaches it.
+/// Destroys an end that leads to another process, and notifies that process. The memory of that
+/// process is released when no queued task of this process reaches it.
 pub(super) fn end(handle: u64, channel: &'static Channel) {
     let about = channel.about(|about| (Arc::clone(&about.member), about.remote));
     let Some((member, remote)) = about else { return };
@@ -416,7 +416,7 @@ impl CommResources {
     }
 }
 
-/// Notifies another process that its request has met one of a rank of this process.
+/// Notifies another process that its request has met a request of a rank of this process.
 pub(super) fn tell_met(
     comm: &Comm,
     rank: usize,

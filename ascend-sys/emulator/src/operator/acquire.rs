@@ -1,5 +1,5 @@
-//! Acquiring channels. A rank gets the channels that it already has, and new ones. The peers of new
-//! channels must acquire them too.
+//! Acquires channels. A rank gets the channels that it already has, and new channels. The peers of
+//! new channels must acquire them too.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -92,7 +92,7 @@ pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failur
 }
 
 /// Acquires a channel for each request. Blocks until the peers of new channels have acquired them
-/// too. If one new channel fails, none is made.
+/// too. If one new channel cannot be made, no channel is made.
 pub(crate) fn acquire_channels(
     member: &Arc<Member>,
     engine: OperatorEngine,

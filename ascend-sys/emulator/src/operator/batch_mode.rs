@@ -108,8 +108,8 @@ impl OfUser {
     }
 }
 
-/// Returns the memory whose contents will not be read again soon, because all ranks together copy
-/// more bytes in such a batch than the caches hold. Returns `None` if the caches hold these bytes.
+/// Returns the memory whose contents will not be read again soon, if all ranks together copy more
+/// bytes in the batch than the caches hold. Otherwise returns `None`.
 fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
     let copied = kept.iter().map(|kept| match &kept.primitive {
         Primitive::Copy(copy) => copy.bytes,

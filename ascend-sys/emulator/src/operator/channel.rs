@@ -1,9 +1,9 @@
 //! Channels: one rank's end of a connection to another rank.
 //!
 //! Each end has its own notifies, which the peer records and this rank waits for. It also holds the
-//! addresses of the memory that the peer has exchanged: the peer's HCCL buffer, and the registered
-//! memory that the peer has named in its description. The two ends of a pair are connected when
-//! their requests [meet](super::link).
+//! addresses of the memory that the peer has exchanged. This is the peer's HCCL buffer, and the
+//! registered memory that the peer has named in its description. The two ends of a pair are
+//! connected when their requests [meet](super::link).
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
@@ -24,7 +24,7 @@ pub(super) static CHANNELS: Slots<Channel> = Slots::new();
 
 /// The largest number of notifies of an end.
 pub(crate) const MOST_NOTIFIES: u32 = 64;
-/// The number of notifies of each channel of the collective unit, whatever number was requested.
+/// The number of notifies of each channel of the engine CCU, whatever number was requested.
 pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 /// The tag under which the HCCL buffer is exchanged.
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
@@ -55,7 +55,7 @@ pub(crate) struct Channel {
     about: Mutex<Option<About>>,
 }
 
-/// The data of an end that is seldom needed.
+/// The data of an end that few calls need.
 pub(super) struct About {
     pub(super) member: Arc<Member>,
     pub(super) remote: usize,
@@ -144,7 +144,7 @@ impl Channel {
         }
     }
 
-    /// Makes it an end of the rank `member`.
+    /// Makes this end belong to the rank `member`.
     pub(super) fn enter(&self, member: &Arc<Member>) {
         if let Some(about) = &mut *lock(&self.about) {
             about.member = Arc::clone(member);
@@ -217,7 +217,7 @@ impl Channel {
         self.side.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it is an end of this rank.
+    /// Returns whether this end belongs to the rank `member`.
     pub(crate) fn is_of(&self, member: &Member) -> bool {
         self.side() == side_of(member)
     }
@@ -227,7 +227,7 @@ impl Channel {
         self.side.store(0, Ordering::Relaxed);
     }
 
-    /// Adds or removes memory that the peer lets this end reach.
+    /// Adds memory that the peer lets this end reach, or removes it if `reachable` is false.
     pub(super) fn admit(&self, memory: &Exchanged, reachable: bool) {
         if let Some(about) = &mut *lock(&self.about) {
             let known = about.memories.iter().position(|other| other == memory);
@@ -276,7 +276,7 @@ impl Channel {
         )
     }
 
-    /// Returns the notify with this index; `None` if the end has no such notify.
+    /// Returns the notify with this index; `None` if the end has no notify with this index.
     #[inline]
     pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
@@ -327,7 +327,7 @@ impl Channel {
         self.about(|about| (about.engine, about.protocol))
     }
 
-    /// Calls `look` with the data that is seldom needed. Returns `None` if the channel has ended.
+    /// Calls `look` with the data that few calls need. Returns `None` if the channel has ended.
     pub(super) fn about<R>(&self, look: impl FnOnce(&About) -> R) -> Option<R> {
         lock(&self.about).as_ref().map(look)
     }
@@ -337,7 +337,7 @@ impl Channel {
         mark(&self.marks, LEFT);
     }
 
-    /// Ends the end with this handle, and wakes the streams that wait for its notifies.
+    /// Destroys the end with this handle, and wakes the streams that wait for its notifies.
     pub(super) fn end(handle: u64) {
         let Some(channel) = CHANNELS.get(handle) else { return };
         if !CHANNELS.retire(handle) {

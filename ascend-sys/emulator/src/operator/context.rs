@@ -23,7 +23,7 @@ use ascend_sys::CommEngine;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// The memory of a context, in bytes.
+/// The memory of a context: its address, its size in bytes, and the place of the memory.
 #[derive(Clone, Copy)]
 pub(crate) struct EngineContext {
     pub(crate) address: usize,
@@ -139,7 +139,7 @@ pub(crate) fn copy_into(
     Ok(())
 }
 
-/// Ends a context.
+/// Destroys a context and frees its memory.
 pub(crate) fn destroy(
     member: &Member,
     tag: &str,

@@ -3,9 +3,9 @@
 //! A communicator has one thread that launches its kernels. A device has threads that order the
 //! launches of all communicators of the process on that device. These communicators share the
 //! ordering threads: the notifies of an ordering thread may be recorded by any of their threads,
-//! and it may record theirs. As long as the AI CPU has a block for each communicator, there is
-//! nothing to order, and no ordering thread is made. The launching thread of the graph engine
-//! exists only with that engine, which the emulator does not have.
+//! and it may record theirs. As long as the AI CPU has a block for each communicator, launches need
+//! no order, and no ordering thread is made. The launching thread of the graph engine exists only
+//! with that engine, which the emulator does not have.
 
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};
@@ -25,8 +25,8 @@ const AICPU_BLOCKS: usize = 6;
 /// The threads of the devices, by the id of the device and by purpose.
 static OF_DEVICES: Mutex<BTreeMap<(u32, i32), u64>> = Mutex::new(BTreeMap::new());
 
-/// Returns the thread for a purpose, with at least `notifies` notifies; 0 if there is no such
-/// thread.
+/// Returns the handle of the thread for a purpose, with at least `notifies` notifies; 0 if the
+/// purpose needs no thread.
 pub(crate) fn acquire(
     member: &Arc<Member>,
     purpose: Purpose,

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 pub(crate) struct Endpoint {
     pub(crate) place: DevicePlace,
     pub(crate) protocol: CommProtocol,
-    /// The address of its process, for an endpoint of another process.
+    /// The address of the endpoint's process; `None` for an endpoint of this process.
     pub(crate) abroad: Option<EndpointHome>,
 }
 

@@ -1,7 +1,7 @@
 //! Channels between endpoints, without a communicator.
 //!
-//! Making an end does not wait. An end is connected when both sides have made theirs: the k-th end
-//! from endpoint A to endpoint B is paired with the k-th end from B to A. The status of an end
+//! Making an end does not wait. An end is connected when both sides have made their ends. The k-th
+//! end from endpoint A to endpoint B is paired with the k-th end from B to A. The status of an end
 //! reports whether it is connected. An end that finds no counterpart within the connect timeout
 //! fails.
 //!
@@ -49,7 +49,7 @@ pub(crate) enum Role {
 }
 
 pub(super) struct End {
-    /// The handle of the open endpoint on which it begins.
+    /// The handle of the open endpoint on which the end begins.
     pub(super) open: u64,
     pub(super) from: Endpoint,
     pub(super) wanted: WantedEnd,
@@ -87,7 +87,8 @@ pub(super) fn ends() -> MutexGuard<'static, BTreeMap<u64, End>> {
     lock(&ENDS)
 }
 
-/// Makes ends on an open endpoint. If one of them fails, none is made.
+/// Makes ends on an open endpoint, without waiting for the other side. If one end cannot be made,
+/// no end is made.
 pub(crate) fn create(
     endpoint: u64,
     engine: OperatorEngine,
@@ -309,7 +310,7 @@ fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Failu
 }
 
 /// Returns the status of an end: the inner result is `Ok` if the end is connected, else the code
-/// and the text of the reason. The outer result is an error if there is no such end.
+/// and the text of the reason. The outer result is an error if the end does not exist.
 pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     let mut ends = ends();
     let Some(end) = ends.get_mut(&channel) else { return unknown(channel) };
@@ -350,7 +351,7 @@ fn unknown<T>(channel: u64) -> Result<T, Failure> {
     )
 }
 
-/// Ends an end, and notifies the other end.
+/// Destroys an end, and notifies the other end.
 pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     let Some(end) = ends().remove(&channel) else { return unknown(channel) };
     if end.is_waiting() {
@@ -360,7 +361,7 @@ pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all ends on an open endpoint that was closed.
+/// Destroys all ends on an endpoint that was closed.
 pub(super) fn end_on(endpoint: u64) {
     let gone = |end: &End| end.open == endpoint;
     let gone: Vec<u64> =

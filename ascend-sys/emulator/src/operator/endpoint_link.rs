@@ -11,7 +11,7 @@
 //!    communicator before it receives the next frame. So no message about a communicator is handled
 //!    before the process has joined that communicator.
 //! 2. The deciding process announces that two ends have met before its program can use its own end.
-//! 3. If a process is notified that one of its ends has met another one, but its own end is gone,
+//! 3. If a process is notified that one of its ends has met another end, but its own end is gone,
 //!    it answers `Gone`.
 
 use super::abroad;
@@ -95,7 +95,7 @@ impl Link {
         self.pair.own
     }
 
-    /// Makes the communicator for an end that has met no other end yet.
+    /// Makes the communicator for an end that has not met its counterpart yet.
     pub(super) fn alone(&self) -> Result<Arc<Comm>, Failure> {
         self.pair
             .alone()
@@ -107,7 +107,7 @@ impl Link {
         self.pair.peer.gone()
     }
 
-    /// Withdraws the request for an end that is no longer wanted.
+    /// Withdraws the request for an end that is no longer wanted, if this process has sent one.
     pub(super) fn withdraw(&self, end: u64) {
         if !self.decides {
             say(&self.pair.peer, EndpointNews::Withdraws { end }, None);
@@ -115,7 +115,7 @@ impl Link {
     }
 
     /// Returns whether this end and an end of another process fit: each leads to the endpoint on
-    /// which the other one begins.
+    /// which the other end begins.
     fn fits(&self, end: &End, peer: &Peer, asked: &AskedEnd) -> bool {
         let own = (self.pair.peer.home, self.pair.seat.start, self.seat.start);
         (peer.home, asked.seat.start, asked.to) == own
@@ -237,8 +237,8 @@ fn asked_of<'a>(ends: &'a mut BTreeMap<u64, End>, end: u64, of: &Peer) -> Option
     (end.is_waiting() && end.link.as_ref().is_some_and(has_asked)).then_some(end)
 }
 
-/// Connects an end of this process with one of another process, and notifies that process. If they
-/// do not match, both ends fail.
+/// Connects an end of this process with an end of another process, and notifies that process. If
+/// the two ends do not match, both fail.
 fn meet(channel: u64, end: &mut End, asked: &AskedEnd) {
     let Some(link) = &end.link else { return };
     let peer = Arc::clone(&link.pair.peer);

@@ -5,8 +5,8 @@ use crate::profile::Product;
 use ascend_sys::{CommEngine, CommProtocol};
 use std::fmt;
 
-/// The engine on which a thread or a channel runs. The names with `_TS` are those of the older
-/// functions for the same engine.
+/// The engine on which a thread or a channel runs. CANN's names with `_TS` name the same engines,
+/// in its older functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum OperatorEngine {
     Cpu,

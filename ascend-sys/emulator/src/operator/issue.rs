@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Puts a primitive into the queue of its thread, or keeps it until the end of the batch mode.
-/// `over` is the channel that it crosses.
+/// `over` is the channel that the primitive crosses.
 #[inline]
 pub(super) fn issue(
     thread: &'static Thread,

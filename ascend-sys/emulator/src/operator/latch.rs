@@ -1,4 +1,4 @@
-//! One latched bit. A stream sets it, another waits for it and clears it.
+//! One latched bit. A stream sets the bit. Another stream waits for it and clears it.
 //!
 //! The bit shares one word with the generation of its owner and with the stream that waits for it.
 //! So one step is enough for a record to detect that the owner has ended, or to find the waiter

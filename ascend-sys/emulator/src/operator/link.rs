@@ -1,10 +1,10 @@
 //! The meeting of the two ends of a channel.
 //!
-//! A call that needs new channels to a peer posts a *request*: the channels that it wants, the ends
-//! that it has made, and the memory that it exchanges. The oldest request of a rank to a peer meets
-//! the oldest request of the peer to that rank. Each side compares the two requests itself and gets
-//! the same result, so they need not exchange it. A request that finds no counterpart in time is
-//! withdrawn, as if it had never been made.
+//! A call that needs new channels to a peer posts a *request*. The request has the wanted channels,
+//! the ends that the call has made, and the memory that it exchanges. The oldest request of a rank
+//! to a peer meets the oldest request of the peer to that rank. Each side compares the two requests
+//! itself and gets the same result, so they need not exchange it. A request that finds no
+//! counterpart in time is withdrawn, as if it had never been made.
 
 use super::abroad;
 use super::channel::{Channel, Exchanged};
@@ -32,7 +32,8 @@ pub(crate) struct Pairs {
     /// The highest request number received from each rank of another process.
     heard: HashMap<usize, u64>,
     /// Ends of ranks of other processes that are not connected yet, but whose requests have met one
-    /// of this process. The key is the rank and the end, the value whether the end has ended.
+    /// of this process. The key is the rank and the end. The value is true if the end no longer
+    /// exists.
     met: HashMap<(usize, u64), bool>,
 }
 
@@ -146,8 +147,8 @@ impl Pairs {
         }
     }
 
-    /// Withdraws a request that has met no other, as if it had never been made. Returns true if it
-    /// was not sent to another process.
+    /// Withdraws a request that was not met, as if it had never been made. Returns true if the
+    /// request was not sent to another process.
     fn withdraw(&mut self, rank: usize, peer: usize, posted: &Arc<PostedRequest>) -> bool {
         let asked = self.asked.iter().find(|(_, asked)| Arc::ptr_eq(&asked.posted, posted));
         if let Some(number) = asked.map(|(number, _)| *number) {
@@ -161,8 +162,8 @@ impl Pairs {
         true
     }
 
-    /// Handles the end of an end of a rank of another process. If its request is unmet, the whole
-    /// request is withdrawn. Returns all ends of a withdrawn request.
+    /// Handles the destruction of an end of a rank of another process. If its request is unmet, the
+    /// whole request is withdrawn. Returns all ends of a withdrawn request.
     pub(super) fn ended(&mut self, rank: usize, peer: usize, end: u64) -> Vec<u64> {
         if let Some(has_ended) = self.met.get_mut(&(rank, end)) {
             *has_ended = true;
@@ -177,7 +178,7 @@ impl Pairs {
     }
 
     /// Notes that an end of a rank of another process is connected now, or never will be. Returns
-    /// whether the end has ended meanwhile; `None` if this was noted before.
+    /// true if the end no longer exists, and `None` if this was noted before.
     pub(super) fn settle(&mut self, rank: usize, end: u64) -> Option<bool> {
         self.met.remove(&(rank, end))
     }

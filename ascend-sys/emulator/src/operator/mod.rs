@@ -3,13 +3,13 @@
 //!
 //! A [`Thread`](thread::Thread) is a stream with its notifies. The stream is either an internal
 //! one, which has no handle of the runtime, or a stream of the program that was wrapped. A
-//! [`Channel`](channel::Channel) is one rank's end of a connection to another rank: its notifies,
-//! which the peer records, and the memory that the peer has exchanged. A notify is a
+//! [`Channel`](channel::Channel) is one rank's end of a connection to another rank. It has
+//! notifies, which the peer records, and the memory that the peer has exchanged. A notify is a
 //! [`Latch`](latch::Latch): one bit. A [primitive](issue) becomes one or two tasks of its thread's
 //! stream. Copies and reductions are leaf tasks, a record completes at once, and a wait parks.
 //!
-//! The module also has what the library provides to operators beside these: engine contexts, the
-//! rank graph, and endpoints.
+//! The module also has engine contexts, the rank graph, and endpoints, which the library provides
+//! to operators as well.
 //!
 //! # The callers of the primitives
 //!
@@ -30,10 +30,10 @@
 //!
 //! A wait fails because of its time limit, a deadlock, a peer that is gone, or an aborted stream. A
 //! failed wait ends the communicator for all ranks, as a failed collective does. Then every wait of
-//! the communicator fails before it checks its bit. So a failure travels along the waits: from a
-//! sub-thread to the main thread, which waits for a notify of the sub-thread, and from there to the
-//! user's stream, which waits for a notify of the main thread. The next synchronise on the user's
-//! stream returns the failure.
+//! the communicator fails before it checks its bit. So a failure travels along the waits. The main
+//! thread waits for a notify of a sub-thread, and the user's stream waits for a notify of the main
+//! thread. So a failure of the sub-thread reaches the user's stream. The next synchronise on the
+//! user's stream returns the failure.
 
 pub(crate) mod abroad;
 pub(crate) mod acquire;

@@ -177,8 +177,8 @@ pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the memory that an endpoint lets the other side of a channel reach: the registered
-/// memory with these numbers, or all of it.
+/// Returns the memory that an endpoint lets the other side of a channel reach. This is the
+/// registered memory with these numbers, or all registered memory if `numbers` is `None`.
 pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Failure> {
     OPEN.with(handle, |open| {
         let all: Vec<u64> = open.registered.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! A primitive of a thread whose arguments were checked.
+//! Primitives of threads, after the check of their arguments.
 
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};

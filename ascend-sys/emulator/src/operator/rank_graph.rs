@@ -95,8 +95,8 @@ impl Member {
         Ok(self.lists().sizes.tell(self.comm.ranks(), sizes))
     }
 
-    /// Returns the links from one rank to another. There are none from a rank to itself, and none
-    /// to a rank of another instance.
+    /// Returns the links from one rank to another. A rank has no links to itself, and no links to a
+    /// rank of another instance of the layer.
     pub(crate) fn tell_links(
         &self,
         number: u32,
@@ -229,8 +229,8 @@ impl<T> Default for LentList<T> {
 }
 
 impl<T: Copy> LentList<T> {
-    /// Overwrites the list with `values`. The list holds at most `room` values; every call passes
-    /// the same `room`.
+    /// Overwrites the list with `values`, and returns its address and length. The list holds at
+    /// most `room` values. Every call must pass the same `room`.
     fn tell(&mut self, room: usize, values: impl IntoIterator<Item = T>) -> LentRange<T> {
         if self.start.is_null() {
             self.start = Box::into_raw(Box::<[T]>::new_uninit_slice(room)).cast();

@@ -1,11 +1,11 @@
-//! Calls that use memory of the peer. The peer must not free the memory before the task of such a
-//! call is in its queue.
+//! Protects calls that use memory of the peer. The peer must not free the memory before the task of
+//! the call is in its queue.
 //!
 //! A queued task keeps its memory: memory that is freed later is reused only after the task. But
 //! between the lookup of an address and the enqueueing of the task, only the call has the address.
 //! So an end of a channel counts these calls. The peer first removes its end, then
-//! [waits](Reaches::wait) until no call is left that may have found the end. Only then its memory
-//! is freed.
+//! [waits](Reaches::wait) until no call is left that may have found the end. The memory is freed
+//! only after that.
 //!
 //! The count and the peer's end are in different words. A call counts itself, then looks up the
 //! end. The peer removes the end, then checks the count. A fence between the two steps on each side

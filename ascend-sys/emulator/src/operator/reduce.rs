@@ -1,6 +1,6 @@
 //! The task of a reduction `dst = dst op src`.
 //!
-//! On hardware a reduction into memory is atomic for each element: if two ranks reduce into one
+//! On hardware a reduction into memory is atomic for each element. If two ranks reduce into one
 //! block at the same time, both contribute, in any order. Here each piece is done under a lock that
 //! belongs to its block of the destination. The lock is held for that piece only, and a thread that
 //! finds it taken does other work first. Ranks in several processes also acquire a shared
@@ -75,7 +75,7 @@ impl SharedLock {
     }
 
     /// Tries to acquire the lock. Returns `None` while another rank holds it. A rank whose process
-    /// is gone no longer holds it.
+    /// is gone no longer holds the lock.
     fn try_lock(&self) -> Result<Option<SharedGuard<'_>>, Failure> {
         self.comm.check(Origin::Operator)?;
         let word = &self.comm.words_of(self.of)[WORD];
@@ -197,7 +197,7 @@ impl Reduce {
         ]
     }
 
-    /// Returns the two ranges of bytes that it touches.
+    /// Returns the two ranges of bytes that the task touches: the destination, then the source.
     pub(crate) fn touched(&self) -> [(*const u8, usize); 2] {
         [(self.to.cast_const(), self.bytes), (self.from, self.bytes)]
     }

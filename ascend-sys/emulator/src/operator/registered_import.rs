@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Imported memory: see the [module](self).
 pub(crate) struct MemoryImport {
-    /// The number of imports that were not ended yet.
+    /// The number of imports of the memory that are not ended yet.
     times: u32,
     memory: Exchanged,
     of: Owner,
@@ -63,7 +63,7 @@ impl MemoryImport {
     }
 }
 
-/// Returns the memory that an endpoint has imported from another one.
+/// Returns the memory that an endpoint has imported from another endpoint.
 pub(super) fn imported_from(handle: u64, owner: &Endpoint) -> Vec<Exchanged> {
     let found = open::with(handle, |open| {
         let all = open.imports.iter();
@@ -80,7 +80,8 @@ pub(super) fn imported_from(handle: u64, owner: &Endpoint) -> Vec<Exchanged> {
     found.into_iter().map(|(_, memory)| memory).collect()
 }
 
-/// Imports memory of another endpoint on this endpoint.
+/// Imports memory of another endpoint on this endpoint. If that endpoint is in another process,
+/// waits for the answer of that process.
 pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Failure> {
     let own = open::with(handle, |open| Ok(open.endpoint))?;
     let name = (key.home, key.number);
@@ -174,7 +175,7 @@ fn check_protocol(own: &Endpoint, theirs: i32) -> Result<(), Failure> {
     )
 }
 
-/// Imports memory of another process, for an endpoint of this one.
+/// Imports memory of another process, for an endpoint of this process.
 fn bring(key: &ExportKey, own: &Endpoint) -> Result<RegisteredImport, Failure> {
     let process = key.home.process;
     let failed = |text: String| Failure::new(HcclResult::HCCL_E_REMOTE, format!("EI0012: {text}"));
@@ -218,7 +219,8 @@ fn admit(handle: u64, (home, number): (Home, u64), memory: &Exchanged) {
     endpoint_channel::admit(handle, leads_there, memory, true);
 }
 
-/// Ends one import.
+/// Ends one import of memory. The memory stays reachable until all imports of it on this endpoint
+/// are ended.
 pub(crate) fn unimport(handle: u64, key: &ExportKey) -> Result<(), Failure> {
     let name = (key.home, key.number);
     let gone = open::with(handle, |open| {

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// The largest number of threads of one rank, without those on streams of the program.
 pub(crate) const MOST_THREADS: usize = 200;
 const MOST_NOTIFIES: usize = 65_536;
-/// The limit of the notifies of a single thread, which must have fewer than this.
+/// The limit of the notifies of a single thread. A thread must have fewer notifies than this.
 pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 
 /// The resources of a communicator: see the [module](self).
@@ -41,7 +41,7 @@ pub(crate) struct CommResources {
 /// The resources of one rank.
 #[derive(Default)]
 pub(super) struct RankResources {
-    /// Whether the rank has ended.
+    /// Whether the rank's side of the communicator has ended.
     gone: bool,
     threads: Vec<(OperatorEngine, u64)>,
     notifies: usize,
@@ -124,8 +124,8 @@ pub(super) fn with_resources<R>(
     use_it(&mut resources)
 }
 
-/// Acquires threads of an engine. Each has at least the number of notifies that `notifies` gives
-/// for it.
+/// Acquires a thread of an engine for each element of `notifies`, with at least that number of
+/// notifies.
 ///
 /// On Ascend 950 a rank has one list of threads for each engine. A later call gets the first
 /// threads of the list again, and they are given the notifies that they lack. On A2 and A3 every
@@ -178,7 +178,7 @@ pub(crate) fn acquire_threads(
     Ok(threads)
 }
 
-/// Returns the thread on a stream of the program, with at least `notifies` notifies.
+/// Returns the handle of the thread on a stream of the program, with at least `notifies` notifies.
 pub(crate) fn wrap_stream(
     member: &Arc<Member>,
     engine: OperatorEngine,
@@ -408,8 +408,8 @@ pub(super) fn end_stream(stream: &'static Stream) {
     stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
-/// Ends an end of a channel, and notifies the other end. When this returns, no call of a peer in
-/// this process is using memory of this end.
+/// Destroys an end of a channel, and notifies the other end. When this returns, no call of a peer
+/// in this process is using memory of this end.
 pub(super) fn end_channel(handle: u64) {
     let Ok(channel) = Channel::named(handle) else { return };
     if channel.is_abroad() {

@@ -69,8 +69,8 @@ impl NotifyRef {
         }
     }
 
-    /// Returns a number that is different for every notify of this process, and for every notify in
-    /// other processes that it refers to.
+    /// Returns a number that identifies the notify. It is unique among the notifies of this process
+    /// and the notifies of other processes that this process refers to.
     fn number(&self) -> u64 {
         self.latch.number() | u64::from(matches!(self.of, Of::Peer(_)))
     }
@@ -94,7 +94,8 @@ impl NotifyRef {
         true
     }
 
-    /// Returns, for a notify of a channel, the rank that waits for it and the rank that records it.
+    /// Returns the rank that waits for the notify of a channel and the rank that records it; `None`
+    /// for a notify of a thread.
     pub(super) fn ends(&self) -> Option<(usize, usize)> {
         match self.of {
             Of::Thread(_) => None,
@@ -103,13 +104,13 @@ impl NotifyRef {
         }
     }
 
-    /// Returns whether its records are sent to another process or come from one.
+    /// Returns whether records of the notify are sent to another process or come from one.
     fn crosses(&self) -> bool {
         matches!(self.of, Of::Channel(channel) | Of::Peer(channel) if channel.is_abroad())
     }
 
-    /// Returns whether its records come from a process that is not in checked mode, and so sends no
-    /// information for checks.
+    /// Returns whether records of the notify come from a process that is not in checked mode. That
+    /// process sends no information for checks.
     fn is_told_nothing(&self) -> bool {
         let Of::Channel(channel) = self.of else { return false };
         let tells = channel.about(|it| it.member.comm.is_checked_abroad(it.remote));
@@ -173,7 +174,8 @@ impl NotifyRef {
 #[derive(Clone)]
 pub(crate) struct Signal {
     spot: NotifyRef,
-    /// This rank's end of the channel over which it is recorded.
+    /// This rank's end of the channel over which the notify is recorded; `None` for a notify of a
+    /// thread.
     over: Option<&'static Channel>,
 }
 
@@ -196,7 +198,7 @@ impl Signal {
         Signal { spot, over: Some(over) }
     }
 
-    /// Records the notify, as a task of `stream`, or as a call of the host if there is none.
+    /// Records the notify, as a task of `stream`, or as a call of the host if `stream` is `None`.
     #[inline]
     fn record(&self, stream: Option<&'static Stream>) -> Step {
         if let Of::Peer(channel) = self.spot.of {
@@ -230,7 +232,7 @@ impl Signal {
     }
 
     /// Returns the failure of a record whose receiver is gone. If the communicator has failed
-    /// before, the failure gives the reason of that.
+    /// before, returns the error of the communicator.
     #[cold]
     fn gone(&self) -> Failure {
         let own = self.over.and_then(|own| own.about(|about| Arc::clone(&about.member)));

@@ -1,4 +1,4 @@
-//! The submission of primitives as tasks.
+//! Submits primitives as tasks.
 
 use super::primitive::Primitive;
 use super::thread::Thread;

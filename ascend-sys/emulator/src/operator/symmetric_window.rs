@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static WINDOWS: Handles<SymmetricWindow> = Handles::new(HandleKind::SymmetricWindow);
 
-/// The functions whose memory an A3 accepts for a window, because it has physical memory of its
-/// own.
+/// The functions whose memory an A3 accepts for a window, because that memory has physical memory
+/// of its own.
 const OF_PHYSICAL_MEMORY: [&str; 2] = ["aclrtMapMem", "HcommMemAlloc"];
 
 /// The part of a window that belongs to one rank.
@@ -34,7 +34,7 @@ struct SymmetricWindow {
 /// The windows of a communicator.
 struct SymmetricWindows {
     comm: u64,
-    /// For each rank, the number of registrations that it has begun.
+    /// The number of registrations that each rank has begun.
     begun: Box<[AtomicU64]>,
 }
 
@@ -143,8 +143,8 @@ pub(crate) fn deregister(handle: u64) -> Result<(), Failure> {
     if is_last { WINDOWS.take(handle).map(drop) } else { Ok(()) }
 }
 
-/// Returns the window of the rank that contains these bytes, and their offset in it. `None` if
-/// there is none.
+/// Returns the window of the rank that contains these bytes, and their offset in the window. `None`
+/// if no window contains them.
 pub(crate) fn find(
     member: &Member,
     start: usize,

@@ -1,10 +1,10 @@
-//! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are recorded under a
-//! tag, and can be issued again with other addresses.
+//! Implements `HcommAicpuTsTaskCache...` of Ascend 950: records the primitives of an OS thread
+//! under a tag, and issues them again with other addresses.
 //!
 //! During the recording, primitives run as usual. A recording begins with a list of address ranges.
-//! An execution passes the same number of ranges; each address in an old range is replaced by the
+//! An execution passes the same number of ranges. Each address in an old range is replaced by the
 //! address at the same offset in the new range. Addresses outside of all ranges stay the same. The
-//! recordings of a device end with it.
+//! recordings of a device end with the device.
 
 use super::issue::issue;
 use super::primitive::Primitive;
@@ -204,7 +204,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<
 }
 
 impl CacheRecording {
-    /// Returns the address, in an execution with these ranges, of bytes of the recording.
+    /// Returns the address of bytes of the recording in an execution with these ranges.
     fn moved(
         &self,
         address: usize,

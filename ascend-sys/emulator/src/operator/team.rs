@@ -1,10 +1,11 @@
 //! Teams: groups of ranks that kernels address together, and the windows of a team.
 //!
-//! CANN publishes the names, structs and purposes of these functions and little more; this module
-//! implements what follows from them. A world team has all ranks of a communicator, a sub-team some
-//! of them. A window is memory of this rank that is registered with a world team. Making a team or
-//! a window does not block. No kernel of the emulator uses teams. So the signals, counters and
-//! barriers that a team requests take no memory, and other ranks are not informed of a window.
+//! CANN publishes the names, structs and purposes of these functions and little more. This module
+//! implements these functions as the published facts suggest. A world team has all ranks of a
+//! communicator, and a sub-team has some of them. A window is memory of this rank that is
+//! registered with a world team. Making a team or a window does not block. No kernel of the
+//! emulator uses teams. So the signals, counters and barriers that a team requests take no memory,
+//! and other ranks are not informed of a window.
 
 use super::acquire::{WantedChannel, acquire_channels};
 use super::endpoint::Endpoint;

@@ -1,4 +1,4 @@
-//! Threads. Each is a queue of primitives with its own notifies.
+//! Threads of operators. A thread is a queue of primitives with its own notifies.
 
 use super::engine::OperatorEngine;
 use super::latch::{Latch, Latches, end_all};
@@ -22,7 +22,7 @@ const SHARED: u32 = 4;
 pub(crate) struct Thread {
     index: u32,
     handle: AtomicU64,
-    /// The handle of its stream.
+    /// The handle of the thread's stream.
     stream: AtomicU64,
     device: AtomicU32,
     /// The number of the rank that the thread belongs to: see [`side_of`].
@@ -41,7 +41,7 @@ pub(crate) struct ThreadOwner {
     /// The index of the thread among its owner's threads, from 0.
     pub(crate) number: u32,
     pub(crate) engine: OperatorEngine,
-    /// Whether it wraps a stream of the program.
+    /// Whether the thread wraps a stream of the program.
     pub(crate) wraps: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn generation(handle: u64) -> u32 {
 }
 
 impl Thread {
-    /// Makes a thread on a stream. Its owner must end it.
+    /// Makes a thread on a stream and returns its handle. The owner must end the thread.
     pub(super) fn create(
         stream: &Stream,
         notifies: u32,
@@ -120,7 +120,7 @@ impl Thread {
         self.side.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it accepts primitives only in batch mode.
+    /// Returns whether the thread accepts primitives only in batch mode.
     #[inline]
     pub(super) fn is_batched(&self) -> bool {
         self.marks.load(Ordering::Relaxed) & BATCHED != 0
@@ -141,8 +141,8 @@ impl Thread {
         self.device() == other.device() && (self.side() == other.side() || shared())
     }
 
-    /// Returns its stream. Returns an error if the context of the stream was destroyed, or if the
-    /// program has destroyed a wrapped stream.
+    /// Returns the stream of the thread. Returns an error if the context of the stream was
+    /// destroyed, or if the program has destroyed a wrapped stream.
     #[inline]
     pub(crate) fn stream(&self) -> Result<&'static Stream, Failure> {
         let handle = self.stream.load(Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl Thread {
         }
     }
 
-    /// Returns the notify with this index; `None` if there is no such notify.
+    /// Returns the notify with this index; `None` if the thread has no notify with this index.
     #[inline]
     pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
@@ -216,7 +216,7 @@ impl Thread {
         }
     }
 
-    /// Returns the product of its device.
+    /// Returns the product of the thread's device.
     pub(crate) fn product(&self) -> crate::profile::Product {
         machine::device_slot(self.device()).product()
     }

@@ -1,5 +1,5 @@
-//! Primitives of a block that records a timeline. Each records the time when it became the next
-//! task of its stream, and the time when it was done.
+//! Records the primitives of a block that records a timeline. Each entry has the time when the
+//! primitive became the next task of its stream, and the time when it was done.
 
 use super::primitive::Primitive;
 use super::signal::{NotifyRef, Of};

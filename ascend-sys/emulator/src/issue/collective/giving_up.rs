@@ -21,8 +21,8 @@ impl PendingCollective {
         self.member.comm.fail(CommError::new(origin, Cause::Gone, text));
     }
 
-    /// Returns the result of an operation that has run. A rank that gives up cannot end such an
-    /// operation any more, so an error with this origin comes from a chunk.
+    /// Returns the result of an operation that has run. A rank that gives up cannot end an
+    /// operation that runs, so an error with this origin comes from a chunk.
     pub(in crate::issue) fn outcome(&self) -> Result<(), Failure> {
         match self.member.comm.meeting.error() {
             Some(error) if error.origin == self.origin() => Err(self.failure(&error)),

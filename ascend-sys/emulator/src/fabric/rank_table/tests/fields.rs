@@ -1,4 +1,4 @@
-//! Tests that malform each field of each version in each way: the field is missing, of another
+//! Tests that malform each field of each version in each way. The field is missing, of another
 //! kind, out of its range, or in conflict with another field.
 
 use super::*;
