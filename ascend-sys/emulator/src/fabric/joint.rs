@@ -32,7 +32,7 @@ pub(crate) struct Joint {
     ranks: Box<[Option<Abroad>]>,
     /// The other processes, each once.
     peers: Box<[Arc<Peer>]>,
-    /// Set when some process is gone.
+    /// Set when one of the processes is gone.
     has_lost: OnceLock<()>,
     /// The shared memory, and the offset after the words of this communicator. The words of the
     /// communicator [beside](super::beside) it follow there. `None` if this communicator is itself
@@ -47,7 +47,7 @@ pub(crate) struct Joint {
 #[derive(Clone)]
 pub(super) struct Abroad {
     pub(super) peer: Arc<Peer>,
-    /// The memory of its device.
+    /// The memory of the rank's device.
     pub(super) memory: PeerMemory,
     /// Whether checked mode watches the device.
     pub(super) checked: bool,
@@ -156,7 +156,7 @@ impl Joint {
         !self.unheard.is_empty()
     }
 
-    /// Returns whether some process is gone.
+    /// Returns whether one of the other processes is gone.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.has_lost.get().is_some()

@@ -64,7 +64,7 @@ pub(super) struct Newcomer {
 /// The device of a rank, as other processes see it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Seat {
-    /// The number of its device among the devices of its program. A number means the same card in
+    /// The number of the device among the devices of its program. A number means the same card in
     /// every process.
     pub(crate) card: u32,
     /// The offset of the device's memory from the first address of the process's reserved device
@@ -84,7 +84,7 @@ pub(super) struct Formation {
     pub(super) product: Product,
     pub(super) connect_timeout: Duration,
     pub(super) processes: Vec<Home>,
-    /// The process of each rank, and its seat there.
+    /// The process of each rank, as an index into `processes`, and the seat of the rank there.
     pub(super) ranks: Vec<(usize, Seat)>,
     /// The size of the shared words, in bytes.
     pub(super) bytes: usize,
@@ -113,9 +113,9 @@ pub(super) enum CommNews {
     SubIs { rank: usize, turn: u64, name: String, key: u64 },
     /// The answer of the register if the request differs from that of other ranks.
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
-    /// A rank exchanges its first messages with others.
+    /// A rank exchanges its first messages with these peers.
     Wants { rank: usize, peers: Vec<usize>, function: String },
-    /// A rank makes a call that all ranks make, and waits for them.
+    /// A rank makes a call that all ranks make, and waits for the other ranks.
     CallsWithAll { rank: usize, purpose: String, said: String, function: String },
     /// A module that builds on communicators sends news of a rank.
     Part { rank: usize, news: PartNews },

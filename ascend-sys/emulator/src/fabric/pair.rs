@@ -35,8 +35,8 @@ pub(crate) struct MadePair {
 }
 
 impl RankPair {
-    /// Makes a communicator that the other process does not have yet. A thread that waits in it
-    /// counts as waiting for that process.
+    /// Makes a communicator that the other process does not have yet. A thread that waits in this
+    /// communicator counts as waiting for that process.
     pub(crate) fn alone(&self) -> Result<Arc<Comm>, String> {
         self.side(&Ground::Heap, random()).map(Arc::new)
     }

@@ -34,7 +34,7 @@ pub(crate) trait CommPart: Any + Send + Sync {
     /// Handles the loss of the process of a rank.
     fn lost(&self, _comm: &Comm, _rank: usize) {}
 
-    /// Handles news of the part of another process about a rank there.
+    /// Handles news from the part of another process, about a rank of that process.
     fn heard(&self, _comm: &Comm, _rank: usize, _news: &PartNews) -> Heard {
         Heard::NotForThis
     }

@@ -21,7 +21,7 @@ pub(crate) fn reach(home: &Home, limit: Duration) -> Result<Arc<Peer>, String> {
 }
 
 /// Gives the address of this process to each process of the user that searches for the number,
-/// until the returned value is dropped.
+/// until the returned value is dropped. Returns an error if the number is already announced.
 pub(crate) fn announce(number: u64) -> Result<KeptRendezvous, String> {
     match place_of(number).bind() {
         Ok(Some(socket)) => listener::keep(socket, HEARS, number, 0),

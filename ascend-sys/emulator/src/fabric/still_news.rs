@@ -20,7 +20,7 @@ pub(super) enum StillNews {
         round: u64,
         answer: StillAnswer,
     },
-    /// None of these processes, in these states, can go on.
+    /// These processes, in these states, can never go on.
     Deadlock {
         states: BTreeMap<u64, u64>,
         text: String,
@@ -30,11 +30,11 @@ pub(super) enum StillNews {
 /// A process that is still.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StillProcess {
-    /// The number of the state: it changes whenever the process was not still in between.
+    /// The number of the state. It is a new number if the process was not still in the meantime.
     pub(super) state: u64,
-    /// The names of the processes for which it waits.
+    /// The names of the processes that this process waits for.
     pub(super) waits_for: BTreeSet<u64>,
-    /// The descriptions of its waits, and the number of further waits.
+    /// The descriptions of the waits of this process. `more` is the number of further waits.
     pub(super) lines: Vec<String>,
     pub(super) more: usize,
 }
@@ -45,5 +45,6 @@ pub(super) struct StillAnswer {
     pub(super) frames: FrameCounts,
 }
 
-/// The number of frames that were sent to each process and received from it, by its name.
+/// The numbers of frames that were sent to each process and received from it, by the name of the
+/// process.
 pub(super) type FrameCounts = BTreeMap<u64, (u64, u64)>;

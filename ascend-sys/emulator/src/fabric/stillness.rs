@@ -260,8 +260,8 @@ impl Stillness {
         states.iter().all(answers)
     }
 
-    /// Returns whether no frame is in flight between any two of the processes that have answered
-    /// and this one.
+    /// Returns whether all frames were received that this process and the processes that have
+    /// answered have sent one another.
     fn is_all_heard(&self, own: u64, answer: &StillAnswer) -> bool {
         let all: Vec<(u64, &StillAnswer)> = self
             .answers

@@ -22,7 +22,7 @@ use crate::machine::Device;
 use crate::profile::Product;
 use ascend_sys::{CommProtocol, CommTopo};
 
-/// The extent of an instance of a layer: which devices are in it together.
+/// The extent of an instance of a layer: the devices that one instance contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     Server,
@@ -35,7 +35,7 @@ enum Holds {
 pub(crate) struct Layer {
     pub(crate) number: u32,
     pub(crate) topo: CommTopo,
-    /// The protocols of its links; the first is the usual one.
+    /// The protocols of the links of the layer. The first is the usual protocol.
     pub(crate) protocols: &'static [CommProtocol],
     holds: Holds,
 }

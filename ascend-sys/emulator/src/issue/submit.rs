@@ -1,6 +1,6 @@
 //! Puts checked calls into streams. This module has the collectives, and the steps that all
-//! operations share: streams, buffers, the first contact with other ranks, and the order of a
-//! rank's operations.
+//! operations share. These are the checks of streams and buffers, the first contact with other
+//! ranks, and the order of a rank's operations.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -115,8 +115,8 @@ pub(crate) fn begin(
     Ok(stream)
 }
 
-/// Returns the address of the data of a buffer; null if it has no bytes. Checks that the buffer is
-/// memory of the rank's device.
+/// Returns the address of the data of a buffer; null if the buffer has no bytes. Checks that the
+/// buffer is memory of the rank's device.
 #[inline]
 pub(crate) fn buffer(
     member: &Member,
@@ -173,7 +173,7 @@ fn bad_buffer(
     refuse!(HCCL_E_PARA, "{argument}: {what}")
 }
 
-/// Checks the buffers of a request and puts it into the stream.
+/// Checks the buffers of a request and puts the request into the stream.
 #[inline]
 pub(crate) fn submit(
     issue_state: &mut IssueState,

@@ -141,7 +141,7 @@ impl Device {
         self.memory.free_numbered((address, number), by, || unfinished(self.reach()));
     }
 
-    /// Returns the ids of the devices that reach the memory: those of its own block.
+    /// Returns the ids of the devices that reach the memory: those of the device's block.
     pub(crate) fn reach(&self) -> Range<u32> {
         self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count)
     }

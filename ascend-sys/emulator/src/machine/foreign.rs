@@ -37,7 +37,7 @@ pub(crate) fn card_of(user: &Device, card: u32) -> Result<&'static Device, Strin
 /// The number of [`ForeignMemory`] values. If it is 0, callers need not search for foreign memory.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The kind of memory that memory of another process becomes here.
+/// The kind of memory that memory of another process becomes in this process.
 #[derive(Clone, Copy)]
 pub(crate) enum ForeignPlace {
     /// Memory of this device of this process.

@@ -69,7 +69,8 @@ pub(crate) fn kernel_late_from_environment() -> Result<Option<Late>, Failure> {
         .map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text))
 }
 
-/// Parses the late participant from the text of the variable `name`, if it has one.
+/// Parses the late participant from `text`, the value of the variable `name`. Returns `None` if the
+/// variable is not set.
 pub(crate) fn late(name: &str, text: Option<String>) -> Result<Option<Late>, String> {
     let late = text.map(|text| text.trim().parse()).transpose();
     late.map_err(|why: String| format!("{name}={why}"))

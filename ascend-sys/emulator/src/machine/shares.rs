@@ -16,9 +16,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 enum Share {
-    /// This process does not have it; another process may.
+    /// This process does not have the share. Another process may have it.
     Other,
-    /// This process has claimed it: the name is bound as long as the socket is open.
+    /// This process has claimed the share: its name is bound as long as the socket is open.
     Claimed {
         _socket: UnixDatagram,
     },

@@ -81,7 +81,7 @@ pub(crate) fn query_channels(
     known(member, &keys(engine, wanted))
 }
 
-/// Ends this rank's end of a channel.
+/// Destroys this rank's end of a channel.
 pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failure> {
     with_resources(member, |resources| {
         resources.channels.retain(|_, known| *known != handle);

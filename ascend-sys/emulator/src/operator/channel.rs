@@ -202,7 +202,7 @@ impl Channel {
         self.peer.load(Ordering::Acquire)
     }
 
-    /// Returns the end that a handle names.
+    /// Returns the end with this handle.
     #[inline]
     pub(crate) fn named(handle: u64) -> Result<&'static Channel, Failure> {
         CHANNELS.get(handle).map_or_else(|| stale(handle), Ok)

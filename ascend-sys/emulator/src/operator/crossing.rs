@@ -13,9 +13,9 @@ use crate::message::Failure;
 /// An operation across a channel.
 #[derive(Clone, Copy)]
 pub(crate) enum Crossing {
-    /// A transfer from this rank's memory to the peer's.
+    /// A transfer from this rank's memory to the memory of the peer.
     Write(Transfer),
-    /// A transfer from the peer's memory to this rank's.
+    /// A transfer from the peer's memory to the memory of this rank.
     Read(Transfer),
     /// A write, followed by the record of a notify of the peer's end.
     WriteWithNotify(Transfer, u32),

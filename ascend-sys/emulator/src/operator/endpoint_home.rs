@@ -12,7 +12,8 @@ use crate::processes::peer::Home;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EndpointHome {
     pub(crate) home: Home,
-    /// The start of the memory of the endpoint's device in the memory of its process.
+    /// The offset of the memory of the endpoint's device in the device memory of its process, in
+    /// bytes. `bytes` is the size of that memory.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
 }

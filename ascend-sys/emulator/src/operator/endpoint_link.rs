@@ -57,7 +57,7 @@ pub(super) fn listen() {
 }
 
 impl Link {
-    /// Connects to the other process.
+    /// Connects to the other process. Waits for its answer, for at most [`LIMIT`].
     pub(super) fn new(
         from: Endpoint,
         to: &Endpoint,

@@ -31,9 +31,9 @@ pub(crate) struct Pairs {
     last_asked: u64,
     /// The highest request number received from each rank of another process.
     heard: HashMap<usize, u64>,
-    /// Ends of ranks of other processes that are not connected yet, but whose requests have met one
-    /// of this process. The key is the rank and the end. The value is true if the end no longer
-    /// exists.
+    /// Ends of ranks of other processes that are not connected yet, but whose requests have met a
+    /// request of this process. The key is the rank and the end. The value is true if the end no
+    /// longer exists.
     met: HashMap<(usize, u64), bool>,
 }
 

@@ -76,7 +76,7 @@ fn with_ranges<R>(
     }
 }
 
-/// Returns the end address of a range or block, which must have at least one byte.
+/// Returns the end address of a range or block. Returns an error if it has no bytes.
 fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     match start.checked_add(bytes) {
         Some(end) if bytes > 0 => Ok(end),
@@ -98,7 +98,7 @@ fn overlaps<T>(
     (end_of(last) > start).then_some(*at)
 }
 
-/// Declares a range, and blocks until all ranks have declared one.
+/// Declares a range, and blocks until all ranks have declared their range.
 pub(crate) fn declare(
     member: &Member,
     start: usize,

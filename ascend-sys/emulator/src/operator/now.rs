@@ -10,7 +10,8 @@ use crate::message::Failure;
 use crate::step::Step;
 use crate::submit;
 
-/// Copies from this rank's memory to the peer's. The copy is complete when this returns.
+/// Copies from this rank's memory to the memory of the peer. The copy is complete when this
+/// returns.
 pub(crate) fn write(
     call: &'static str,
     channel: &'static Channel,
@@ -24,7 +25,8 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Copies from the peer's memory to this rank's. The copy is complete when this returns.
+/// Copies from the peer's memory to the memory of this rank. The copy is complete when this
+/// returns.
 pub(crate) fn read(
     call: &'static str,
     channel: &'static Channel,
@@ -57,7 +59,8 @@ pub(crate) fn record(
     signal_of_peer(channel, index)?.record_now(call)
 }
 
-/// Blocks until a notify of this rank's end is recorded, or until the time limit.
+/// Blocks until a notify of this rank's end is recorded, or until the time limit. Returns
+/// `HCCL_E_TIMEOUT` at the time limit.
 pub(crate) fn wait(
     call: &'static str,
     channel: &'static Channel,

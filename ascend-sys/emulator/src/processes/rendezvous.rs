@@ -59,7 +59,7 @@ pub(crate) struct KeeperAnswer {
 #[derive(Debug)]
 pub(crate) enum KeeperReply {
     Keeper(KeeperAnswer),
-    /// There is no keeper, or it was ending.
+    /// There is no keeper, or the rendezvous was ending.
     Nobody,
     /// There will be no answer, for this reason.
     Unusable(String),

@@ -5,7 +5,7 @@ use super::field::{Field, WrongTable};
 /// The entry of a rank.
 pub(super) struct TableRank {
     pub(super) server: usize,
-    /// The number of its device in the server.
+    /// The number of the rank's device in the server.
     pub(super) device: u32,
 }
 
