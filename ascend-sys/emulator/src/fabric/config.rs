@@ -121,8 +121,8 @@ impl CommConfig {
     ///
     /// # Safety
     ///
-    /// `config` is null or points to a struct. Its first eight bytes give its size, which is at
-    /// least 8 + 24 bytes.
+    /// `config` is null, or it points to a struct whose first eight bytes give its size in bytes.
+    /// All of these bytes can be read.
     pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Failure> {
         if config.is_null() {
             return match product {

@@ -22,8 +22,8 @@ pub(super) enum News {
     Comm { comm: u64, news: CommNews },
     /// News about the ends of channels between endpoints.
     Endpoint(EndpointNews),
-    /// News about whether the process is [still](super::stillness). Such a frame is not counted
-    /// among those that can let a process go on.
+    /// News about whether the process is [still](super::stillness). A frame with this news is not
+    /// counted among the frames that can let a process go on.
     Still(StillNews),
 }
 

@@ -44,7 +44,8 @@ impl Roots {
         self.made
     }
 
-    /// Returns the gathering of a root info, or `None` if it is over.
+    /// Returns the gathering of a root info; `None` if the gathering is over, or if the root info
+    /// was never made.
     fn gathering(&mut self, number: u64) -> Option<Shared> {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if number == 0 || number > self.made {
@@ -216,7 +217,7 @@ pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reports to the other ranks of a root info that this rank is gone.
+/// Reports to the other ranks of a root info that the rank `rank` is gone.
 pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
     // This does not connect to a process that is not known yet.
     let known = decode(info).and_then(|(home, number)| {

@@ -55,29 +55,30 @@ struct Stillness {
     round: u64,
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
-    /// The ends of this process's states, by state: of the last state, and of earlier ones in which
-    /// it has asked or answered. A thread of this process may have run since then, but it could not
-    /// end any wait. So a deadlock that other processes have found still holds.
+    /// The ends of this process's states, by the number of the state. These are the last state, and
+    /// earlier states in which this process has asked or answered. A thread of this process may
+    /// have run since then, but it could not end any wait. So a deadlock that other processes have
+    /// found still holds.
     ends: BTreeMap<u64, StateEnd>,
 }
 
-/// The end of a state in which this process waits for others: it makes everything that is stuck
-/// give up, for a given reason.
+/// The end of a state in which this process waits for others. The end makes all stuck tasks and
+/// threads give up, for a given reason.
 struct StateEnd {
     waits_for: BTreeSet<u64>,
     /// Whether this process has asked or answered in the state. If not, no process can have found
     /// that the state is part of a deadlock.
     is_asked: bool,
-    /// Reports the reason to everything that is stuck, and returns the function that lets it give
-    /// up.
+    /// Reports the reason to all stuck tasks and threads, and returns the function that lets them
+    /// give up.
     end: EndOfWaits,
 }
 
 type EndOfWaits = Box<dyn FnOnce(String) -> Box<dyn FnOnce()> + Send>;
 
 /// Held while this process ends its waits because of a deadlock that it reports to other processes.
-/// Such a process may end at once. Its loss is handled only when all waits of this process have the
-/// report of the deadlock.
+/// Those processes may end at once. Their loss is handled only when all waits of this process have
+/// the report of the deadlock.
 static ENDS: Mutex<()> = Mutex::new(());
 
 static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
@@ -125,8 +126,9 @@ impl Told {
     }
 
     /// Handles an inspection that found this process still, in the state of the inspection before.
-    /// Reports this to all other processes, and answers those that had asked before. If there is a
-    /// deadlock, calls `end` with its text, now or later, and then the closure that `end` returns.
+    /// Reports this to all other processes, and answers the processes that had asked before. If
+    /// there is a deadlock, calls `end` with its text, now or later, and then the closure that
+    /// `end` returns.
     pub(crate) fn note_still(
         &mut self,
         before: BeforeLook,

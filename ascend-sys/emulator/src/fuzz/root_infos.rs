@@ -56,7 +56,8 @@ macro_rules! call {
 
 /// Calls `HcclCommInitRootInfo` with a valid root info that was changed, or with arbitrary bytes.
 /// The first three bytes select the kind of change, the number of ranks and the rank; the remaining
-/// bytes are the change. A root info that was never made must be rejected with an error text, soon.
+/// bytes are the change. A root info that was never made must be rejected with an error text,
+/// within 60 seconds.
 pub fn root_info(bytes: &[u8]) {
     let [how, ranks, rank, change @ ..] = bytes else { return };
     let Setting { table, device } = setting();

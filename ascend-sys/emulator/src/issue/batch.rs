@@ -124,7 +124,7 @@ impl PendingBatch {
         }
     }
 
-    /// Copies about one piece of the available data. Returns whether there was any.
+    /// Copies about one piece of the available data. Returns whether any data was available.
     fn copy(&mut self) -> bool {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);

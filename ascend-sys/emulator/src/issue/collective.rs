@@ -1,10 +1,10 @@
 //! The task of a collective in a rank's stream.
 //!
 //! The task arrives at the meeting when it reaches the head of the stream, and parks until all
-//! ranks have arrived. A small operation then needs only the slots. In a large one, the task claims
-//! one chunk for each poll until none is left. It is complete when all chunks are done; then no
-//! thread touches the rank's memory any more. This also holds if the rank gives up: either the
-//! operation is closed before it begins, or it runs to its end.
+//! ranks have arrived. A small operation then needs only the slots. In a large operation, the task
+//! claims one chunk in each poll until all chunks are claimed. The task is complete when all chunks
+//! are done. Then no thread touches the rank's memory any more. This also holds if the rank gives
+//! up: either the operation is closed before it begins, or it runs to its end.
 
 mod giving_up;
 

@@ -13,8 +13,8 @@
 //!
 //! A group has one of three purposes. Ascend 950 supports only sends and receives.
 //! - Making and ending communicators. Communicators are ended before others are made.
-//! - Collectives. They must not depend on each other, because A2 and A3 issue the larger ones
-//!   first. The end of the group waits until they are complete.
+//! - Collectives. They must not depend on each other, because A2 and A3 issue the larger
+//!   collectives first. The end of the group waits until they are complete.
 //! - Sends and receives. Those of a communicator become one batch in the stream of the first call.
 //!   They are matched with messages of other batches.
 

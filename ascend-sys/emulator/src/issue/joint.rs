@@ -30,7 +30,7 @@ impl PendingCollective {
 
     /// Abandons the operation, because a rank has brought memory that its device does not have.
     /// Other ranks may have begun already, since the faulty rank may show each rank different data.
-    /// This rank claims no chunk, and is complete when no rank holds one.
+    /// This rank claims no chunk, and is complete when no rank holds a chunk.
     #[cold]
     pub(super) fn give_up_on(&mut self, rank: usize) {
         let comm = &self.member.comm;

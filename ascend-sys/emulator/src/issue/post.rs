@@ -11,8 +11,8 @@ use crate::faults;
 use crate::message::Failure;
 use crate::stream::{Mark, Stream};
 
-/// Puts messages into the stream; there must be at least one. The first message of a pair of ranks
-/// waits here until the peer makes contact.
+/// Puts messages into the stream. `items` must have at least one message. The first message of a
+/// pair of ranks waits here until the peer makes contact.
 pub(crate) fn post(
     issue_state: &mut IssueState,
     stream: &'static Stream,

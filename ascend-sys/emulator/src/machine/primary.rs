@@ -144,7 +144,7 @@ thread_local! {
     static ENDS_HERE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// An end of some devices by the calling thread. It lasts until this is dropped.
+/// An end of some devices by the calling thread. The end lasts until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct DeviceEnd {
     devices: Range<u32>,

@@ -1,4 +1,4 @@
-//! The addresses of device memory, and the ids of devices, that belong to no block.
+//! Manages the addresses of device memory and the ids of devices that belong to no block.
 //!
 //! The ranges of a block *rest* when the block is gone. So the use of an old pointer or id stays an
 //! error as long as possible, because another block does not get it. Resting ranges are used again,
@@ -94,7 +94,7 @@ impl BlockRanges {
         }
     }
 
-    /// Ends the rest of the oldest ranges. Returns `None` if nothing rests.
+    /// Makes the ranges that have rested longest available again. Returns `None` if no ranges rest.
     fn reuse_oldest(&mut self) -> Option<()> {
         let (address, first) = self.resting.pop_front()?;
         self.free_addresses(address, "ascendExtBlockDestroy");

@@ -1,5 +1,5 @@
-//! The devices of the default block that a program sees, and their numbers:
-//! `ASCEND_RT_VISIBLE_DEVICES`.
+//! Reads `ASCEND_RT_VISIBLE_DEVICES`: the devices of the default block that a program sees, and
+//! their numbers.
 
 const NAME: &str = "ASCEND_RT_VISIBLE_DEVICES";
 
@@ -8,8 +8,8 @@ const NAME: &str = "ASCEND_RT_VISIBLE_DEVICES";
 pub(super) struct Visible(Vec<u32>);
 
 impl Visible {
-    /// Reads the variable for a machine with `devices` devices. Without a text, all devices are
-    /// visible. The error names the variable.
+    /// Reads the value `text` of the variable, for a machine with `devices` devices. All devices
+    /// are visible if `text` is `None`. The error names the variable.
     pub(super) fn of(text: Option<&str>, devices: u32) -> Result<Visible, String> {
         let Some(text) = text else { return Ok(Visible((0..devices).collect())) };
         let mut ids = Vec::new();

@@ -107,8 +107,8 @@ fn may_be_shown(memory: &Exchanged, remote: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Notes that the other process has the handle of an end between endpoints. Such an end lends no
-/// memory itself.
+/// Notes that the other process has the handle of an end between endpoints. An end between
+/// endpoints lends no memory itself.
 pub(super) fn lend_end(member: &Member, end: u64) {
     let lent = LentMemory {
         comm: Arc::clone(&member.comm),

@@ -40,8 +40,8 @@ pub(crate) struct Channel {
     peer: AtomicU64,
     /// Whether the peer is in another process.
     is_abroad: AtomicBool,
-    /// The number of the rank that may use the end, as for a thread; 0 for all threads of the
-    /// device.
+    /// The number of the rank that may use the end, as [`side_of`] returns it. 0 means that all
+    /// threads of the device may use the end.
     side: AtomicU64,
     device: AtomicU32,
     pub(super) marks: AtomicU32,

@@ -2,10 +2,10 @@
 //!
 //! A communicator has one thread that launches its kernels. A device has threads that order the
 //! launches of all communicators of the process on that device. These communicators share the
-//! ordering threads: the notifies of an ordering thread may be recorded by any of their threads,
-//! and it may record theirs. As long as the AI CPU has a block for each communicator, launches need
-//! no order, and no ordering thread is made. The launching thread of the graph engine exists only
-//! with that engine, which the emulator does not have.
+//! ordering threads. Any of their threads may record the notifies of an ordering thread, and an
+//! ordering thread may record the notifies of their threads. As long as the AI CPU has a block for
+//! each communicator, launches need no order, and no ordering thread is made. The launching thread
+//! of the graph engine exists only with that engine, which the emulator does not have.
 
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};

@@ -3,8 +3,8 @@
 //!
 //! A handle is a number that is never used again. Its first byte is that of its [kind](HandleKind),
 //! and no address begins with that byte. So a stale or invented handle causes the error
-//! `HCCL_E_PARA` and not a crash. For objects in [slots](crate::slots), the error has the code of
-//! the runtime.
+//! `HCCL_E_PARA` instead of a crash. For objects in [slots](crate::slots), the error has the code
+//! of the runtime.
 
 use crate::message::{Failure, refuse};
 use crate::slots::HandleKind;

@@ -175,7 +175,8 @@ fn not_exchanged(
     )
 }
 
-/// `HcclCommMemReg`: registers memory that the rank may exchange. Returns its number.
+/// `HcclCommMemReg`: registers memory that the rank may exchange. Returns the number of the
+/// registration.
 pub(crate) fn register(
     member: &Member,
     tag: String,

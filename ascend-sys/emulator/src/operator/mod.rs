@@ -17,7 +17,7 @@
 //! kernel](crate::kernel) calls them, or the host itself with the handle of the AICPU thread. The
 //! handles are the same for all engines, so a thread need not be exported to another engine.
 //!
-//! # When they run
+//! # When the primitives run
 //!
 //! On A2 and A3 an AICPU thread accepts primitives only between `HcommBatchModeStart` and
 //! `HcommBatchModeEnd`, and runs them at the end. CANN accepts a primitive outside of the two calls

@@ -142,7 +142,7 @@ impl ReachableMemory {
 
 const NUMBERS: u64 = HandleKind::RegisteredMemory.bits();
 
-/// Registers memory on an endpoint under a tag. Returns its number.
+/// Registers memory on an endpoint under a tag. Returns the number of the registration.
 pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Result<u64, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     OPEN.with(handle, |open| {

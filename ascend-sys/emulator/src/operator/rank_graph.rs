@@ -1,7 +1,8 @@
 //! The rank graph: the queries of a rank about the layers, ranks and links around it.
 //!
 //! The returned lists belong to the library. For each function there is one list per rank. The next
-//! call overwrites it; its address stays the same until the rank's communicator ends.
+//! call of the function overwrites the list. The address of the list stays the same until the
+//! rank's communicator ends.
 
 use super::endpoint::Endpoint;
 use crate::collective::validate;

@@ -233,7 +233,8 @@ pub(crate) fn allocate_threads(
     Ok(threads)
 }
 
-/// `HcommThreadFree`: ends a thread. Its queued tasks fail.
+/// `HcommThreadFree`: ends a thread. The queued tasks of the thread fail. Returns an error for a
+/// thread of a communicator.
 pub(crate) fn free_thread(handle: u64) -> Result<(), Failure> {
     let thread = Thread::named(handle)?;
     if thread.owner().is_some_and(|owner| owner.member.is_some()) {

@@ -384,7 +384,8 @@ impl Await {
         failure(error, self.describe())
     }
 
-    /// Ends the wait with a failure, and ends the communicator.
+    /// Fails the wait, and the communicator if the wait belongs to one. If the notify was recorded
+    /// just in time, parks the wait instead, and the next poll ends it.
     #[cold]
     fn give_up(&self, why: &Reason) -> Step {
         // The notify was recorded just in time, and the next poll sees it.

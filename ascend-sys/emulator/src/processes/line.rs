@@ -244,7 +244,7 @@ impl Outlet {
         !self.waiting.is_empty()
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as many waiting bytes as there is room for.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while let Some(next) = self.waiting.front_mut() {
             let files = if next.sent == 0 { &next.files[..] } else { &[] };

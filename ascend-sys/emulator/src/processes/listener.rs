@@ -2,11 +2,11 @@
 //! connections, handles the frames of known processes, and notices when a process is gone. It also
 //! wakes ranks of this process when another process rings the bell of this process.
 //!
-//! The listener is started when the process makes, or is given, its first root info. Its address
-//! has no name in any file system, so nothing is left behind, however the process ends. Only
-//! processes of this machine can connect to it. A process that connects must belong to the same
-//! user and have the secret of this process. It must use the same layout for the words that the two
-//! will share.
+//! The listener is started when the process first needs a connection to other processes, for
+//! example when it makes its first root info. Its address has no name in any file system, so
+//! nothing is left behind, however the process ends. Only processes of this machine can connect to
+//! it. A process that connects must belong to the same user and have the secret of this process. It
+//! must use the same layout for the words that the two will share.
 
 mod strangers;
 

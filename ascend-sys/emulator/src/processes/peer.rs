@@ -20,7 +20,8 @@ pub(crate) fn random() -> u64 {
 }
 
 /// The address of a process, with the secret that it requires. Another process gets the address
-/// only from a root info or a key, or from a process that has one.
+/// from a root info, a key, the description of an endpoint, a rendezvous, or a process that has the
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Home {
     pub(crate) process: u32,

@@ -2,9 +2,9 @@
 //!
 //! In a collective or a message, ranks communicate through words, each changed by one atomic step.
 //! If all ranks are in one process, the words are on its heap. Otherwise they are in a
-//! [`SharedMemory`] that the process of the root info has made. A [`Ground`] chooses between the
-//! two, so the code above it does not depend on the choice. Both kinds are laid out by the same
-//! calls in the same order, so the processes need not exchange offsets.
+//! [`SharedMemory`] that one of the processes has made. A [`Ground`] chooses between the two, so
+//! the code above it does not depend on the choice. Both kinds are laid out by the same calls in
+//! the same order, so the processes need not exchange offsets.
 
 use std::cell::Cell;
 use std::io;

@@ -1,5 +1,5 @@
-//! Checks of the texts in a configuration, which are about algorithms and retries. The emulator
-//! does not use the texts, but it refuses a text that CANN refuses.
+//! Checks the texts of a configuration that select algorithms and retries. The emulator does not
+//! use the texts, but it refuses a text that CANN refuses.
 
 /// The operations that a text about algorithms can name.
 const OPERATIONS: [&str; 8] = [
@@ -64,7 +64,7 @@ pub(super) fn retry_parameters(text: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// Returns whether `about` names a subject for every part, and no subject twice.
+/// Returns whether `about` names a subject for every part, and all subjects are different.
 fn once<'a>(
     parts: impl Iterator<Item = &'a str>,
     about: impl Fn(&'a str) -> Option<&'a str>,
