@@ -8,6 +8,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
+/// The reason why a store has no address: there are no ports after 65535.
+pub(crate) const NO_PORT: &str =
+    "MASTER_PORT leaves no port for the store: set a smaller MASTER_PORT on all ranks";
+
 /// The address of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {

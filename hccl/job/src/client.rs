@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::address::{Address, Connection};
+use crate::address::{Address, Connection, NO_PORT};
 use crate::env::{JobEnv, Meeting, StorePlace};
 use crate::error::{JobError, MAX_KEY, MAX_STORED, MAX_VALUE};
 use crate::message::{Answer, MAX_TEXT, PREAMBLE, Request, expect_preamble, receive, send, tamed};
 use crate::server::StoreServer;
+use crate::variables::RANK_TABLE_FILE;
 
 /// The time limit of an answer to a request that waits for nothing.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -100,13 +101,16 @@ impl Store {
     /// [`JobError::Unreachable`] when the store cannot be reached within `limit`.
     /// [`JobError::Refused`] when the store has another secret or another number of ranks, or when
     /// this rank has already joined. [`JobError::NotServed`] when rank 0 cannot serve the store.
-    /// [`JobError::Unset`] when the ranks meet by a rank table.
+    /// [`JobError::Variable`] when the ranks meet by a rank table.
     pub fn join(env: &JobEnv, limit: Duration) -> Result<Store, JobError> {
-        let Meeting::Store(place) = &env.meeting else {
-            let why = "the job has no store, because its ranks meet by a rank table: \
-                       to use a store, unset RANK_TABLE_FILE and set MASTER_ADDR"
-                .into();
-            return Err(JobError::Unset { name: crate::variables::MASTER_ADDR, why });
+        let place = match &env.meeting {
+            Meeting::Store(place) => place,
+            Meeting::RankTable(file) => {
+                let rule = "a job whose ranks meet by a rank table has no store: to use a store, \
+                            unset this variable, and set MASTER_ADDR and MASTER_PORT";
+                let (name, value) = (RANK_TABLE_FILE, file.display().to_string());
+                return Err(JobError::Variable { name, value, rule: rule.into() });
+            }
         };
         let world_size = env.world_size;
         let serves = env.rank == 0 && !place.is_served;
@@ -121,9 +125,7 @@ impl Store {
             process: std::process::id(),
         };
         let began = Instant::now();
-        let mut last = String::from(
-            "MASTER_PORT leaves no port for the store: set a smaller MASTER_PORT on all ranks",
-        );
+        let mut last = String::from(NO_PORT);
         loop {
             for address in &place.addresses {
                 let left = limit.saturating_sub(began.elapsed()).max(Duration::from_millis(100));

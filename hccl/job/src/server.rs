@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::address::{Address, Connection, Listener};
+use crate::address::{Address, Connection, Listener, NO_PORT};
 use crate::error::JobError;
 use crate::hall::{Answers, Hall};
 use crate::message::{Answer, MAX_TEXT, PREAMBLE, Request, expect_preamble, receive, send};
@@ -138,7 +138,7 @@ impl StoreServer {
             }
         }
         let (place, why) = last.map_or_else(
-            || ("no address".to_owned(), String::new()),
+            || ("any port".to_owned(), NO_PORT.to_owned()),
             |(address, error)| (address.to_string(), error.to_string()),
         );
         Err(JobError::NotServed { place, why })

@@ -1,6 +1,8 @@
 //! Tests the environments that real launchers set, and environments with mistakes.
 
-use hccl_job::{JobEnv, JobError, Launcher};
+use std::time::Duration;
+
+use hccl_job::{JobEnv, JobError, Launcher, Store};
 
 fn read(variables: &[(&str, &str)]) -> Result<Option<JobEnv>, JobError> {
     let set: Vec<(String, String)> =
@@ -121,6 +123,29 @@ fn a_rank_table_comes_before_a_store() {
     assert!(format!("{env:?}").contains("RankTable"));
     refuses(&table[..1], &["RANK_ID is not set", "RANK_TABLE_FILE"]);
     refuses(&table[..2], &["RANK_SIZE is not set", "RANK_ID is set"]);
+}
+
+#[test]
+fn a_job_without_a_place_for_a_store_says_which_variable_to_change() {
+    let join = |variables: &[(&str, &str)], pieces: &[&str]| {
+        let joined = Store::join(&reads(variables), Duration::from_millis(200));
+        let error = joined.err().expect("there is no store").to_string();
+        for piece in pieces {
+            assert!(error.contains(piece), "{piece} is not in: {error}");
+        }
+    };
+    let table = [("RANK_TABLE_FILE", "/etc/ranks.json"), ("RANK_ID", "1"), ("RANK_SIZE", "2")];
+    let of_table = ["RANK_TABLE_FILE is \"/etc/ranks.json\"", "no store", "set MASTER_ADDR"];
+    join(&table, &of_table);
+    // The launcher's own address is set, but the rank table comes before it.
+    join(&[&table[..1], TORCHRUN].concat(), &of_table);
+    // The agent of torchrun has the last port, and none is left for our store.
+    for rank in ["0", "3"] {
+        let mut last_port = TORCHRUN.to_vec();
+        last_port.retain(|(name, _)| !["RANK", "LOCAL_RANK", "MASTER_PORT"].contains(name));
+        last_port.extend([("RANK", rank), ("LOCAL_RANK", "0"), ("MASTER_PORT", "65535")]);
+        join(&last_port, &["MASTER_PORT leaves no port", "set a smaller MASTER_PORT"]);
+    }
 }
 
 #[test]

@@ -157,6 +157,12 @@ pub enum Error {
         /// The error of the serialisation.
         source: postcard::Error,
     },
+    /// The root of a broadcast has passed no object.
+    #[error("rank {root} is the root of the broadcast, but has passed no object: pass `Some`")]
+    NoObject {
+        /// The root.
+        root: u32,
+    },
     /// The root of a scatter has objects for another number of ranks.
     #[error(
         "the number of objects to scatter is {given} on rank {root}, but the number of ranks is \

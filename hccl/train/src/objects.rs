@@ -10,7 +10,7 @@ use hccl::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result};
 
 fn written<T: Serialize>(object: &T) -> Result<Vec<u8>> {
     postcard::to_allocvec(object).map_err(|source| Error::Object { what: "written", source })
@@ -31,10 +31,7 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(
     let is_root = comm.rank() == root;
     let bytes = match object {
         Some(object) if is_root => written(object)?,
-        None if is_root => {
-            check_length(|| "the root's object".into(), 0, 1)?;
-            Vec::new()
-        }
+        None if is_root => return Err(Error::NoObject { root }),
         _ => Vec::new(),
     };
     let device = stream.device();

@@ -102,6 +102,14 @@ entries! {
             _ => {
                 let places = places.required("placeHolderArray")?;
                 let most = block.count() / size_of::<u64>();
+                if most == 0 {
+                    return fail!(
+                        ACL_ERROR_INVALID_PARAM,
+                        "argsSize is {}, but placeHolderNum is {place_count}: each placeholder \
+                         needs 8 bytes of the arguments; pass a larger block, or 0 placeholders",
+                        block.count()
+                    );
+                }
                 let places = places.counted(most, "placeHolderNum", ACL_ERROR_INVALID_PARAM)?;
                 places.iter().map(|place| (place.addrOffset, place.dataOffset)).collect()
             }

@@ -300,7 +300,7 @@ impl Physical {
         if self.sharing.is_fixed() {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "exported physical memory has its bytes at {start:#x}, and the emulator does not \
+                "shared physical memory has its bytes at {start:#x}, and the emulator does not \
                  move them; map other memory elsewhere, or free that memory first"
             );
         }
