@@ -377,7 +377,7 @@ fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
     let bind = |name: &str| UnixListener::bind_addr(&Table::new(name, 2).address()).unwrap();
     let address = Table::new("user", 2).address();
     if let Some(listener) = as_another_user(|| UnixListener::bind_addr(&address).unwrap()) {
-        told("user", 20, listener, &["of user 65534 has taken it"]);
+        told("user", 20, listener, &["of user 65534 has taken the socket name"]);
     }
     told("silent", 2, bind("silent"), &["has not answered within"]);
     let listener = bind("garbage");

@@ -33,7 +33,7 @@ fn one_thread_makes_uses_and_ends_all_ranks() {
     }
     refuses!(
         HCCL_E_NOT_FOUND,
-        ["had 5 calls", "index 5"],
+        ["last group of this thread is 5", "index 5"],
         ascendExtGroupResult(5, &mut HcclResult(0), null_mut(), 0)
     );
 
