@@ -317,7 +317,7 @@ fn names_prints_and_callbacks() {
     let mut name = [1u8; 16];
     ok!(aclmdlRIGetName(graph, 16, name.as_mut_ptr().cast()));
     assert_eq!(&name[..9], b"a \"step\"\0");
-    fails!(107000, ["needs 9 bytes"], aclmdlRIGetName(graph, 8, name.as_mut_ptr().cast()));
+    fails!(107000, ["at least 9 bytes"], aclmdlRIGetName(graph, 8, name.as_mut_ptr().cast()));
     let mut id = u32::MAX;
     ok!(aclmdlRIGetId(graph, &mut id));
     assert_ne!(id, u32::MAX);

@@ -100,7 +100,7 @@ fn expansion_modes_are_answered_in_the_numbers_of_the_other_enum() {
             hccl!(HcclConfigGetInfo(comm, kind, 4, (&raw mut mode).cast()));
             assert_eq!(mode, answered, "{given}");
             let info = (&raw mut mode).cast();
-            refuses!(HCCL_E_PARA, ["infoLen 5"], HcclConfigGetInfo(comm, kind, 5, info));
+            refuses!(HCCL_E_PARA, ["infoLen is 5"], HcclConfigGetInfo(comm, kind, 5, info));
             let algorithm = HcclConfigType::HCCL_CONFIG_TYPE_HCCL_ALGO;
             refuses!(HCCL_E_PARA, ["infoLen 1599"], HcclConfigGetInfo(comm, algorithm, 1599, info));
             refuses!(HCCL_E_PTR, ["info"], HcclConfigGetInfo(comm, kind, 4, null_mut()));
@@ -174,7 +174,11 @@ fn determinism_is_a_setting_of_the_device() {
             assert_eq!(read(), 0);
             hccl!(HcclSetConfig(WHAT, value(1)));
             assert_eq!(read(), 1);
-            refuses!(HCCL_E_PARA, ["3", "0, 1 or 2"], HcclSetConfig(WHAT, value(3)));
+            refuses!(
+                HCCL_E_PARA,
+                ["3", "pass 0 or 1, or on A2 also 2"],
+                HcclSetConfig(WHAT, value(3))
+            );
             refuses!(HCCL_E_PARA, ["-1"], HcclSetConfig(WHAT, value(-1)));
             let other = HcclConfig(1);
             refuses!(HCCL_E_PARA, ["setting 1"], HcclSetConfig(other, value(0)));

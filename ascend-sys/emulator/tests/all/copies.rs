@@ -125,7 +125,7 @@ fn pitched_copies() {
         let (row, column) = (i / 20, i % 20);
         assert_eq!(byte, if column < 5 { (row * 10 + column) as u8 } else { 0xff }, "at {i}");
     }
-    fails!(107000, ["width 11"], aclrtMemcpy2d(b, 20, a, 10, 11, 5, D2D));
+    fails!(107000, ["width is 11"], aclrtMemcpy2d(b, 20, a, 10, 11, 5, D2D));
     fails!(107000, ["beyond the end"], aclrtMemcpy2d(b, 20, a, 10, 6, 6, D2D));
     let host = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_HOST;
     fails!(207000, ["host"], aclrtMemcpy2dAsync(b, 20, a, 10, 5, 5, host, s));
@@ -188,7 +188,7 @@ fn words_are_filled_whole_and_no_byte_more() {
     assert_eq!(words(read(a, 20)), [0xffee_ddcc, 0xffee_ddcc, 0xffee_ddcc, 0, 0x0102_0304]);
 
     fails!(107000, ["ptr is NULL"], aclrtMemsetD32(null_mut(), 8, 1, 1));
-    fails!(107000, ["N is 3, but memSize is 11"], aclrtMemsetD32(a, 11, 1, 3));
+    fails!(107000, ["N is 3 words of 4 bytes, but memSize is 11"], aclrtMemsetD32(a, 11, 1, 3));
     fails!(107000, ["N is 0"], aclrtMemsetD32Async(a, 11, 1, 0, s));
     for n in [usize::MAX, usize::MAX / 4 + 2] {
         fails!(107000, ["but memSize is 8"], aclrtMemsetD32(a, 8, 1, n));

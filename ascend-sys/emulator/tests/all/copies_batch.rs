@@ -218,7 +218,7 @@ fn wrong_batches_are_named_and_copy_nothing() {
     batch.refused(107000, 1, &["pass one address of the host and one of a device"]);
     let mut batch = good();
     (batch.dsts[1], batch.srcs[1]) = (pinned[1], device[1]);
-    batch.refused(107000, 1, &["from a device to the host", "the first one from the host"]);
+    batch.refused(107000, 1, &["from a device to the host", "the first copy goes from the host"]);
     let mut batch = good();
     batch.attrs[0] = to_host(block.first);
     batch.refused(107000, none, &["attrs[0] names a destination of type 0", "goes from the host"]);

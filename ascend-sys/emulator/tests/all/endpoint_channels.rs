@@ -381,7 +381,7 @@ fn wrong_descriptions_are_refused_and_nothing_is_made() {
         ),
         (HcommChannelDesc { memHandleNum: 1, ..good }, "memHandles is NULL"),
         (HcommChannelDesc { memHandleNum: 1, memHandles: handles, ..good }, "not memory that is"),
-        (HcommChannelDesc { channelName: name.as_ptr(), ..good }, "192 characters"),
+        (HcommChannelDesc { channelName: name.as_ptr(), ..good }, "192 bytes"),
     ];
     for (wrong, piece) in cases {
         let (mut descs, mut channels) = ([good, wrong], [7; 2]);
@@ -447,7 +447,7 @@ fn configurations_hold_what_is_set() {
     issue!(HcommChannelCreateWithConfig(endpoint, CPU, &mut desc, 1, config, to));
     not_issued!(HCCL_E_PARA, ["IS_SHARED_QUEUE is 2"], HcommChannelConfigSetInt(config, shared, 2));
     let unknown = HcommChannelConfigType(1);
-    not_issued!(HCCL_E_PARA, ["no key"], HcommChannelConfigSetInt(config, unknown, 1));
+    not_issued!(HCCL_E_PARA, ["is not a key"], HcommChannelConfigSetInt(config, unknown, 1));
     issue!(HcommChannelConfigDestroy(config));
     not_issued!(HCCL_E_PARA, ["is gone"], HcommChannelConfigSetInt(config, shared, 1));
     not_issued!(HCCL_E_PARA, ["is gone"], HcommChannelConfigDestroy(config));

@@ -232,7 +232,7 @@ fn wrong_memory_is_refused() {
     fails!(PTR, ["argument mem is"], HcommMemReg(endpoint, tag, null(), &mut handle));
     fails!(PTR, ["memHandle"], HcommMemReg(endpoint, tag, &good, null_mut()));
     let empty = c"".as_ptr();
-    fails!(PARA, ["0 characters"], HcommMemReg(endpoint, empty, &good, &mut handle));
+    fails!(PARA, ["0 bytes"], HcommMemReg(endpoint, empty, &good, &mut handle));
     let long = CString::new("x".repeat(256)).unwrap();
     fails!(PARA, ["256 characters"], HcommMemReg(endpoint, long.as_ptr(), &good, &mut handle));
     let cases = [

@@ -147,7 +147,7 @@ fn binaries_and_functions_answer_questions() {
     let mut by_entry = null_mut();
     ok!(aclrtBinaryGetFunctionByEntry(loaded, 0, &mut by_entry));
     assert_eq!(function, by_entry);
-    fails!(INVALID, ["one entry"], aclrtBinaryGetFunctionByEntry(loaded, 3, &mut by_entry));
+    fails!(INVALID, ["the only entry"], aclrtBinaryGetFunctionByEntry(loaded, 3, &mut by_entry));
     let mut name = [0; 32];
     ok!(aclrtGetFunctionName(function, 32, name.as_mut_ptr()));
     // SAFETY: the function has written a NUL-terminated name.

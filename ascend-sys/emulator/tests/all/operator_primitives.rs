@@ -278,7 +278,7 @@ fn a_channel_over_roce_is_drained_on_a2_and_a3() {
             if product == 950 {
                 not_issued!(
                     HCCL_E_NOT_SUPPORT,
-                    ["A2 and A3"],
+                    ["Atlas A2 or A3"],
                     HcommChannelDrainOnThread(thread, channel)
                 );
             } else {

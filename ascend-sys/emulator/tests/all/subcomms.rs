@@ -185,7 +185,7 @@ fn arguments_are_checked_before_anything_is_made() {
         let mut wrong = [me, 2];
         refuses!(
             HCCL_E_PARA,
-            ["rank 2", "2 ranks"],
+            ["rank 2", "pass ranks below that number"],
             HcclCreateSubCommConfig(comm, 2, wrong.as_mut_ptr(), 1, 0, good, sub)
         );
         wrong[1] = me;

@@ -114,7 +114,7 @@ fn wrong_purposes_are_refused() {
             }
             refuses!(
                 HCCL_E_PARA,
-                ["65536 notifies"],
+                ["is 65536"],
                 HcclDedicatedThreadAcquire(comm, LAUNCH, 65_536, to)
             );
             refuses!(HCCL_E_PTR, ["comm"], HcclDedicatedThreadAcquire(null_mut(), LAUNCH, 1, to));
