@@ -34,8 +34,8 @@ impl Gathering {
         self.give_up_on(away.at_home.clone(), why);
         if self.outcome.is_none() {
             let text = format!(
-                "EI0015: {why}. That process made the root info, so the communicator cannot be \
-                 made. Make a new root info (HcclGetRootInfo), and join with it on all ranks"
+                "EI0015: {why}. The ranks met in that process, so the communicator cannot be made. \
+                 Join again on all ranks, with a new root info (HcclGetRootInfo) if they had one"
             );
             self.fail(Cause::Gone, text);
         }

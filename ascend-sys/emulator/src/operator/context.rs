@@ -164,9 +164,9 @@ fn describe(tag: &str, engine: CommEngine) -> String {
 fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Failure> {
     refuse!(
         HCCL_E_NOT_FOUND,
-        "there is no {}: it was not made on this rank, or was ended; make it with \
-         HcclEngineCtxCreate",
-        &describe(tag, engine)[4..]
+        "there is no context \"{tag}\" of the engine {}: it was not made on this rank, or was \
+         ended; make it with HcclEngineCtxCreate",
+        engine.0
     )
 }
 

@@ -35,7 +35,7 @@ impl Listener {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => {
                     self.full_until = Some(Instant::now() + AGAIN);
-                    return note(0, &e.to_string());
+                    return warn(&format!("cannot accept a process that connects: {e}"));
                 }
             };
             let Ok((process, user)) = credentials(&stream) else { continue };
@@ -123,21 +123,23 @@ impl Listener {
     }
 }
 
-/// Reports on standard error that a process was refused. If standard error is full or closed, drops
-/// the report.
+/// Reports that a process was refused.
 fn note(process: i32, why: &str) {
+    warn(&format!("process {process} wanted to connect to this one, and was refused: {why}"));
+}
+
+/// Prints one of the first [`NOTES`] reports on standard error. If standard error is full or
+/// closed, drops the report.
+fn warn(what: &str) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     let said = SAID.fetch_add(1, Ordering::Relaxed);
     if said > NOTES {
         return;
     }
-    let more = if said == NOTES { "; further refusals are not reported" } else { "" };
+    let more = if said == NOTES { "; further reports of this kind are dropped" } else { "" };
     if takes_lines() {
-        let why: String = why.chars().take(300).collect();
-        let text = format!(
-            "ascend-emulator: process {process} wanted to connect to this one, and was refused: \
-             {why}{more}\n"
-        );
+        let what: String = what.chars().take(400).collect();
+        let text = format!("ascend-emulator: {what}{more}\n");
         let _ = io::stderr().write_all(text.as_bytes());
     }
 }
