@@ -462,7 +462,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
     let link = aclrtIpcMemAttrType::ACL_RT_IPC_MEM_ATTR_ACCESS_LINK;
     let text = c(&key);
     ok!(aclrtIpcMemSetAttr(text.as_ptr(), link, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS as u64));
-    fails!(107000, ["attr 4"], aclrtIpcMemSetAttr(text.as_ptr(), link, 4));
+    fails!(107000, ["attr is 4"], aclrtIpcMemSetAttr(text.as_ptr(), link, 4));
     fails!(107000, ["type is 1"], aclrtIpcMemSetAttr(text.as_ptr(), aclrtIpcMemAttrType(1), 0));
     let mut servers = aclrtServerPid::default();
     fails!(207000, ["one server"], aclrtIpcMemImportPidInterServer(text.as_ptr(), &mut servers, 1));
