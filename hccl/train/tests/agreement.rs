@@ -12,7 +12,7 @@ fn errors(run: impl Fn(u32, &mut Communicator, &Stream) -> Result<()> + Sync) ->
         let error = run(rank.index(), &mut comm, &stream).expect_err("the ranks differ");
         assert!(matches!(error, Error::RanksDiffer { .. }), "{error}");
         // The communicator goes on.
-        let one = rank.device().upload(&[1_u64], &stream)?;
+        let one = rank.device().upload(&[1_i64], &stream)?;
         let sum = comm.all_reduce(&one, rank.device().alloc(1)?, Sum, &stream)?.0;
         assert_eq!(sum.to_vec(&stream).wait()?, [3]);
         Ok(error.to_string())
