@@ -102,7 +102,11 @@ fn expansion_modes_are_answered_in_the_numbers_of_the_other_enum() {
             let info = (&raw mut mode).cast();
             refuses!(HCCL_E_PARA, ["infoLen is 5"], HcclConfigGetInfo(comm, kind, 5, info));
             let algorithm = HcclConfigType::HCCL_CONFIG_TYPE_HCCL_ALGO;
-            refuses!(HCCL_E_PARA, ["infoLen 1599"], HcclConfigGetInfo(comm, algorithm, 1599, info));
+            refuses!(
+                HCCL_E_PARA,
+                ["infoLen is 1599"],
+                HcclConfigGetInfo(comm, algorithm, 1599, info)
+            );
             refuses!(HCCL_E_PTR, ["info"], HcclConfigGetInfo(comm, kind, 4, null_mut()));
             refuses!(HCCL_E_PTR, ["comm"], HcclConfigGetInfo(null_mut(), kind, 4, info));
             hccl!(HcclCommDestroy(comm));

@@ -234,7 +234,7 @@ fn wrong_memory_is_refused() {
     let empty = c"".as_ptr();
     fails!(PARA, ["0 bytes"], HcommMemReg(endpoint, empty, &good, &mut handle));
     let long = CString::new("x".repeat(256)).unwrap();
-    fails!(PARA, ["256 characters"], HcommMemReg(endpoint, long.as_ptr(), &good, &mut handle));
+    fails!(PARA, ["256 bytes"], HcommMemReg(endpoint, long.as_ptr(), &good, &mut handle));
     let cases = [
         (CommMem { addr: null_mut(), ..good }, PTR, "mem->addr is NULL"),
         (CommMem { size: 0, ..good }, PARA, "mem->size is 0"),

@@ -161,7 +161,7 @@ fn binaries_and_functions_answer_questions() {
     assert_eq!((count, offset, size), (3, 16, 8));
     fails!(
         INVALID,
-        ["there are 3 parameters"],
+        ["pass an index below 3"],
         aclrtFunctionGetParamInfo(function, 3, &mut offset, &mut size)
     );
     let mut kind = 0;
