@@ -95,19 +95,82 @@ unsafe fn fill_lines(dst: *mut u8, line: [u8; 64], bytes: usize) {
 /// As for [`copy`].
 unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
     // From a page upwards, the processor's own copy instruction is the fastest way through the
-    // caches. The C library uses it for such sizes too.
+    // caches, if the processor says that it is fast. The C library uses it for such sizes too. On
+    // other processors it moves single bytes, unless both buffers are aligned.
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     if bytes >= 4096 && store == Store::Plain {
-        // SAFETY: the caller guarantees both buffers. The direction flag is clear, as everywhere in
-        // Rust.
-        unsafe {
-            core::arch::asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _,
-                inout("rcx") bytes => _, options(nostack, preserves_flags));
+        if is_x86_feature_detected!("ermsb") {
+            // SAFETY: the caller guarantees both buffers. The direction flag is clear, as
+            // everywhere in Rust.
+            unsafe {
+                core::arch::asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _,
+                    inout("rcx") bytes => _, options(nostack, preserves_flags));
+            }
+            return;
         }
-        return;
+        if is_x86_feature_detected!("avx") {
+            // SAFETY: the processor has AVX, and the caller guarantees both buffers.
+            return unsafe { registers(dst, src, bytes) };
+        }
     }
     // SAFETY: the caller guarantees both buffers. A reduction never rejects a single input.
     unsafe { reduce_chunk(DataType::Uint8, ReduceOp::Sum, &[src], &[dst], bytes, store) };
+}
+
+/// Copies at least 256 bytes through registers of 32 bytes. The stores of the loop are aligned.
+///
+/// # Safety
+///
+/// As for [`copy`], with at least 256 bytes. The processor must have AVX.
+#[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
+#[target_feature(enable = "avx")]
+unsafe fn registers(dst: *mut u8, src: *const u8, bytes: usize) {
+    // The bytes before the first aligned store, 1 to 32.
+    let head = 32 - dst.addr() % 32;
+    let rounds = (bytes - head) / 128;
+    // SAFETY: the caller guarantees both buffers. The head of 32 bytes, the rounds, and the last
+    // 128 bytes all lie inside them, and together they are all bytes. Pieces that overlap write the
+    // same bytes, because the buffers do not overlap.
+    unsafe {
+        core::arch::asm!(
+            "vmovups {a}, [{src}]",
+            "vmovups [{dst}], {a}",
+            "add {src}, {head}",
+            "add {dst}, {head}",
+            "2:",
+            "vmovups {a}, [{src}]",
+            "vmovups {b}, [{src} + 32]",
+            "vmovups {c}, [{src} + 64]",
+            "vmovups {d}, [{src} + 96]",
+            "vmovaps [{dst}], {a}",
+            "vmovaps [{dst} + 32], {b}",
+            "vmovaps [{dst} + 64], {c}",
+            "vmovaps [{dst} + 96], {d}",
+            "sub {src}, -128",
+            "sub {dst}, -128",
+            "dec {rounds}",
+            "jnz 2b",
+            "vmovups {a}, [{last}]",
+            "vmovups {b}, [{last} + 32]",
+            "vmovups {c}, [{last} + 64]",
+            "vmovups {d}, [{last} + 96]",
+            "vmovups [{end}], {a}",
+            "vmovups [{end} + 32], {b}",
+            "vmovups [{end} + 64], {c}",
+            "vmovups [{end} + 96], {d}",
+            src = inout(reg) src => _,
+            dst = inout(reg) dst => _,
+            head = in(reg) head,
+            rounds = inout(reg) rounds => _,
+            last = in(reg) src.add(bytes - 128),
+            end = in(reg) dst.add(bytes - 128),
+            a = out(ymm_reg) _,
+            b = out(ymm_reg) _,
+            c = out(ymm_reg) _,
+            d = out(ymm_reg) _,
+            options(nostack),
+        );
+    }
 }
 
 /// Copies of at most 64 bytes, inlined. A copy moves the first and the last piece, each with a
@@ -233,6 +296,31 @@ mod tests {
                 }
                 assert_eq!(target[to..to + bytes], source[from..from + bytes], "{bytes} bytes");
             });
+        }
+    }
+
+    /// The machine may take another way for such copies, so the test names this one.
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
+    fn registers_copy_exactly_the_bytes() {
+        if !is_x86_feature_detected!("avx") {
+            println!("this processor has no AVX");
+            return;
+        }
+        for bytes in (256..=400).chain([4095, 4096, 4097, 5000]) {
+            for to in [0, 1, 16, 31, 32, 33] {
+                for from in [0, 1, 16, 33] {
+                    let source: Vec<u8> = (0..ROOM).map(|i| (i * 7 % 251) as u8).collect();
+                    let mut target = vec![0xEE; ROOM];
+                    // SAFETY: both vectors are long enough, and the processor has AVX.
+                    unsafe {
+                        registers(target.as_mut_ptr().add(to), source.as_ptr().add(from), bytes);
+                    }
+                    assert_eq!(target[to..to + bytes], source[from..from + bytes], "{bytes} bytes");
+                    let around = target[..to].iter().chain(&target[to + bytes..]);
+                    assert!(around.copied().all(|byte| byte == 0xEE), "{bytes} bytes to {to}");
+                }
+            }
         }
     }
 
