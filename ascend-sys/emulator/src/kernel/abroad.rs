@@ -95,7 +95,11 @@ impl AbroadWindow {
         let is_within = offset <= self.bytes && bytes <= (self.bytes - offset) as u64;
         match is_within {
             true => Ok(std::ptr::with_exposed_provenance_mut(self.data + offset)),
-            false => Err(format!("{bytes} bytes at {offset} exceed a window of {}", self.bytes)),
+            false => Err(format!(
+                "{bytes} bytes at the offset {offset} exceed a window of {} bytes; write fewer, \
+                 or raise HCCL_BUFFSIZE",
+                self.bytes
+            )),
         }
     }
 
@@ -106,6 +110,10 @@ impl AbroadWindow {
         }
         let why = self.comm.board.departure(self.rank);
         let why = why.unwrap_or_else(|| "it has ended its communicator".into());
-        Err(format!("rank {} is gone ({why}), so its windows are too", self.rank))
+        Err(format!(
+            "rank {} is gone ({why}), so its windows are too; let it keep its communicator until \
+             all kernels that use them have ended",
+            self.rank
+        ))
     }
 }

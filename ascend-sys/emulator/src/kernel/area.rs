@@ -148,8 +148,8 @@ pub(super) enum ClientMessage {
         total: u32,
         place: String,
     },
-    /// A wait until the queue is empty. A queue is worked off in order, so it is empty when the
-    /// message is read.
+    /// A wait until the queue is empty. The server processes a queue in order, so the queue is
+    /// empty when the server reads the message.
     Barrier,
     Finalize,
 }

@@ -26,9 +26,10 @@ impl KernelArgument {
     pub(super) fn word(&self, name: &str) -> Result<u64, String> {
         match self {
             KernelArgument::Word(word) => Ok(*word),
-            KernelArgument::Bytes(..) => {
-                Err(format!("the argument {name} is a placeholder; only the tiling can be one"))
-            }
+            KernelArgument::Bytes(..) => Err(format!(
+                "the argument {name} is a placeholder, which only the tiling can be; pass its \
+                 value of 8 bytes"
+            )),
         }
     }
 }
@@ -58,7 +59,8 @@ impl Arguments {
         }
     }
 
-    /// Returns the arguments. Arguments in device memory are read now: all whole words.
+    /// Returns the arguments. Arguments in device memory are read now, as words of 8 bytes. Bytes
+    /// after the last whole word are ignored.
     pub(super) fn read(&self) -> Result<Arc<[KernelArgument]>, String> {
         match self {
             Arguments::Given(arguments) => Ok(Arc::clone(arguments)),
@@ -98,7 +100,8 @@ pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
         Code::Program(recorded) => Ok(vec![8; names(&recorded.program).len()]),
         Code::Server | Code::Cpu(_) => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} runs on the CPU: its arguments are not described",
+            "{} runs on the CPU: its arguments are not described; launch it with \
+             aclrtLaunchKernelWithHostArgs",
             function.name
         ),
     }
@@ -124,7 +127,8 @@ pub(super) fn sort<'a>(
     right_count(program, given.len())?;
     let (contexts, rest) = given.split_at(program.groups as usize);
     let (buffers, rest) = rest.split_at(program.parameters.len() + 1);
-    let (tiling, extents) = rest.split_last().ok_or("a kernel has a tiling argument")?;
+    let (tiling, extents) =
+        rest.split_last().ok_or("the tiling is missing; pass it as the last argument")?;
     Ok(Sorted { contexts, buffers, extents, tiling })
 }
 
@@ -135,7 +139,10 @@ fn right_count(program: &Program, count: usize) -> Result<(), String> {
         return Ok(());
     }
     let (name, all) = (&program.name, names.join(", "));
-    Err(format!("{count} arguments; {name} has {}: {all}", names.len()))
+    Err(format!(
+        "the number of arguments is {count}, but {name} has {}; pass these in this order: {all}",
+        names.len()
+    ))
 }
 
 /// Checks that the number of arguments is that of the kernel.
@@ -168,11 +175,15 @@ impl ArgumentList {
         if self.finished {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the list is finalised (aclrtKernelArgsFinalize): it takes no more arguments"
+                "the list is finalised; append all arguments before aclrtKernelArgsFinalize"
             );
         }
         if self.items.len() == MOST {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "a kernel has at most {MOST} arguments");
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "a kernel has at most {MOST} arguments; pass further values in the tiling or in \
+                 a buffer"
+            );
         }
         self.items.push(item);
         Ok(HandleKind::ArgumentItem.bits() | self.items.len() as u64)
@@ -193,7 +204,8 @@ impl ArgumentList {
             Some(item) if HandleKind::ArgumentItem.is_kind_of(handle) => Ok(item),
             _ => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{handle:#x} names no argument of this list, which has {count}"
+                "{handle:#x} is not the handle of an argument of this list, which has {count}; \
+                 pass a handle that an append call returned for this list"
             ),
         }
     }
@@ -202,12 +214,17 @@ impl ArgumentList {
     pub(crate) fn buffer(&mut self, handle: u64, bytes: usize) -> Result<*mut u8, Failure> {
         match self.item(handle)? {
             ListItem::Value(_) => {
-                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a value, not a placeholder")
+                fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "this argument is a value, not a placeholder; change it with \
+                     aclrtKernelArgsParaUpdate"
+                )
             }
             ListItem::Place(Some(buffer)) if buffer.len() == bytes => Ok(buffer.as_mut_ptr()),
             ListItem::Place(Some(buffer)) => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the placeholder has {} bytes already, not {bytes}",
+                "the size of the placeholder is {} already, not {bytes}; pass the same size in \
+                 each call",
                 buffer.len()
             ),
             ListItem::Place(place) => {
@@ -226,12 +243,16 @@ impl ArgumentList {
             }
             ListItem::Value(old) => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the argument has {} bytes, not {}",
+                "the size of the argument is {}, not {}; update it with a value of the same size",
                 old.len(),
                 value.len()
             ),
             ListItem::Place(_) => {
-                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a placeholder, not a value")
+                fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "this argument is a placeholder, not a value; write to its buffer \
+                     (aclrtKernelArgsGetPlaceHolderBuffer)"
+                )
             }
         }
     }
@@ -243,14 +264,16 @@ impl ArgumentList {
                 ListItem::Value(value) if value.len() != 8 && !matches!(code, Code::Cpu(_)) => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "argument {index} has {} bytes; every argument is a pointer of 8",
+                        "the size of argument {index} is {}, but every argument is a pointer of \
+                         8 bytes; append a pointer",
                         value.len()
                     );
                 }
                 ListItem::Place(None) => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "argument {index} is a placeholder without a buffer (aclrtKernelArgsGetPlaceHolderBuffer)"
+                        "argument {index} is a placeholder without a buffer; request the buffer \
+                         first (aclrtKernelArgsGetPlaceHolderBuffer)"
                     );
                 }
                 _ => {}
@@ -313,8 +336,9 @@ pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments,
         {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "a placeholder at byte {address} for the data at byte {data}, of {} bytes of arguments: addresses are multiples of 8 \
-                 and lie before all data",
+                "a placeholder at byte {address} for the data at byte {data}, of {} bytes of \
+                 arguments; put the address at a multiple of 8 before all data, and the data \
+                 within the arguments",
                 block.len()
             );
         }

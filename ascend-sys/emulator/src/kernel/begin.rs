@@ -46,19 +46,26 @@ impl RunningKernel {
         };
         let buffers = buffers.iter().zip(&names[contexts.len()..]);
         let regions: Vec<_> = buffers.enumerate().map(region).collect();
-        let found: Vec<_> = contexts.iter().zip(&names).map(|(argument, name)| {
-            let address = argument.word(name)?;
-            match context::find(address) {
-                Some(area) if area.member.device == device.id => Ok(area),
-                Some(area) => Err(format!(
-                    "{name} ({address:#x}) is of device {}, but the kernel runs on {}",
-                    machine::named(area.member.device), machine::named(device.id)
-                )),
-                None => Err(format!(
-                    "{name} ({address:#x}) is no context; HcclAllocComResourceByTiling makes one, which ends with its communicator"
-                )),
-            }
-        }).collect();
+        let found: Vec<_> = contexts
+            .iter()
+            .zip(&names)
+            .map(|(argument, name)| {
+                let address = argument.word(name)?;
+                match context::find(address) {
+                    Some(area) if area.member.device == device.id => Ok(area),
+                    Some(area) => Err(format!(
+                        "{name} ({address:#x}) is of device {}, but the kernel runs on {}; pass \
+                         a context of the kernel's device",
+                        machine::named(area.member.device),
+                        machine::named(device.id)
+                    )),
+                    None => Err(format!(
+                        "{name} ({address:#x}) is not a context; pass one from \
+                         HcclAllocComResourceByTiling, whose communicator still exists"
+                    )),
+                }
+            })
+            .collect();
         let areas: Vec<_> = found.iter().flatten().map(Arc::clone).collect();
         let running = RunningKernel::begin(launched, stream, regions, tiling, found);
         if let Err(text) = &running {
@@ -78,7 +85,8 @@ impl RunningKernel {
         let (program, device) = (&launched.recorded.program, stream.device());
         if launched.blocks > RESIDENT && synchronises(program) {
             return Err(format!(
-                "{} blocks, whose cores wait for each other: all of them must run at once, but the device has fewer cores: launch fewer blocks",
+                "{} blocks, whose cores wait for each other, must run at once, which at most \
+                 {RESIDENT} can; launch at most {RESIDENT} blocks",
                 launched.blocks
             ));
         }
@@ -185,13 +193,15 @@ fn join(
             let taken = area.post(|state| {
                 if state.kernel.is_some() {
                     return Err(format!(
-                        "another kernel is running with the context of {}; only one may run at a time",
+                        "another kernel is running with the context of {}; only one may run at a \
+                         time: launch this one after its end, for example on the same stream",
                         area.describe()
                     ));
                 }
                 if !state.slots.is_empty() {
                     return Err(format!(
-                        "the previous kernel with the context of {} ended without Finalize",
+                        "the previous kernel with the context of {} ended without Finalize; call \
+                         Finalize at the end of every kernel that communicates",
                         area.describe()
                     ));
                 }

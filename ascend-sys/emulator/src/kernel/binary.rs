@@ -57,7 +57,11 @@ where
     let mut value = Some(value);
     match slots.take(|entry, _| *lock(&entry.value) = value.take()) {
         Some((_, handle)) => Ok(handle),
-        None => fail!(ACL_ERROR_RT_NO_STREAM_RESOURCE, "every handle of this kind is in use"),
+        None => fail!(
+            ACL_ERROR_RT_NO_STREAM_RESOURCE,
+            "every handle of this kind is in use; unload the binaries that are no longer needed \
+             (aclrtBinaryUnLoad)"
+        ),
     }
 }
 
@@ -156,7 +160,7 @@ pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     if let Some(there) = there.filter(|there| *there != name) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "there is no function \"{name}\" in this binary; it has \"{there}\""
+            "there is no function \"{name}\" in this binary; request \"{there}\", the only one"
         );
     }
     let mut functions = lock(&binary.functions);

@@ -27,7 +27,9 @@ pub(super) fn cast(
             && from.start < to.end
             && (wide > narrow || to.start != from.start)
         {
-            return Err("the result of a Cast overlaps its operand".into());
+            return Err("the result of a Cast overlaps its operand, which it would overwrite too \
+                        early; use memory that lies apart"
+                .into());
         }
     }
     for n in 0..to.len() / wide {

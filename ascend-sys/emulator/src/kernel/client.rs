@@ -24,14 +24,14 @@ pub(super) fn init(
     let client = id.0 as usize;
     let name = world.client_name(client);
     if core.clients[client].init.is_some() {
-        return Err(format!("{name} is initialised already; InitV2 may be called once"));
+        return Err(format!("{name} is initialised already; call InitV2 only once"));
     }
     world.group_of(client)?.used = true;
     let version = core.tiling_number(offset, Number::U32)?;
     if version != 100 {
         return Err(format!(
-            "at byte {offset} of the tiling there is no Mc2InitTiling: it begins with {version}, not with 100; the host fills it \
-             (Mc2CcTilingConfig::GetTiling)"
+            "at byte {offset} of the tiling there is no Mc2InitTiling: it begins with {version}, \
+             not with 100; fill it on the host (Mc2CcTilingConfig::GetTiling)"
         ));
     }
     let (kind, block) = match world.program.clients[client].what.core {
@@ -49,10 +49,10 @@ pub(super) fn ready(core: &Core, id: ClientId, world: &World) -> Result<(), Stri
     let client = &core.clients[id.0 as usize];
     let name = &world.program.clients[id.0 as usize].name;
     if client.finalised {
-        return Err(format!("{name} is used after its Finalize"));
+        return Err(format!("{name} is used after its Finalize; call Finalize last"));
     }
     if client.init.is_none() {
-        return Err(format!("{name} is used before its InitV2"));
+        return Err(format!("{name} is used before its InitV2; call InitV2 first"));
     }
     Ok(())
 }
@@ -79,7 +79,8 @@ pub(super) fn configure(
     let own = world.group_of(id.0 as usize)?.area.group.clone();
     if group != own {
         return Err(format!(
-            "{path} is for the group \"{group}\", but the context of {name} is of the communicator \"{own}\" (HcclGetCommName)"
+            "{path} is for the group \"{group}\", but the context of {name} is of the \
+             communicator \"{own}\"; fill it with the name of that one (HcclGetCommName)"
         ));
     }
     let configured = &mut core.clients[id.0 as usize].configured;
@@ -101,8 +102,8 @@ pub(super) fn configuration(
         None => {
             let known: Vec<_> = configured.iter().map(|(number, _)| number.to_string()).collect();
             Err(format!(
-                "{} was configured for no operation of this type, which is {command} (its Mc2CcTiling have the opType {}); \
-                 SetCcTilingV2 first",
+                "{} was not configured for this operation, whose opType is {command} (its \
+                 Mc2CcTiling have the opType {}); call SetCcTilingV2 first",
                 world.program.clients[client].name,
                 if known.is_empty() { "none".into() } else { known.join(", ") }
             ))
@@ -201,10 +202,10 @@ pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     }
 }
 
-/// `Query`: returns the number of finished turns of a task.
+/// Implements `Query`: returns the number of finished turns of a task.
 pub(super) fn query(core: &Core, task: TaskId, world: &mut World) -> Result<u64, String> {
     if posted::is_used(world) {
-        return Err("Ascend 950 has no Query".into());
+        return Err("Ascend 950 has no Query; use Wait".into());
     }
     let Some(handle) = &core.handles[task.0 as usize] else { return Ok(0) };
     if core.clients[handle.client].queues.each > 0 {
@@ -216,11 +217,11 @@ pub(super) fn query(core: &Core, task: TaskId, world: &mut World) -> Result<u64,
     Ok(finished.unwrap_or(0).into())
 }
 
-/// `GetQueueNum`: returns the number of queues of a client.
+/// Implements `GetQueueNum`: returns the number of queues of a client.
 pub(super) fn queues(core: &Core, id: ClientId) -> Result<u64, String> {
     match core.clients[id.0 as usize].init {
         Some(offset) => core.tiling_number(offset + 42, Number::U16),
-        None => Err("GetQueueNum is called before InitV2".into()),
+        None => Err("GetQueueNum is called before InitV2; call InitV2 first".into()),
     }
 }
 
@@ -234,10 +235,13 @@ pub(super) fn slice(
 ) -> Result<u64, String> {
     let name = world.program.tasks[task.0 as usize].name.clone();
     let Some(handle) = &mut core.handles[task.0 as usize] else {
-        return Err(format!("Iterate of {name}, which was not prepared"));
+        return Err(format!("Iterate of {name}, which was not prepared; prepare it first"));
     };
     if handle.total == handle.slices || !handle.total.is_multiple_of(handle.ranks) {
-        return Err(format!("Iterate of {name}, which has no more blocks or is not fine-grained"));
+        return Err(format!(
+            "Iterate of {name}, which has no more blocks or is not fine-grained; set its \
+             stepSize, and call Iterate once for each block"
+        ));
     }
     let (at, ranks) = (handle.slices % handle.ranks, handle.ranks);
     handle.slices += 1;
@@ -260,19 +264,31 @@ pub(super) fn after(
 ) -> Result<(), String> {
     ready(core, id, world)?;
     if world.product != Product::A3 {
-        return Err(format!("{} has no InterHcclGroupSync; Atlas A3 does", world.product));
+        return Err(format!(
+            "{} has no InterHcclGroupSync, which only Atlas A3 has; call Wait for the task of \
+             the other group",
+            world.product
+        ));
     }
     let name = world.program.tasks[task.0 as usize].name.clone();
     let Some(handle) = core.handles[task.0 as usize].clone() else {
-        return Err(format!("InterHcclGroupSync with {name}, which was not prepared"));
+        return Err(format!(
+            "InterHcclGroupSync with {name}, which was not prepared; prepare it first"
+        ));
     };
     let (own, other) = (id.0 as usize, handle.client);
     let group = |client: usize| world.program.clients[client].what.group;
     if group(own) == group(other) {
-        return Err(format!("InterHcclGroupSync with {name}, which is of the same group"));
+        return Err(format!(
+            "InterHcclGroupSync with {name}, which is of the same group; pass a task of another \
+             group"
+        ));
     }
     if core.clients[own].slot >= MOST_TASKS {
-        return Err(format!("one client can have at most {MOST_TASKS} tasks; this is one more"));
+        return Err(format!(
+            "one client can have at most {MOST_TASKS} tasks; this is one more: prepare fewer, \
+             with a larger repeat"
+        ));
     }
     let place = world.program.line(core.source());
     let source = world.group_of(other)?;
@@ -292,14 +308,20 @@ pub(super) fn barrier(
     ready(core, id, world)?;
     let client = id.0 as usize;
     if world.product != Product::A3 {
-        return Err(format!("{} has no QueueBarrier; Atlas A3 does", world.product));
+        return Err(format!(
+            "{} has no QueueBarrier, which only Atlas A3 has; leave out the call",
+            world.product
+        ));
     }
     if core.clients[client].queues.each > 0 {
         return queues::put(core, client, queue, ClientMessage::Barrier, world);
     }
     if queue > 0 {
         let name = world.client_name(client);
-        return Err(format!("{name} has no queue {queue}: the host has set none (SetQueueNum)"));
+        return Err(format!(
+            "{name} has no queue {queue}: the host has set none; set their number on the host \
+             (SetQueueNum)"
+        ));
     }
     post(core, client, ClientMessage::Barrier, 0, world)
 }
@@ -346,8 +368,8 @@ pub(super) fn turns_are_done(
     Ok(state.slots.get(slot).is_some_and(|slot| slot.finished >= wanted))
 }
 
-/// `Finalize` of the working core: writes the final message when the last task is done. Returns
-/// whether the core's wait is over.
+/// Implements `Finalize` for the working core: writes the final message when the last task is done.
+/// Returns whether the core's wait is over.
 pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Result<bool, String> {
     if posted::is_used(world) {
         if !posted::last_is_done(core, client, world)? {

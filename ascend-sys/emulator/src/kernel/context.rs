@@ -154,8 +154,9 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
                 }
                 return refuse!(
                     HCCL_E_MEMORY,
-                    "no memory for the context: {bytes} bytes of device {}, of which {} of {} are free; the two windows have \
-                     HCCL_BUFFSIZE (hcclBufferSize) MiB each",
+                    "no memory for the context: {bytes} bytes of device {}, of which {} of {} \
+                     are free; reduce HCCL_BUFFSIZE (hcclBufferSize), the size of each of the \
+                     two windows in MiB",
                     machine::named(device.id),
                     oom.free,
                     oom.total
@@ -282,7 +283,11 @@ pub(crate) fn complete(member: &Member, address: usize) -> Result<(), Failure> {
 /// waits forever.
 fn end(area: &Area) {
     let rank = area.member.rank;
-    let text = format!("rank {rank} ended the communicator \"{}\" during a kernel", area.group);
+    let text = format!(
+        "rank {rank} ended the communicator \"{}\" during a kernel; keep the communicator until \
+         all kernels that use it have ended",
+        area.group
+    );
     let busy = area.answer(|state| {
         let busy = state.kernel.is_some() || state.server.is_some();
         if busy {

@@ -33,7 +33,8 @@ pub(super) struct Conversation {
     pub(super) done: bool,
     /// The number of actions of the kernel at the last check.
     pub(super) seen: u64,
-    /// The log of turns, if the block records. `noted` is the record of the current turn.
+    /// The log of turns, if the block of devices records a timeline. `noted` is the record of the
+    /// current turn.
     pub(super) log: Option<Arc<timeline::Log>>,
     pub(super) noted: Option<Box<ascend_timeline::TurnSpan>>,
 }

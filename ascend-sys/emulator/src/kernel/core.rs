@@ -73,7 +73,7 @@ pub(super) fn unknown(why: Unknown) -> String {
     match why {
         Unknown::Fault(fault) => fault.text,
         Unknown::Data | Unknown::Idle | Unknown::Short(_) => {
-            "a variable is used before it has a value".into()
+            "a variable is used before it has a value; set it on every path to this line".into()
         }
     }
 }

@@ -48,7 +48,7 @@ impl CpuBlock {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
                     "a placeholder at byte {address} for the data at byte {data}: the arguments \
-                     have {} bytes",
+                     have {} bytes; give offsets within them",
                     bytes.len()
                 );
             }
@@ -76,7 +76,8 @@ impl CpuBlock {
         if self.bytes.len() > MOST_BYTES {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the arguments have {} bytes; at most {MOST_BYTES} are possible",
+                "the arguments have {} bytes; pass at most {MOST_BYTES}, and larger data in \
+                 device memory",
                 self.bytes.len()
             );
         }

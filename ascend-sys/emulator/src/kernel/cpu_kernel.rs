@@ -43,7 +43,7 @@ pub(crate) fn launch(
     is_on(function, stream.device_id())?;
     match blocks {
         1 => {}
-        0 => return fail!(ACL_ERROR_RT_PARAM_INVALID, "numBlocks is 0"),
+        0 => return fail!(ACL_ERROR_RT_PARAM_INVALID, "numBlocks is 0; launch one block"),
         more => {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -108,7 +108,12 @@ impl CpuKernel {
         match thread.stack_size(STACK).spawn(run) {
             Ok(_) => Ok(()),
             Err(error) => {
-                fail!(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no thread for {}: {error}", launched.name)
+                fail!(
+                    ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                    "cannot start a thread for {}: {error}; end other threads, or raise the \
+                     limit (ulimit -u)",
+                    launched.name
+                )
             }
         }
     }

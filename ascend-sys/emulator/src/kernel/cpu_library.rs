@@ -89,7 +89,11 @@ impl CpuBinary {
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) => {
-                return fail!(ACL_ERROR_RT_FILE_OPEN, "cannot find {}: {error}", path.display());
+                return fail!(
+                    ACL_ERROR_RT_FILE_OPEN,
+                    "cannot find {}: {error}; check the path",
+                    path.display()
+                );
             }
         };
         let libraries = vec![HostLibrary::load(path)?];
@@ -104,7 +108,7 @@ impl CpuBinary {
             Err(why) => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "{} is no descriptor of CPU kernels: {why}",
+                    "{} is not a descriptor of CPU kernels: {why}",
                     path.display()
                 );
             }
@@ -137,7 +141,8 @@ impl CpuBinary {
                     let names: Vec<_> = named.keys().take(8).map(String::as_str).collect();
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "the descriptor has no kernel \"{name}\"; it has {}",
+                        "the descriptor has no kernel \"{name}\"; request one of its kernels, \
+                         for example {}",
                         names.join(", ")
                     );
                 }
@@ -146,7 +151,7 @@ impl CpuBinary {
                 let Ok(symbol) = CString::new(name) else {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
-                        "the name of the kernel has a zero byte in it"
+                        "the name of the kernel has a zero byte in it; remove that byte"
                     );
                 };
                 unnamed = symbol;
@@ -163,7 +168,7 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
     let kernels = match value.as_object() {
         Some(kernels) if (1..=MOST_KERNELS).contains(&kernels.len()) => kernels,
         Some(kernels) => {
-            return Err(format!("it names {} kernels, of 1 to {MOST_KERNELS}", kernels.len()));
+            return Err(format!("it names {} kernels; name 1 to {MOST_KERNELS}", kernels.len()));
         }
         None => return Err("it is no object".into()),
     };
@@ -173,18 +178,19 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
             Some(other) => {
                 Err(format!("{name}.opInfo.{field} is {other}, but must be a text with a name"))
             }
-            None => Err(format!("{name}.opInfo.{field} is missing")),
+            None => Err(format!("{name}.opInfo.{field} is missing; give its name as a text")),
         };
         let (library, symbol) = (field("kernelSo")?, field("functionName")?);
-        let symbol = CString::new(symbol)
-            .map_err(|_| format!("{name}.opInfo.functionName has a zero byte in it"))?;
+        let symbol = CString::new(symbol).map_err(|_| {
+            format!("{name}.opInfo.functionName has a zero byte in it; remove that byte")
+        })?;
         Ok((name.clone(), (library, symbol)))
     };
     kernels.iter().map(kernel).collect()
 }
 
-/// Returns the path of a descriptor's library: that beside the descriptor, if it exists, else the
-/// name, which the loader searches for.
+/// Returns the path of a descriptor's library: that of the file beside the descriptor, if the file
+/// exists. Otherwise returns the plain name, for which the loader searches.
 fn place_of(descriptor: &Path, library: &str) -> PathBuf {
     let beside = descriptor.with_file_name(library);
     match beside.canonicalize() {
@@ -198,7 +204,7 @@ impl HostLibrary {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the name of a library has a zero byte in it: {path:?}"
+                "the name of a library has a zero byte in it: {path:?}; remove that byte"
             );
         };
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
@@ -209,7 +215,11 @@ impl HostLibrary {
             Some(handle) => HostLibrary { handle, path },
             None => {
                 let why = loader_error();
-                return fail!(ACL_ERROR_RT_FILE_OPEN, "cannot load {}: {why}", path.display());
+                return fail!(
+                    ACL_ERROR_RT_FILE_OPEN,
+                    "cannot load {}: {why}; check the file and the libraries that it needs (ldd)",
+                    path.display()
+                );
             }
         };
         library.is_of_this_emulator()?;
@@ -285,7 +295,8 @@ fn open_device_memory() -> Result<(), Failure> {
         Ok(()) => Ok(()),
         Err(error) => fail!(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "device memory cannot be mapped for CPU kernels: {error}"
+            "device memory cannot be mapped for CPU kernels: {error}; raise the limits of memory \
+             and of mappings (ulimit -v, vm.max_map_count)"
         ),
     }
 }

@@ -4,7 +4,7 @@ use ascend_program::Core;
 use ascend_program::step::Mode;
 use std::collections::BTreeMap;
 
-/// The largest value that a flag of one core can count.
+/// The largest count that a flag of one core can have.
 const MOST: u32 = 15;
 
 /// The flags and barriers of one launch.
@@ -59,7 +59,8 @@ impl Flags {
         let raised = self.raised[&(flag, mode as u8, kind(core) as u8)][index as usize];
         if mode == Mode::Kind && raised.saturating_sub(waited) > MOST {
             return Err(format!(
-                "flag {flag} is raised {} times more often than it was waited for; a core counts at most {MOST}",
+                "flag {flag} is raised {} times more often than it was waited for; a core counts \
+                 at most {MOST}: wait for it more often",
                 raised - waited
             ));
         }

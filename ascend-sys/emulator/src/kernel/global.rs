@@ -15,7 +15,7 @@ use ascend_reduce::copy;
 /// The memory that a kernel may access through one argument.
 #[derive(Clone)]
 pub(super) struct Region {
-    /// The name that the kernel has for it.
+    /// The name of the argument or window in the kernel.
     pub(super) name: String,
     /// The address of offset 0, as programs use it.
     start: usize,
@@ -52,21 +52,23 @@ impl Region {
     /// Makes the region from `address` to the end of the allocation of `device` that contains it.
     pub(super) fn new(name: &str, address: u64, device: u32) -> Result<Region, String> {
         if address == 0 {
-            return Err(format!("{name} is NULL"));
+            return Err(format!("{name} is NULL; pass device memory (aclrtMalloc)"));
         }
         let start = usize::try_from(address).unwrap_or(usize::MAX);
         match memory::place_of(start).map_err(|text| format!("{name}: {text}"))? {
             MemoryPlace::Device(id) if id == device => {}
             MemoryPlace::Device(id) => {
                 return Err(format!(
-                    "{name} ({start:#x}) is memory of device {id}, but the kernel runs on {device}",
+                    "{name} ({start:#x}) is memory of device {id}, but the kernel runs on \
+                     {device}; pass memory of device {device}",
                     device = machine::named(device),
                     id = machine::named(id)
                 ));
             }
             MemoryPlace::Pinned | MemoryPlace::Pageable => {
                 return Err(format!(
-                    "{name} ({start:#x}) is no memory of device {device} (aclrtMalloc)",
+                    "{name} ({start:#x}) is not memory of device {device}; pass memory of that \
+                     device (aclrtMalloc)",
                     device = machine::named(device)
                 ));
             }
@@ -109,7 +111,8 @@ impl Region {
         if offset.checked_add(bytes).is_none_or(|end| end > room) {
             let (name, past) = (&self.name, offset.saturating_add(bytes) - room);
             return Err(format!(
-                "bytes {offset} to {} of {name} are touched, which is {past} bytes beyond its end: it has {room}",
+                "bytes {offset} to {} of {name} are touched, {past} beyond its end: it has \
+                 {room} bytes; touch fewer, or pass a larger buffer",
                 offset.saturating_add(bytes)
             ));
         }

@@ -35,10 +35,7 @@ pub(crate) fn launch(
 ) -> Result<(), Failure> {
     is_on(function, stream.device_id())?;
     if !(1..=MOST_BLOCKS).contains(&blocks) {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "numBlocks is {blocks}; 1 to {MOST_BLOCKS} is possible"
-        );
+        return fail!(ACL_ERROR_RT_PARAM_INVALID, "numBlocks is {blocks}; pass 1 to {MOST_BLOCKS}");
     }
     match (&function.code, &arguments) {
         (Code::Program(recorded), Arguments::Given(given)) => {
@@ -50,7 +47,8 @@ pub(crate) fn launch(
         // The arguments of a CPU kernel are a block of bytes: see `cpu_kernel`.
         (Code::Cpu(_), _) => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} runs on the CPU and takes a block of arguments",
+            "{} runs on the CPU and takes a block of arguments; launch it with \
+             aclrtLaunchKernelWithHostArgs",
             function.name
         ),
     }
@@ -127,7 +125,8 @@ fn server(
         Some(argument) => argument.word("of the server").map_err(refused),
         None => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the server has {} arguments; it takes a descriptor of 8 bytes and then the contexts",
+            "the number of arguments of the server is {}; pass a descriptor of 8 bytes and then \
+             as many contexts as it says",
             given.len()
         ),
     };
@@ -136,8 +135,9 @@ fn server(
     if version != 1 || !(1..=MOST_GROUPS).contains(&groups) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the descriptor of the server is {descriptor:#x}: version {version} (bits 0 to 3), {groups} contexts (bits 4 to 7); version 1 \
-             and 1 to {MOST_GROUPS} contexts are possible"
+            "the descriptor of the server is {descriptor:#x}: the version is {version} (bits 0 \
+             to 3), and the number of contexts {groups} (bits 4 to 7); give version 1 and 1 to \
+             {MOST_GROUPS} contexts"
         );
     }
     let mut areas = Vec::new();
@@ -148,7 +148,8 @@ fn server(
             Some(area) => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "the context {address:#x} is of device {}, but {} is on another one",
+                    "the context {address:#x} is of device {}, but {} is on another one; launch \
+                     the server on the device of its contexts",
                     machine::named(area.member.device),
                     stream.describe()
                 );
@@ -156,7 +157,8 @@ fn server(
             None => {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "{address:#x} is no context; HcclAllocComResourceByTiling makes one, which ends with its communicator"
+                    "{address:#x} is not a context; pass one from HcclAllocComResourceByTiling, \
+                     whose communicator still exists"
                 );
             }
         }

@@ -100,7 +100,8 @@ impl LocalMemory {
             .filter(|end| *end <= self.limit);
         let Some(end) = end else {
             return Err(format!(
-                "a buffer of {length} bytes does not fit: a kernel can use {} bytes of local memory, of which {} are left",
+                "a buffer of {length} bytes does not fit: a kernel can use {} bytes of local \
+                 memory, of which {} are left; use smaller or fewer buffers",
                 self.limit,
                 self.limit - used
             ));
@@ -119,7 +120,9 @@ impl LocalMemory {
         let declared = &program.queues[id.0 as usize];
         let name = &declared.name;
         if self.queues[id.0 as usize].is_some() {
-            return Err(format!("the queue {name} has buffers already"));
+            return Err(format!(
+                "the queue {name} has buffers already; call InitBuffer once for it"
+            ));
         }
         let position = declared.what.position;
         let others = program.queues.iter().zip(&self.queues);
@@ -128,7 +131,8 @@ impl LocalMemory {
         let count = usize::from(declared.what.buffers);
         if others + count > MOST_BUFFERS {
             return Err(format!(
-                "the queues of {position:?} would have {} buffers together; at most {MOST_BUFFERS} are possible",
+                "the queues of {position:?} would have {} buffers together; use at most \
+                 {MOST_BUFFERS}",
                 others + count
             ));
         }
@@ -148,7 +152,10 @@ impl LocalMemory {
         length: u64,
     ) -> Result<(), String> {
         if self.scratches[id.0 as usize].is_some() {
-            return Err(format!("{} has a buffer already", program.scratches[id.0 as usize].name));
+            return Err(format!(
+                "{} has a buffer already; call InitBuffer once for it",
+                program.scratches[id.0 as usize].name
+            ));
         }
         self.scratches[id.0 as usize] = Some(self.take(length)?);
         Ok(())
@@ -157,7 +164,7 @@ impl LocalMemory {
     fn queue(&mut self, program: &Program, id: QueueId) -> Result<&mut BufferQueue, String> {
         self.queues[id.0 as usize].as_mut().ok_or_else(|| {
             format!(
-                "the queue {} has no buffers yet (InitBuffer)",
+                "the queue {} has no buffers yet; call InitBuffer first",
                 program.queues[id.0 as usize].name
             )
         })
@@ -212,9 +219,15 @@ impl LocalMemory {
                     BufferState::Filled => "enqueued and not dequeued",
                     BufferState::Taken => "dequeued",
                 };
-                Err(format!("{what} of {name}, whose buffer of the queue {queue} is {is}"))
+                Err(format!(
+                    "{what} of {name}, whose buffer of the queue {queue} is {is}; call \
+                     AllocTensor, EnQue, DeQue and FreeTensor in this order"
+                ))
             }
-            _ => Err(format!("{what} of {name}, which is no buffer of the queue {queue}")),
+            _ => Err(format!(
+                "{what} of {name}, which is not a buffer of the queue {queue}; pass a tensor \
+                 from AllocTensor or DeQue of this queue"
+            )),
         }
     }
 
@@ -242,7 +255,8 @@ impl LocalMemory {
         let queue = self.queue(program, id)?;
         let Some(number) = queue.filled.pop_front() else {
             return Err(format!(
-                "nothing is enqueued in the queue {}, so DeQue waits for ever",
+                "nothing is enqueued in the queue {}, so DeQue waits for ever; call EnQue before \
+                 it",
                 program.queues[id.0 as usize].name
             ));
         };
@@ -290,7 +304,7 @@ impl LocalMemory {
     ) -> Result<(), String> {
         let Some(range) = self.scratches[id.0 as usize].clone() else {
             let name = &program.scratches[id.0 as usize].name;
-            return Err(format!("{name} has no buffer yet (InitBuffer)"));
+            return Err(format!("{name} has no buffer yet; call InitBuffer first"));
         };
         self.tensors[tensor.0 as usize] = Some(Tensor { range, buffer: None });
         Ok(())
@@ -307,7 +321,11 @@ impl LocalMemory {
         let declared = &program.locals[local.tensor.0 as usize];
         let size = u64::from(declared.what.size());
         let Some(tensor) = &self.tensors[local.tensor.0 as usize] else {
-            return Err(format!("{} is no tensor at this point", declared.name));
+            return Err(format!(
+                "{} is not a tensor at this point; call AllocTensor, DeQue or Get before it is \
+                 used",
+                declared.name
+            ));
         };
         let start = offset.checked_mul(size);
         let bytes = count.checked_mul(size);
@@ -317,7 +335,8 @@ impl LocalMemory {
                 Ok(tensor.range.start + start as usize..tensor.range.start + end as usize)
             }
             _ => Err(format!(
-                "elements {offset} to {} of {} are touched, which has {}",
+                "elements {offset} to {} of {} are touched, which has {}; touch fewer, or use a \
+                 larger buffer",
                 offset.saturating_add(count),
                 declared.name,
                 tensor.range.len() as u64 / size

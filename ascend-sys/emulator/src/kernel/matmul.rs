@@ -65,7 +65,8 @@ fn read(
     to: &mut Vec<f32>,
 ) -> Result<(), String> {
     let size = u64::from(number.size());
-    let too_large = || "a matrix is larger than any memory".to_owned();
+    let too_large =
+        || "a matrix is larger than any memory; check its sizes and its pitch".to_owned();
     let offset = at.checked_mul(size).and_then(|at| at.checked_add(from.offset));
     let (offset, length) = offset.zip(count.checked_mul(size)).ok_or_else(too_large)?;
     // The range is checked before memory of that size is allocated.
@@ -94,7 +95,8 @@ impl MatrixProduct {
         ] {
             if lines > 1 && pitch < length {
                 return Err(format!(
-                    "the rows of {name} have {length} elements and begin {pitch} elements apart, so they overlap"
+                    "the rows of {name} have {length} elements and begin {pitch} elements apart, \
+                     so they overlap; use a pitch of at least {length}"
                 ));
             }
         }

@@ -89,14 +89,16 @@ impl Core {
         let count = pieces.count.map_or(Ok(1), |count| self.count(count))?;
         let gap = pieces.gap.map_or(Ok(0), |gap| self.count(gap))?;
         if count > 4095 {
-            return Err(format!("a copy of {count} pieces; at most 4095 are possible"));
+            return Err(format!("a copy of {count} pieces; copy at most 4095 at a time"));
         }
         if length == 0 || count == 0 {
             return Ok(None);
         }
         let (base, at) = self.place(global, world)?;
         let offset = local.offset.map_or(Ok(0), |offset| self.count(offset))?;
-        let bytes = length.checked_mul(size).ok_or("a copy of more bytes than there are")?;
+        let bytes = length
+            .checked_mul(size)
+            .ok_or("the size of a copy in bytes does not fit into 64 bits; copy fewer elements")?;
         let skip = gap.saturating_mul(size).saturating_add(bytes);
         // Each piece begins at a multiple of 32 bytes in local memory. A piece that is longer than
         // the memory is an error below, whatever the pitch is.

@@ -156,7 +156,8 @@ impl Order {
         self.late == Some(pending.unit) || self.asked == Some(asked)
     }
 
-    /// Returns whether the server lets the kernel continue first. A late server does so many times.
+    /// Returns whether the server lets the kernel continue first. This is random: it happens in
+    /// half of the calls, or in 31 of 32 calls if the server is late.
     pub(super) fn server_hesitates(&mut self) -> bool {
         self.below(if self.is_server_late { 32 } else { 2 }) != 0
     }

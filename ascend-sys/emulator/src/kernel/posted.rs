@@ -70,8 +70,8 @@ fn post(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Resul
     Ok(true)
 }
 
-/// `Wait`: waits for the next turn of a task. It returns at once if no turn of the task was
-/// committed.
+/// Implements `Wait`: begins a wait for the next turn of a task. There is no wait if no turn of the
+/// task was committed.
 pub(super) fn wait(core: &mut Core, client: usize, slot: usize) {
     let ring = &mut core.clients[client].ring;
     let start = ring.start(slot);

@@ -16,7 +16,7 @@ use ascend_program::step::{Operation, PerRank, Reduction};
 use ascend_program::{TaskId, ValueId};
 use ascend_reduce::{DataType, ReduceOp};
 
-/// The largest number of ranks of a list.
+/// The largest number of ranks for which a list of an AlltoAllV can have numbers.
 const MOST_RANKS: usize = 256;
 
 pub(super) fn prepare(
@@ -37,16 +37,17 @@ pub(super) fn prepare(
         return Ok(());
     }
     if repeat > 255 {
-        return Err(format!("repeat is {repeat}; 1 to 255 is possible"));
+        return Err(format!("repeat is {repeat}; pass 1 to 255"));
     }
     let once = matches!(operation, Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. });
     if once && repeat != 1 {
-        return Err(format!("repeat is {repeat}; one-sided writes have one turn"));
+        return Err(format!("repeat is {repeat}; one-sided writes have one turn: pass 1"));
     }
     let at = configuration(core, client, operation.command(), world)?;
     if core.clients[client].slot >= MOST_TASKS {
         return Err(format!(
-            "{} prepares more than {MOST_TASKS} tasks, which is the limit of one client",
+            "{} prepares more than {MOST_TASKS} tasks, which is the limit of one client; prepare \
+             fewer, with a larger repeat",
             world.client_name(client)
         ));
     }
@@ -58,7 +59,8 @@ pub(super) fn prepare(
             size if size <= ranks && ranks.is_multiple_of(size) => Some(size),
             size => {
                 return Err(format!(
-                    "the stepSize is {size}, but the number of ranks, {ranks}, must be a multiple of it"
+                    "the stepSize is {size}, but the number of ranks, {ranks}, must be a \
+                     multiple of it; set a stepSize that divides it"
                 ));
             }
         },
@@ -86,7 +88,8 @@ pub(super) fn prepare(
     if core.clients[client].queues.each > 0 {
         let Operation::BatchWrite { queue, .. } = operation else {
             return Err(format!(
-                "{} has queues (SetQueueNum), so it can prepare only BatchWrite",
+                "{} has queues (SetQueueNum), so it can prepare only BatchWrite; leave out \
+                 SetQueueNum for other operations",
                 world.client_name(client)
             ));
         };
@@ -132,7 +135,7 @@ fn content(
     };
     if let Operation::BatchWrite { items, count, .. } = operation {
         if product == Product::Ascend950 {
-            return Err("Ascend 950 has no BatchWrite".into());
+            return Err("Ascend 950 has no BatchWrite; use AlltoAllvWrite".into());
         }
         return Ok(ClientMessage::Write {
             items: spot(items, world)?,
@@ -142,7 +145,9 @@ fn content(
     }
     if let Operation::AlltoAllvWrite { send, offsets, sizes, window, local } = operation {
         if product != Product::Ascend950 {
-            return Err(format!("{product} has no AlltoAllvWrite; Ascend 950 does"));
+            return Err(format!(
+                "{product} has no AlltoAllvWrite, which only Ascend 950 has; use BatchWrite"
+            ));
         }
         let windows = WriteWindows {
             offsets: spot(offsets, world)?,
@@ -198,7 +203,9 @@ fn content(
         _ => validate::movement(product, dtype).map_err(refused)?,
     };
     if kind == WorkKind::AlltoAllV && product == Product::A2 {
-        return Err("Atlas A2 has no AlltoAllV in kernels; Atlas A3 and Ascend 950 have".into());
+        return Err("Atlas A2 has no AlltoAllV in kernels; Atlas A3 and Ascend 950 have: use \
+                    BatchWrite instead"
+            .into());
     }
     let ranks = world.group_of(client)?.area.member.comm.ranks();
     let count = exchange.map_or(Ok(0), |exchange| core.count(exchange.count))?;
@@ -241,7 +248,8 @@ fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(),
     let said = core.tiling_number(tiling + 276, Number::U32)?;
     if product == Product::Ascend950 && said != op as u64 {
         return Err(format!(
-            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which is the one that Ascend 950 uses"
+            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which \
+             is the one that Ascend 950 uses; give both the same reduction"
         ));
     }
     Ok(())
@@ -264,7 +272,8 @@ fn numbers(core: &Core, list: &PerRank, ranks: usize, what: &str) -> Result<Vec<
     };
     if length < ranks || ranks > MOST_RANKS {
         return Err(format!(
-            "{what} has {length} numbers for {ranks} ranks; it needs one for each, and at most {MOST_RANKS} ranks are possible"
+            "{what} has {length} numbers for {ranks} ranks; pass one for each rank, for at most \
+             {MOST_RANKS} ranks"
         ));
     }
     match list {

@@ -23,12 +23,18 @@ pub(super) fn init(
         return Ok(Queues::default());
     }
     if world.product != Product::A3 {
-        return Err("only Atlas A3 has queues of BatchWrite (SetQueueNum)".into());
+        return Err("only Atlas A3 has queues of BatchWrite; leave out SetQueueNum on other \
+                    products"
+            .into());
     }
     let cores = core.tiling_number(offset + 44, Number::U16)?.max(1);
     let all = each * cores;
     if all > MOST_QUEUES {
-        return Err(format!("{each} queues for each of {cores} cores; {MOST_QUEUES} is the limit"));
+        return Err(format!(
+            "the number of queues is {each} for each core, with {cores} as the number of cores; \
+             set at most {MOST_QUEUES} queues for all cores together (SetQueueNum, \
+             SetCommBlockNum)"
+        ));
     }
     world.group_of(client)?.area.post(|state| {
         if state.queues.is_empty() {
@@ -49,12 +55,16 @@ pub(super) fn put(
     let Queues { each, cores } = core.clients[client].queues;
     let name = world.client_name(client);
     if queue >= each {
-        return Err(format!("{name} has no queue {queue}: each core has {each}"));
+        return Err(format!(
+            "{name} has no queue {queue}: each core has {each}; number the queues of a core from \
+             0"
+        ));
     }
     let (kind, index) = (core.kind(), core.index());
     if u64::from(index) >= cores {
         return Err(format!(
-            "{name} has queues for {cores} cores (commBlockNum), but {} has none",
+            "{name} has queues for {cores} cores (commBlockNum), but {} has none; let only the \
+             first {cores} call it, or set a larger number (SetCommBlockNum)",
             core.name()
         ));
     }
@@ -75,7 +85,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// `Finalize`: ends the queues of this core.
+/// Implements `Finalize`: ends the queues of this core.
 pub(super) fn finalise(
     core: &mut Core,
     client: usize,

@@ -78,7 +78,7 @@ pub(super) struct RunningKernel {
     pub(super) order: Option<Order>,
     /// The number of rounds in which only late instructions could be done.
     pub(super) held: u32,
-    /// The log and the record of the launch, if the block records.
+    /// The log and the record of the launch, if the block of devices records a timeline.
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, ascend_timeline::Launch)>>,
     /// The input of the second check, if the launch is checked again after its end.
     pub(super) again: Option<Box<SecondLook>>,
@@ -232,8 +232,9 @@ impl RunningKernel {
         self.world.groups.iter().flatten().all(left)
     }
 
-    /// Waits, after all cores have ended, for the servers for which the kernel did not wait. The
-    /// next kernel must find an empty area.
+    /// Runs, after all cores have ended, the servers that the kernel did not wait for. The next
+    /// kernel must find an empty area. Returns `Idle` if all servers have left, or if a server has
+    /// done something.
     fn servers_leave(&mut self, program: &Program) -> Result<Outcome, String> {
         if self.is_left() {
             return Ok(Outcome::Idle);
@@ -244,7 +245,8 @@ impl RunningKernel {
         if !self.world.groups.iter().flatten().all(closing) {
             let states = self.states(program);
             return Err(format!(
-                "the kernel has ended, but some core with queues has not called Finalize, so its server never ends\n{states}"
+                "the kernel has ended, but some core with queues has not called Finalize, so its \
+                 server never ends; call Finalize on each core with queues\n{states}"
             ));
         }
         Ok(self.drive())

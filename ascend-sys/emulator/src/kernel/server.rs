@@ -70,7 +70,8 @@ impl Server {
                     other.area.state().server = None;
                 }
                 let text = format!(
-                    "another server runs already for {}: a context can have only one, which ends when its kernel has ended",
+                    "another server runs already for {}: a context can have only one, which ends \
+                     when its kernel has ended: launch one server for each kernel",
                     context.area.describe()
                 );
                 return Err(Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text));

@@ -157,14 +157,18 @@ impl Core {
         let base = world.base(place.base, |id| self.count(id))?;
         match offset.checked_mul(size) {
             Some(offset) => Ok((base, offset)),
-            None => Err(format!("the offset {offset} is beyond any memory")),
+            None => {
+                Err(format!("the offset {offset} is beyond any memory; check how it is computed"))
+            }
         }
     }
 
     pub(super) fn is_vector(&self) -> Result<(), String> {
         match self.kind() {
             Kind::Aiv => Ok(()),
-            Kind::Aic => Err("a cube core has no unified buffer and no vector unit".into()),
+            Kind::Aic => Err("a cube core has no unified buffer and no vector unit; do this on a \
+                              vector core (AIV)"
+                .into()),
         }
     }
 
@@ -185,7 +189,11 @@ impl Core {
         let bytes = |core: &Core, number: Number, length: ValueId| {
             let length = core.count(length)?;
             let bytes = length.checked_mul(number.size().into());
-            bytes.ok_or_else(|| format!("a buffer of {length} elements"))
+            bytes.ok_or_else(|| {
+                format!(
+                    "a buffer of {length} elements is larger than any memory; use a smaller one"
+                )
+            })
         };
         let ends = |queue: QueueId| match program.queues[queue.0 as usize].what.position {
             Position::VecIn => (Unit::In, Unit::Vector),
@@ -371,7 +379,7 @@ impl Core {
 
     fn multiply(&mut self, multiply: &Multiply, world: &mut World) -> Result<(), String> {
         if self.kind() == Kind::Aiv {
-            return Err("a vector core has no cube unit".into());
+            return Err("a vector core has no cube unit; multiply on a cube core (AIC)".into());
         }
         let sizes = Sizes {
             rows: self.count(multiply.rows)?,

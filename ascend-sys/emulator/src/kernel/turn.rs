@@ -1,5 +1,5 @@
-//! The data that a turn of a task moves. This file applies the address rules of the client and
-//! makes collectives as those of the host.
+//! The data that a turn of a task moves. This module applies the address rules of the client. It
+//! makes a collective of each turn, like the collectives that the host calls.
 //!
 //! Turn `t` is the same collective on buffers that begin `t` counts later. If the blocks are a
 //! stride apart instead of adjacent, the collective is an operation with displacements.
@@ -37,7 +37,8 @@ pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCal
     let dense = stride == count;
     if !dense && stride < count {
         return Err(format!(
-            "{}: the stride {stride} is smaller than the count {count}, so blocks would overlap",
+            "{}: the stride {stride} is smaller than the count {count}, so blocks would overlap; \
+             pass a stride of 0 or of at least the count",
             work.describe()
         ));
     }
@@ -127,7 +128,7 @@ fn said(work: &PreparedWork, number: u32, text: String) -> String {
 }
 
 fn beyond(work: &PreparedWork) -> String {
-    format!("{}: counts and strides reach beyond any memory", work.describe())
+    format!("{}: counts and strides reach beyond any memory; pass smaller ones", work.describe())
 }
 
 /// Computes and stores the extents and the run of a table.

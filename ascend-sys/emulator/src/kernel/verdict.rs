@@ -109,7 +109,7 @@ fn strictness() -> Result<Strictness, String> {
         Some("tolerant") => Ok(Strictness::Tolerant),
         Some("unchecked") => Ok(Strictness::Unchecked),
         Some(other) => {
-            let text = "strict, tolerant and unchecked are possible";
+            let text = "set it to strict, tolerant or unchecked";
             Err(format!("ASCEND_EMULATOR_KERNELS={other}: {text}"))
         }
     };

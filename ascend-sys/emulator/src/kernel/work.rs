@@ -81,7 +81,8 @@ impl WorkKind {
 
 /// The offsets and sizes of the blocks of an AlltoAllvWrite, and their offset in the windows.
 pub(super) struct WriteWindows {
-    /// The offsets of the blocks in bytes, as a `u64` for each rank. The same holds for `sizes`.
+    /// The offsets of the blocks in bytes, as a `u64` for each rank. `sizes` has the sizes of the
+    /// blocks in the same form.
     pub(super) offsets: RegionAddress,
     pub(super) sizes: RegionAddress,
     pub(super) at: u64,

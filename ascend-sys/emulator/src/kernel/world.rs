@@ -113,7 +113,9 @@ impl World {
             Base::WindowOut(client, rank) => (client, rank, true),
         };
         if self.product == Product::Ascend950 {
-            return Err("Ascend 950 has no windows that a kernel can use".into());
+            return Err(
+                "Ascend 950 has no windows that a kernel can use; use AlltoAllvWrite".into()
+            );
         }
         let group = self.program.clients[client.0 as usize].what.group as usize;
         let rank = usize::try_from(count(rank)?).unwrap_or(usize::MAX);
@@ -143,7 +145,9 @@ impl World {
         match self.groups.get_mut(group) {
             Some(Ok(group)) => Ok(group),
             Some(Err(text)) => Err(text.clone()),
-            None => Err(format!("there is no context for group {group}")),
+            None => Err(format!(
+                "there is no context for group {group}; pass one (HcclAllocComResourceByTiling)"
+            )),
         }
     }
 
@@ -214,7 +218,10 @@ impl World {
     pub(super) fn may_add(&self, number: Number) -> Result<(), String> {
         match data_type(number) {
             Some(_) => Ok(()),
-            None => Err(format!("a copy cannot add numbers of type {}", number)),
+            None => Err(format!(
+                "a copy cannot add numbers of type {}; use i8, i16, i32, f16, bf16 or f32",
+                number
+            )),
         }
     }
 

@@ -58,7 +58,7 @@ fn read(product: Product, item: &[u8; 64]) -> Result<WriteItem, String> {
         return Ok(WriteItem { from: long(32), to: long(40), bytes: word(28), rank: None });
     }
     let dtype = DataType::from_hccl(word(24) as u32)
-        .ok_or_else(|| format!("{} is no data type", word(24)))?;
+        .ok_or_else(|| format!("{} is not a data type; use a number of HcclDataType", word(24)))?;
     let bytes = long(16).saturating_mul(dtype.size() as u64);
     Ok(WriteItem { from: long(0), to: long(8), bytes, rank: Some(word(28) as usize) })
 }
@@ -95,7 +95,9 @@ fn one(
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
             Ok(memory::Bytes { place: memory::MemoryPlace::Device(id), data }) => Ok((data, id)),
-            Ok(_) => Err(format!("its {what} {address:#x} is no device memory")),
+            Ok(_) => Err(format!(
+                "its {what} {address:#x} is not device memory; use memory from aclrtMalloc"
+            )),
             Err(text) => Err(format!("its {what}: {text}")),
         }
     };
@@ -125,7 +127,9 @@ fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
     let range = |start: usize| start..start.saturating_add(bytes as usize);
     let (a, b): (Range<usize>, Range<usize>) = (range(to.addr()), range(from.addr()));
     if a.start < b.end && b.start < a.end && a != b {
-        return Err(format!("{bytes} bytes would be written over their own source"));
+        return Err(format!(
+            "{bytes} bytes would be written over their own source; use ranges that do not overlap"
+        ));
     }
     // SAFETY: the callers have resolved both ranges in live allocations, and the ranges do not
     // overlap.
@@ -171,12 +175,16 @@ pub(super) fn blocks(
         let from = work.send.clone().at(offset, bytes)?;
         reads(from, bytes as usize);
         let Some(window) = context::window(area, to, false) else {
-            return Err(format!("rank {to} has no context, so it has no window"));
+            return Err(format!(
+                "rank {to} has no context, so it has no window; let it keep its communicator \
+                 until all kernels that use the window have ended"
+            ));
         };
         let (at, length) = (windows.at, window.bytes());
         if at.checked_add(bytes).is_none_or(|end| end > length as u64) {
             return Err(format!(
-                "{bytes} bytes for rank {to} at the offset {at} exceed its window of {length} bytes (HCCL_BUFFSIZE, hcclBufferSize)"
+                "{bytes} bytes for rank {to} at the offset {at} exceed its window of {length} \
+                 bytes ; write fewer, or raise HCCL_BUFFSIZE (hcclBufferSize)"
             ));
         }
         let data = match &window {

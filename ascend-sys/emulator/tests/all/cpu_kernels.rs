@@ -227,7 +227,7 @@ fn what_is_no_library_of_this_machine_is_refused_with_the_reason() {
     // The header of an object file that the Ascend C compiler would make.
     foreign[16] = 1;
     refused(INVALID, "kernel.o", &foreign, "object files of Ascend C need an NPU");
-    refused(INVALID, "half.json", b"{\"A\": ", "no descriptor of CPU kernels");
+    refused(INVALID, "half.json", b"{\"A\": ", "not a descriptor of CPU kernels");
     let nowhere = br#"{"A": {"opInfo": {"kernelSo": "libnowhere.so", "functionName": "A"}}}"#;
     refused(107009, "nowhere.json", nowhere, "cannot load libnowhere.so");
     let mut none = null_mut();

@@ -307,7 +307,7 @@ fn arguments_that_do_not_fit_the_kernel_are_refused() {
     ok!(aclrtKernelArgsAppend(list, (&raw mut value).cast(), 8, &mut handle));
     fails!(
         INVALID,
-        ["1 arguments; kernel has 3: y, workspace, tiling"],
+        ["is 1, but kernel has 3; pass these in this order: y, workspace, tiling"],
         aclrtKernelArgsFinalize(list)
     );
     ok!(aclrtKernelArgsAppendPlaceHolder(list, &mut handle));
@@ -335,7 +335,7 @@ fn arguments_that_do_not_fit_the_kernel_are_refused() {
     launch(function, 1, &given, stream);
     fails!(
         ACL_ERROR_RT_AICORE_EXCEPTION,
-        ["y (0x", "no memory of device"],
+        ["y (0x", "not memory of device"],
         aclrtSynchronizeStream(stream)
     );
     let mut nothing = 0u64;
