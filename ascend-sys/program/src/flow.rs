@@ -201,7 +201,9 @@ impl<'a> Walk<'a> {
                         return Err(self.cannot_decide(unknown, [*body]));
                     };
                     if step == 0 {
-                        return Err(self.fault("the step of the loop is 0").into());
+                        return Err(self
+                            .fault("the step of the loop is 0; give it another step")
+                            .into());
                     }
                     let range = fold::Range { variable: *variable, from, to, step };
                     if self.less(*variable, from, to) && !self.fold(&range, *body)? {
@@ -273,7 +275,9 @@ impl<'a> Walk<'a> {
             };
             if !self.less(variable, now, next) && self.less(variable, now, to) {
                 let (now, step) = (show(number, now), show(number, step));
-                let text = format!("a loop goes from {now} by {step}, beyond its type's range");
+                let text = format!(
+                    "a loop goes from {now} by {step}, beyond its type's range; use a wider type"
+                );
                 return Err(self.fault(&text).into());
             }
             if self.less(variable, next, to) {
@@ -314,7 +318,11 @@ impl<'a> Walk<'a> {
         let number = self.number(id);
         if is_float(number) || (is_signed(number) && (bits as i64) < 0) {
             let shown = show(number, bits);
-            return Err(self.fault(&format!("{shown} is not a number of elements")).into());
+            return Err(self
+                .fault(&format!(
+                    "{shown} is not a number of elements; use a whole number of 0 or more"
+                ))
+                .into());
         }
         Ok(bits)
     }
@@ -335,7 +343,9 @@ impl<'a> Walk<'a> {
                 if let Some((index, length)) = element {
                     let index = self.count(*index)?;
                     if index >= u64::from(*length) {
-                        let text = format!("element {index} of an array of {length}");
+                        let text = format!(
+                            "element {index} of an array of {length}; use an index below {length}"
+                        );
                         return Err(self.fault(&text).into());
                     }
                     at += index * u64::from(number.size());
@@ -389,7 +399,8 @@ impl<'a> Walk<'a> {
             .ok_or_else(|| {
                 let length = self.launch.tiling.len();
                 self.fault(&format!(
-                    "the kernel reads byte {offset} of its tiling, which has {length}"
+                    "the kernel reads byte {offset} of its tiling, which has {length}; pass the \
+                     whole tiling struct"
                 ))
             })?;
         Ok(load(number, bytes))
@@ -423,7 +434,7 @@ impl<'a> Walk<'a> {
             return Ok(fit(number, result.to_bits()));
         }
         if b == 0 && matches!(operator, Binary::Div | Binary::Rem) {
-            return Err(self.fault("a division by zero"));
+            return Err(self.fault("a division by zero; check the divisor first"));
         }
         if is_signed(number) {
             return self.signed(operator, number, (a as i64, b as i64));
@@ -459,7 +470,9 @@ impl<'a> Walk<'a> {
         if i128::from(bits as i64) == result {
             return Ok(bits);
         }
-        Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond the range of {number}")))
+        Err(self.fault(&format!(
+            "{x} {sign} {y} is {result}, beyond the range of {number}; use a wider type"
+        )))
     }
 
     /// Returns a fault at the current step: something that cannot be computed.

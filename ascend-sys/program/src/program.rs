@@ -209,9 +209,12 @@ impl std::fmt::Display for DecodeError {
             DecodeError::NoProgram => f.write_str("this is not a recorded kernel"),
             DecodeError::Version(found) => write!(
                 f,
-                "a recorded kernel of version {found}, but this reads version {VERSION}: record it again"
+                "the recorded kernel has version {found}, but this program reads version \
+                 {VERSION}: record it again"
             ),
-            DecodeError::Damaged(why) => write!(f, "a damaged recorded kernel: {why}"),
+            DecodeError::Damaged(why) => {
+                write!(f, "the recorded kernel is damaged: {why}; record it again")
+            }
         }
     }
 }

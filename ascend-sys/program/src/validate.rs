@@ -28,12 +28,13 @@ impl Program {
         let arguments = (self.groups as usize).saturating_add(self.parameters.len()) + 2;
         if arguments > MOST_ARGUMENTS {
             return Err(format!(
-                "{arguments} arguments, but a launch takes at most {MOST_ARGUMENTS}"
+                "{arguments} arguments, but a launch takes at most {MOST_ARGUMENTS}; declare \
+                 fewer, or pass numbers in the tiling"
             ));
         }
         let Checker { used, .. } = Checker::new(self)?.look()?;
         match used.iter().position(Option::is_none) {
-            Some(at) => Err(format!("block {at} belongs to no step")),
+            Some(at) => Err(format!("no step contains block {at}")),
             None => Ok(()),
         }
     }
@@ -206,7 +207,10 @@ impl<'a> Checker<'a> {
         for client in clients {
             if client.what.group >= self.program.groups {
                 let (name, groups) = (&client.name, self.program.groups);
-                return Err(format!("{name}: group {}, but there are {groups}", client.what.group));
+                return Err(format!(
+                    "the client {name} is of group {}, but the number of groups is {groups}",
+                    client.what.group
+                ));
             }
         }
         for task in tasks {
@@ -248,7 +252,7 @@ impl<'a> Checker<'a> {
             Step::Vector(vector) => self.vector(vector),
             Step::Sync(sync) => match sync {
                 Sync::Raise { flag, .. } | Sync::Await { flag } if *flag > 15 => {
-                    Err(format!("there is no flag {flag}"))
+                    Err(format!("there is no flag {flag}; use a flag from 0 to 15"))
                 }
                 _ => Ok(()),
             },
@@ -286,7 +290,7 @@ impl<'a> Checker<'a> {
         };
         match number == wanted {
             true => Ok(()),
-            false => Err(format!("a variable of {number:?} for a {wanted:?}")),
+            false => Err(format!("a variable of {number:?} receives a value of {wanted:?}")),
         }
     }
 
@@ -326,7 +330,7 @@ impl<'a> Checker<'a> {
     fn vector(&self, vector: &Vector) -> Result<(), String> {
         let alike = |numbers: &[Number]| match numbers.windows(2).all(|two| two[0] == two[1]) {
             true => Ok(()),
-            false => Err(format!("a vector operation on {numbers:?}")),
+            false => Err(format!("a vector operation on elements of different types: {numbers:?}")),
         };
         let count = match vector {
             Vector::Fill { to, value, count } => {
@@ -431,7 +435,9 @@ impl<'a> Checker<'a> {
     fn block(&mut self, at: usize, block: BlockId) -> Result<(), String> {
         let depth = self.used.get(at).copied().flatten().unwrap_or(0) + 1;
         match self.used.get_mut(block.0 as usize) {
-            Some(_) if depth > DEEPEST => Err(format!("blocks are nested {depth} deep")),
+            Some(_) if depth > DEEPEST => {
+                Err(format!("blocks are nested {depth} deep; nest at most {DEEPEST}"))
+            }
             Some(used @ None) if block.0 as usize > at => {
                 *used = Some(depth);
                 Ok(())

@@ -153,7 +153,10 @@ impl Records {
     pub fn from_text(text: &str) -> Result<Records, RecordError> {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         if lines.is_empty() {
-            return Err(RecordError("this is not a recorded timeline: the text is empty".into()));
+            return Err(RecordError(
+                "this is not a recorded timeline: the text is empty; record a timeline first"
+                    .into(),
+            ));
         }
         lines.into_iter().map(Records::from_line).collect::<Result<Vec<_>, _>>().map(Records::join)
     }
@@ -164,12 +167,18 @@ impl Records {
             Ok(Form { ascend_timeline: other }) => {
                 return Err(RecordError(format!(
                     "this timeline has version {other} of the text form, but version {FORM} is \
-                     expected: another version of the emulator recorded it"
+                     expected: record it again with the emulator of this version"
                 )));
             }
-            Err(why) => return Err(RecordError(format!("this is not a recorded timeline: {why}"))),
+            Err(why) => {
+                return Err(RecordError(format!(
+                    "this is not a recorded timeline: {why}; pass the text that a recording has \
+                     written"
+                )));
+            }
         }
-        let damaged = |why| RecordError(format!("a recorded timeline is damaged: {why}"));
+        let damaged =
+            |why| RecordError(format!("a recorded timeline is damaged: {why}; record it again"));
         let records: Records =
             serde_json::from_str(text).map_err(|why| damaged(why.to_string()))?;
         match records.all.iter().find_map(Record::damage) {

@@ -21,7 +21,10 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
     };
     for text in project.products.iter().chain([&project.package]) {
         if !plain(text) {
-            return Err(format!("\"{}\" cannot be a name in a build", text.escape_debug()));
+            return Err(format!(
+                "\"{}\" cannot be a name in a build; use letters, digits and underscores",
+                text.escape_debug()
+            ));
         }
     }
     // The build finds a kernel by the name of its operator.

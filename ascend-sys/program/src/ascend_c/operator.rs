@@ -31,10 +31,13 @@ pub(super) fn source(
     let size = program.tiling.as_ref().map_or(0, |layout| layout.size as usize);
     if project.tiling.len() != size {
         let given = project.tiling.len();
-        return Err(format!("the tiling has {given} bytes, but its struct has {size}"));
+        return Err(format!(
+            "the size of the tiling is {given}, but that of its struct is {size}; pass the whole \
+             struct"
+        ));
     }
     if project.blocks == 0 || project.blocks > MOST_BLOCKS {
-        return Err(format!("{} blocks; a launch has 1 to {MOST_BLOCKS}", project.blocks));
+        return Err(format!("the number of blocks is {}; pass 1 to {MOST_BLOCKS}", project.blocks));
     }
     program.tiling.as_ref().map_or(Ok(()), inside)?;
     let mut host =

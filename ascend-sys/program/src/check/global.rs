@@ -67,7 +67,11 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
             }
             if rank >= u64::from(ranks) {
                 let message = format!("the window of rank {rank}, but there are {ranks} ranks");
-                view.error("ranks", message, "ranks are counted from 0");
+                view.error(
+                    "ranks",
+                    message,
+                    "use a rank below that number, because ranks are counted from 0",
+                );
                 return None;
             }
             (1, view.ground.setting.window)
@@ -189,7 +193,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &mut LocalMemory, copy: &Cop
             use Number::*;
             if *add && !matches!(number, I8 | I16 | I32 | F16 | Bf16 | F32) {
                 let message = format!("no copy adds elements of type {number}");
-                view.error("dtype", message, "i8, i16, i32, f16, bf16 and f32 can be added");
+                view.error("dtype", message, "add elements of i8, i16, i32, f16, bf16 or f32");
             }
         }
         Copy::Set { to, value } => {

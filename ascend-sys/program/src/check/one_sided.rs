@@ -58,7 +58,11 @@ pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64,
         && queue >= queues
     {
         let message = format!("a batch for queue {queue}, but each core has {queues}");
-        view.error("product", message, "queues are counted from 0");
+        view.error(
+            "product",
+            message,
+            "use a queue below that number, because queues are counted from 0",
+        );
     }
     if u64::from(view.core.index) >= cores {
         let message =
@@ -104,8 +108,10 @@ pub(super) fn windows(
         let Some(spot) = global::spot(view, list) else { continue };
         let start = spot.offset * u128::from(spot.unit);
         if start % 8 != 0 {
-            let message =
-                format!("byte {start} of `{}` is no multiple of 8", view.words().base(list.base));
+            let message = format!(
+                "byte {start} of `{}` is not a multiple of 8",
+                view.words().base(list.base)
+            );
             view.error("align", message, "begin at a multiple of 8 bytes");
         }
         let blocks = vec![(start, u128::from(ranks) * 8)];

@@ -143,7 +143,7 @@ pub(super) fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
             dtype::name(dtype)
         );
         let help = match command {
-            2 | 7 => "f32, f16, bf16, i32 and i16 can be reduced everywhere",
+            2 | 7 => "reduce f32, f16, bf16, i32 or i16, which every product reduces",
             _ => "send the same bytes as another type",
         };
         view.error("dtype", message, help);

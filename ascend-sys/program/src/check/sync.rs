@@ -269,7 +269,7 @@ fn usual(view: &mut View<'_, '_>, flag: u16) {
         }
         _ => {
             let message = format!("flag {flag} may be used by matrix products");
-            view.note("flag", message, "flags 8, 9 and 10 are free in every kernel");
+            view.note("flag", message, "use flag 8, 9 or 10, which are free in every kernel");
         }
     }
 }

@@ -178,7 +178,7 @@ fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
         let message = format!(
             "{product} has more casts than A2 and A3, but none from {from} to {to} is known here"
         );
-        view.note("cast", message, "look it up, or cast by way of f32 or f16");
+        view.note("cast", message, "look it up in CANN's documents, or cast by way of f32 or f16");
         return;
     }
     let (message, help) = match (none, said) {

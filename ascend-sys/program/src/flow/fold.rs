@@ -184,7 +184,9 @@ impl Walk<'_> {
         let x = before + each * (room / each);
         let (sign, shown) = if negative { ("-", -each) } else { ("+", each) };
         let result = x + each;
-        self.fault(&format!("{x} {sign} {shown} is {result}, beyond the range of {number}"))
+        self.fault(&format!(
+            "{x} {sign} {shown} is {result}, beyond the range of {number}; use a wider type"
+        ))
     }
 }
 

@@ -113,7 +113,8 @@ fn what_is_no_program_is_told_apart_from_what_is_damaged() {
     assert_eq!(
         text,
         Err(format!(
-            "a recorded kernel of version {}, but this reads version {VERSION}: record it again",
+            "the recorded kernel has version {}, but this program reads version {VERSION}: \
+             record it again",
             VERSION + 1
         ))
     );

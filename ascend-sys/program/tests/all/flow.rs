@@ -65,20 +65,27 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
     let minus = |n: i64| n.wrapping_neg() as u64;
     assert_eq!(binary(I8, Binary::Add, 126, 1), Ok(127));
     let over = binary(I8, Binary::Add, 127, 1);
-    assert_eq!(text(over), "127 + 1 is 128, beyond the range of i8");
+    assert_eq!(text(over), "127 + 1 is 128, beyond the range of i8; use a wider type");
     assert_eq!(binary(I32, Binary::Mul, 46_340, 46_340), Ok(2_147_395_600));
     let over = binary(I32, Binary::Mul, 46_341, 46_341);
-    assert_eq!(text(over), "46341 * 46341 is 2147488281, beyond the range of i32");
+    assert_eq!(
+        text(over),
+        "46341 * 46341 is 2147488281, beyond the range of i32; use a wider type"
+    );
     assert_eq!(binary(I64, Binary::Sub, minus(i64::MAX), 1), Ok(i64::MIN as u64));
     let over = binary(I64, Binary::Sub, minus(i64::MAX), 2);
     assert_eq!(
         text(over),
-        "-9223372036854775807 - 2 is -9223372036854775809, beyond the range of i64"
+        "-9223372036854775807 - 2 is -9223372036854775809, beyond the range of i64; use a wider \
+         type"
     );
     for operator in [Binary::Div, Binary::Rem] {
         assert!(binary(I32, operator, minus(i64::from(i32::MAX)), minus(1)).is_ok());
         let over = binary(I32, operator, i64::from(i32::MIN) as u64, minus(1));
-        assert_eq!(text(over), "-2147483648 / -1 is 2147483648, beyond the range of i32");
+        assert_eq!(
+            text(over),
+            "-2147483648 / -1 is 2147483648, beyond the range of i32; use a wider type"
+        );
     }
     let negative = |n: i64| {
         value(|b| {
@@ -87,7 +94,10 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
         })
     };
     assert_eq!(negative(-32_767), Ok(32_767));
-    assert_eq!(text(negative(-32_768)), "0 - -32768 is 32768, beyond the range of i16");
+    assert_eq!(
+        text(negative(-32_768)),
+        "0 - -32768 is 32768, beyond the range of i16; use a wider type"
+    );
 }
 
 #[test]
@@ -161,7 +171,10 @@ fn a_named_value_is_computed_where_it_gets_its_name() {
         b.times(0, |b| b.step(Step::Name(quotient)));
     });
     let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
-    assert_eq!((fault.text.as_str(), fault.source.line), ("a division by zero", 1));
+    assert_eq!(
+        (fault.text.as_str(), fault.source.line),
+        ("a division by zero; check the divisor first", 1)
+    );
 }
 
 #[test]
@@ -217,7 +230,10 @@ fn fields_and_elements_of_the_tiling_are_read_as_bytes() {
     };
     assert_eq!(field(2, U16), Ok(0x0302));
     assert_eq!(field(255, I8), Ok(-1_i64 as u64));
-    assert_eq!(text(field(252, U64)), "the kernel reads byte 252 of its tiling, which has 256");
+    assert_eq!(
+        text(field(252, U64)),
+        "the kernel reads byte 252 of its tiling, which has 256; pass the whole tiling struct"
+    );
     let element = |at: u64| {
         value(|b| {
             let index = b.n(at);
@@ -226,7 +242,7 @@ fn fields_and_elements_of_the_tiling_are_read_as_bytes() {
         })
     };
     assert_eq!(element(2), Ok(0x1b1a_1918));
-    assert_eq!(text(element(3)), "element 3 of an array of 3");
+    assert_eq!(text(element(3)), "element 3 of an array of 3; use an index below 3");
 }
 
 #[test]
@@ -236,7 +252,7 @@ fn what_is_not_needed_is_not_computed() {
         let quotient = b.binary(Binary::Div, one, none);
         b.binary(Binary::Equal, quotient, one)
     };
-    assert_eq!(text(value(wrong)), "a division by zero");
+    assert_eq!(text(value(wrong)), "a division by zero; check the divisor first");
     let truth = |b: &mut Builder, truth: u64| b.value(Of::Constant(truth), Bool);
     let joined = |operator, first: u64| {
         value(|b| {
@@ -262,8 +278,14 @@ fn a_negative_number_counts_nothing() {
     let program = b.done();
     let launch = launch(Vec::new());
     let walk = Walk::new(&program, &launch, Core::Aiv, 0);
-    assert_eq!(text(walk.count(negative)), "-5 is not a number of elements");
-    assert_eq!(text(walk.count(float)), "2.5 is not a number of elements");
+    assert_eq!(
+        text(walk.count(negative)),
+        "-5 is not a number of elements; use a whole number of 0 or more"
+    );
+    assert_eq!(
+        text(walk.count(float)),
+        "2.5 is not a number of elements; use a whole number of 0 or more"
+    );
 }
 
 /// Returns the flags that a core of this kind awaits, in order. These steps show the path of the
@@ -339,7 +361,7 @@ fn a_loop_beyond_the_end_of_its_type_is_a_fault() {
     let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
     assert_eq!(
         (passed, fault.text.as_str()),
-        (vec![1, 1], "a loop goes from 254 by 4, beyond its type's range")
+        (vec![1, 1], "a loop goes from 254 by 4, beyond its type's range; use a wider type")
     );
 }
 
@@ -352,7 +374,10 @@ fn a_loop_without_a_step_is_a_fault() {
         b.step(Step::Loop { variable: i, from, to, step: from, body: BlockId(1) });
     });
     let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
-    assert_eq!((fault.text.as_str(), fault.source.line), ("the step of the loop is 0", 1));
+    assert_eq!(
+        (fault.text.as_str(), fault.source.line),
+        ("the step of the loop is 0; give it another step", 1)
+    );
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn everything_that_is_counted_is_there() {
         b.step(Step::Copy(Copy::Clean(place)));
     }));
     let why = refused(|b| b.program.clients[0].what.group = 1);
-    assert_eq!(why, "hccl: group 1, but there are 1");
+    assert_eq!(why, "the client hccl is of group 1, but the number of groups is 1");
     let why = refused(|b| b.program.blocks.clear());
     assert_eq!(why, "there is no block");
 }
@@ -145,7 +145,10 @@ fn steps_have_parts_of_the_right_type() {
         assert_eq!(why, format!("{wanted} (a step in line 1)"));
     };
     wrong(&|b| Step::Set(VariableId(0), constant(b, U32)), "value 0 is U32, not U64");
-    wrong(&|_| Step::Read(VariableId(0), Read::Finished(TaskId(0))), "a variable of U64 for a I32");
+    wrong(
+        &|_| Step::Read(VariableId(0), Read::Finished(TaskId(0))),
+        "a variable of U64 receives a value of I32",
+    );
     wrong(
         &|b| Step::Vector(Vector::Fill { to: LOCAL, value: constant(b, F16), count: b.n(1) }),
         "value 0 is F16, not F32",
@@ -153,7 +156,7 @@ fn steps_have_parts_of_the_right_type() {
     let operator = VectorBinary::Add;
     wrong(
         &|b| Step::Vector(Vector::Binary { operator, to: LOCAL, a: LOCAL, b: HALF, count: b.n(1) }),
-        "a vector operation on [F32, F32, F16]",
+        "a vector operation on elements of different types: [F32, F32, F16]",
     );
     wrong(
         &|b| {
@@ -176,7 +179,7 @@ fn steps_have_parts_of_the_right_type() {
 fn a_block_belongs_to_one_earlier_step() {
     let condition = |b: &mut Builder| constant(b, Bool);
     let unused = refused(|b| b.program.blocks.push(Vec::new()));
-    assert_eq!(unused, "block 1 belongs to no step");
+    assert_eq!(unused, "no step contains block 1");
     let itself = refused(|b| {
         let condition = condition(b);
         b.step(Step::If { condition, then: BlockId(0), otherwise: None });
@@ -207,8 +210,16 @@ fn blocks_are_not_nested_too_deeply() {
 #[test]
 fn a_kernel_has_as_many_arguments_as_a_launch_takes() {
     let contexts = |groups| refused(|b| b.program.groups = groups);
-    assert_eq!(contexts(127), "129 arguments, but a launch takes at most 128");
-    assert_eq!(contexts(u32::MAX), "4294967297 arguments, but a launch takes at most 128");
+    assert_eq!(
+        contexts(127),
+        "129 arguments, but a launch takes at most 128; declare fewer, or pass numbers in the \
+         tiling"
+    );
+    assert_eq!(
+        contexts(u32::MAX),
+        "4294967297 arguments, but a launch takes at most 128; declare fewer, or pass numbers in \
+         the tiling"
+    );
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.groups = 126;
     b.program.validate().expect("128 arguments");

@@ -135,7 +135,10 @@ fn a_recorded_kernel_comes_with_its_operator_project() {
     assert!(file("op_host/reduce_scatter_rounds.cpp").is_some(), "{files:?}");
     bytes.pop();
     let error = kernel.project(&Project::new(bytes)).unwrap_err().to_string();
-    assert!(error.contains("the tiling has 607 bytes, but its struct has 608"), "{error}");
+    assert!(
+        error.contains("the size of the tiling is 607, but that of its struct is 608"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -234,7 +234,11 @@ impl Clients {
             && rank >= ranks
         {
             let message = format!("rank {rank} of {ranks} ranks");
-            view.error("launch", message, "ranks are counted from 0");
+            view.error(
+                "launch",
+                message,
+                "use a rank below that number, because ranks are counted from 0",
+            );
         }
         if let Some((kind, block)) = program.clients[client.0 as usize].what.core
             && !self.cores.contains(&CoreName { kind, index: block })

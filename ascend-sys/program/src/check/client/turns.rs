@@ -67,7 +67,7 @@ impl Clients {
             view.error(
                 "commit-order",
                 message,
-                "Ascend 950 takes commits in the order of prepares",
+                "commit in the order of prepares, as Ascend 950 requires",
             );
         }
     }
@@ -136,7 +136,8 @@ impl Clients {
         let name = view.words().task(task);
         if handle.steps == handle.turns && ranks > 1 {
             let message = format!("`{name}` is not divided into steps");
-            let help = "only an AlltoAllV is divided, and only if its Mc2CcTiling has a step size and full mesh with pairwise";
+            let help = "divide only an AlltoAllV, with an Mc2CcTiling that has a step size and \
+                        full mesh with pairwise";
             view.error("iterate", message, help);
             return (None, None);
         }
@@ -248,7 +249,11 @@ impl Clients {
         own.barriers.insert(queue);
         if queue >= queues.max(1) {
             let message = format!("a barrier of queue {queue}, but there are {queues}");
-            view.error("task", message, "queues are counted from 0");
+            view.error(
+                "task",
+                message,
+                "use a queue below that number, because queues are counted from 0",
+            );
         }
     }
 
@@ -368,7 +373,11 @@ impl Clients {
                             let name = view.words().client(client);
                             let message =
                                 format!("`{name}` writes batches here and is never finalised");
-                            view.error("finalize", message, "every core with queues finalises it");
+                            view.error(
+                                "finalize",
+                                message,
+                                "finalise it on every core with queues",
+                            );
                         });
                     }
                     continue;

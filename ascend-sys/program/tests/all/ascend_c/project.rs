@@ -124,9 +124,12 @@ fn what_a_build_could_not_find_or_fill_is_refused() {
     };
     let mut short = good.clone();
     short.tiling.pop();
-    assert_eq!(refused(&program, &short), "the tiling has 1031 bytes, but its struct has 1032");
+    assert_eq!(
+        refused(&program, &short),
+        "the size of the tiling is 1031, but that of its struct is 1032; pass the whole struct"
+    );
     let none = Project { blocks: 0, ..good.clone() };
-    assert_eq!(refused(&program, &none), "0 blocks; a launch has 1 to 65535");
+    assert_eq!(refused(&program, &none), "the number of blocks is 0; pass 1 to 65535");
     let odd = Project { package: "a b".into(), ..good.clone() };
     assert_eq!(refused(&program, &odd), "\"a b\" cannot be a name in a build");
     let empty = Project::new(vec![0; good.tiling.len()]);
