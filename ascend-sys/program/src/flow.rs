@@ -276,7 +276,8 @@ impl<'a> Walk<'a> {
             if !self.less(variable, now, next) && self.less(variable, now, to) {
                 let (now, step) = (show(number, now), show(number, step));
                 let text = format!(
-                    "a loop goes from {now} by {step}, beyond its type's range; use a wider type"
+                    "a loop goes from {now} by {step}, beyond its type's range; use a wider type \
+                     or a smaller end"
                 );
                 return Err(self.fault(&text).into());
             }
@@ -471,7 +472,8 @@ impl<'a> Walk<'a> {
             return Ok(bits);
         }
         Err(self.fault(&format!(
-            "{x} {sign} {y} is {result}, beyond the range of {number}; use a wider type"
+            "{x} {sign} {y} is {result}, beyond the range of {number}; use smaller numbers or a \
+             wider type"
         )))
     }
 

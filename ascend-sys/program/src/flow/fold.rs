@@ -185,7 +185,8 @@ impl Walk<'_> {
         let (sign, shown) = if negative { ("-", -each) } else { ("+", each) };
         let result = x + each;
         self.fault(&format!(
-            "{x} {sign} {shown} is {result}, beyond the range of {number}; use a wider type"
+            "{x} {sign} {shown} is {result}, beyond the range of {number}; use smaller numbers \
+             or a wider type"
         ))
     }
 }

@@ -65,18 +65,22 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
     let minus = |n: i64| n.wrapping_neg() as u64;
     assert_eq!(binary(I8, Binary::Add, 126, 1), Ok(127));
     let over = binary(I8, Binary::Add, 127, 1);
-    assert_eq!(text(over), "127 + 1 is 128, beyond the range of i8; use a wider type");
+    assert_eq!(
+        text(over),
+        "127 + 1 is 128, beyond the range of i8; use smaller numbers or a \
+                            wider type"
+    );
     assert_eq!(binary(I32, Binary::Mul, 46_340, 46_340), Ok(2_147_395_600));
     let over = binary(I32, Binary::Mul, 46_341, 46_341);
     assert_eq!(
         text(over),
-        "46341 * 46341 is 2147488281, beyond the range of i32; use a wider type"
+        "46341 * 46341 is 2147488281, beyond the range of i32; use smaller numbers or a wider type"
     );
     assert_eq!(binary(I64, Binary::Sub, minus(i64::MAX), 1), Ok(i64::MIN as u64));
     let over = binary(I64, Binary::Sub, minus(i64::MAX), 2);
     assert_eq!(
         text(over),
-        "-9223372036854775807 - 2 is -9223372036854775809, beyond the range of i64; use a wider \
+        "-9223372036854775807 - 2 is -9223372036854775809, beyond the range of i64; use smaller numbers or a wider \
          type"
     );
     for operator in [Binary::Div, Binary::Rem] {
@@ -84,7 +88,8 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
         let over = binary(I32, operator, i64::from(i32::MIN) as u64, minus(1));
         assert_eq!(
             text(over),
-            "-2147483648 / -1 is 2147483648, beyond the range of i32; use a wider type"
+            "-2147483648 / -1 is 2147483648, beyond the range of i32; use smaller numbers or a \
+             wider type"
         );
     }
     let negative = |n: i64| {
@@ -96,7 +101,7 @@ fn a_signed_number_that_leaves_its_type_is_a_fault() {
     assert_eq!(negative(-32_767), Ok(32_767));
     assert_eq!(
         text(negative(-32_768)),
-        "0 - -32768 is 32768, beyond the range of i16; use a wider type"
+        "0 - -32768 is 32768, beyond the range of i16; use smaller numbers or a wider type"
     );
 }
 
@@ -361,7 +366,11 @@ fn a_loop_beyond_the_end_of_its_type_is_a_fault() {
     let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
     assert_eq!(
         (passed, fault.text.as_str()),
-        (vec![1, 1], "a loop goes from 254 by 4, beyond its type's range; use a wider type")
+        (
+            vec![1, 1],
+            "a loop goes from 254 by 4, beyond its type's range; use a wider type or a \
+                      smaller end"
+        )
     );
 }
 
