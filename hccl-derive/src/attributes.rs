@@ -48,7 +48,8 @@ impl Parse for Entry {
         };
         if !input.is_empty() && !input.peek(Token![,]) {
             let problem = format!(
-                "`{key}` is followed by `=` and its value, and entries have commas between them"
+                "`{key}` is followed by `=` and its value: write these, and a comma before the \
+                 next entry"
             );
             return Err(Error::new(input.span(), problem));
         }
@@ -59,8 +60,9 @@ impl Parse for Entry {
 impl Entry {
     /// Returns the value, or an error with an example of the right form.
     pub fn value(&self, example: &str) -> Result<&Expr> {
-        let problem =
-            || Error::new(self.key.span(), format!("`{}` has a value: `{example}`", self.key));
+        let problem = || {
+            Error::new(self.key.span(), format!("`{}` has a value: write `{example}`", self.key))
+        };
         self.value.as_ref().map(ungrouped).ok_or_else(problem)
     }
 
@@ -94,14 +96,17 @@ impl Entry {
     }
 
     fn another(&self, value: &Expr, what: &str, example: &str) -> Error {
-        Error::new_spanned(value, format!("`{}` takes {what}: `{example}`", self.key))
+        Error::new_spanned(value, format!("`{}` takes {what}: write `{example}`", self.key))
     }
 
     /// Checks that an entry has no value.
     pub fn alone(&self) -> Result<()> {
         match &self.value {
             None => Ok(()),
-            Some(value) => Err(Error::new_spanned(value, format!("`{}` has no value", self.key))),
+            Some(value) => Err(Error::new_spanned(
+                value,
+                format!("`{}` has no value: leave the value out", self.key),
+            )),
         }
     }
 }
@@ -129,7 +134,7 @@ pub fn of_tiling(attributes: &[Attribute], example: &str, errors: &mut Errors) -
             all.extend(errors.keep(read).into_iter().flatten());
         } else {
             let problem =
-                format!("`tiling` takes its entries in parentheses: `#[tiling({example})]`");
+                format!("`tiling` takes its entries in parentheses: write `#[tiling({example})]`");
             errors.add(Error::new_spanned(&attribute.meta, problem));
         }
     }

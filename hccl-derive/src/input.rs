@@ -114,7 +114,8 @@ impl Struct {
                 errors.add(Error::new_spanned(parameter, problem));
             }
             (None, Some(clause)) => {
-                let problem = "a tiling struct has no `where`: it has no parameters either";
+                let problem = "a tiling struct has no `where`, because it has no parameters: \
+                               remove it";
                 errors.say(clause.where_token.span, problem);
             }
             (None, None) => {}
@@ -138,7 +139,8 @@ impl Struct {
                     self.root = root;
                 }
             } else {
-                let problem = "a struct takes `name`, `namespace`, `size` and `crate`; `range` belongs to a field";
+                let problem = "a struct takes `name`, `namespace`, `size` and `crate`: leave \
+                               other words out, and write `range` at a field";
                 errors.say(entry.key.span(), problem);
             }
         }
@@ -149,7 +151,8 @@ impl Struct {
 
     fn read_fields(&mut self, data: &DataStruct, errors: &mut Errors) {
         let Fields::Named(fields) = &data.fields else {
-            let problem = "a tiling struct has fields with names, because C++ reads them by name";
+            let problem = "a tiling struct has fields with names, because C++ reads them by \
+                           name: write `name: type` for each";
             errors.say(self.ident.span(), problem);
             return;
         };
@@ -208,7 +211,8 @@ impl Field {
                 });
                 range = Some(errors.keep(good).unwrap_or(Range::Refused));
             } else {
-                let problem = "a field takes `name` and `range`; `size`, `namespace` and `crate` belong to the struct";
+                let problem = "a field takes `name` and `range`: leave other words out, and \
+                               write `size`, `namespace` and `crate` at the struct";
                 errors.say(entry.key.span(), problem);
             }
         }
@@ -247,7 +251,7 @@ fn representation(item: &DeriveInput) -> Result<()> {
             } else if part.path().is_ident("align") {
                 "the fields decide the alignment, in C++ too: leave `align` out, and add `[u8; N]` where bytes are missing"
             } else {
-                "a tiling struct is `#[repr(C)]` and nothing else"
+                "a tiling struct is `#[repr(C)]` and nothing else: leave the rest out"
             };
             return Err(Error::new(part.span(), problem));
         }

@@ -41,7 +41,8 @@ impl Options {
                 let Some(text) = errors.keep(entry.text("mix = \"aiv_1_0\"")) else { continue };
                 match MIXES.iter().find(|(name, _)| *name == text.value()) {
                     Some((_, variant)) => options.mix = Some(Ident::new(variant, text.span())),
-                    None => errors.say(text.span(), format!("`mix` is one of {all}")),
+                    None => errors
+                        .say(text.span(), format!("`mix` is one of {all}: write one of these")),
                 }
             } else if entry.key == "inline" {
                 inline = true;
@@ -51,7 +52,10 @@ impl Options {
                     options.root = root;
                 }
             } else {
-                errors.say(entry.key.span(), "`kernel` takes `mix` or `inline`, and `crate`");
+                errors.say(
+                    entry.key.span(),
+                    "`kernel` takes `mix` or `inline`, and `crate`: leave everything else out",
+                );
             }
         }
         if inline && options.mix.is_some() {
@@ -258,16 +262,25 @@ fn with_record(function: &ItemFn, names: &TokenStream, record: &TokenStream) -> 
     }
 }
 
-const FIRST: &str =
-    "the first argument of a kernel is `k: Kernel<T>` with its tiling struct, or `k: Kernel`";
+const FIRST: &str = "the first argument of a kernel is `k: Kernel<T>` with its tiling struct, or \
+                     `k: Kernel`; declare it so";
 
 /// Returns the names and types of the arguments.
 fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &'a Type)> {
     let signature = &function.sig;
     let refused = [
-        (signature.asyncness.map(|token| token.span), "a kernel is not `async`: it only records"),
-        (signature.constness.map(|token| token.span), "a kernel is not `const`: it records"),
-        (signature.unsafety.map(|token| token.span), "a kernel is not `unsafe`: it only records"),
+        (
+            signature.asyncness.map(|token| token.span),
+            "a kernel is not `async`: it only records, so remove `async`",
+        ),
+        (
+            signature.constness.map(|token| token.span),
+            "a kernel is not `const`: it records, so remove `const`",
+        ),
+        (
+            signature.unsafety.map(|token| token.span),
+            "a kernel is not `unsafe`: it only records, so remove `unsafe`",
+        ),
     ];
     for (span, problem) in refused {
         if let Some(span) = span {
@@ -275,7 +288,8 @@ fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &
         }
     }
     if let ReturnType::Type(_, ty) = &signature.output {
-        let problem = "a kernel returns nothing: results go into its outputs";
+        let problem = "a kernel returns nothing: write results to its outputs, and remove the \
+                       return type";
         errors.add(Error::new_spanned(ty, problem));
     }
     let mut arguments = Vec::new();
@@ -284,14 +298,18 @@ fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &
             FnArg::Receiver(receiver) => errors.add(Error::new_spanned(receiver, FIRST)),
             FnArg::Typed(typed) => match (&*typed.pat, &*typed.ty) {
                 (_, Type::ImplTrait(ty)) => {
-                    let problem = "an argument of a kernel has a type with a name: `Input<E>` or `Output<E>`, with `E` a parameter of the kernel";
+                    let problem = "an argument of a kernel has a type with a name: write \
+                                   `Input<E>` or `Output<E>`, with `E` a parameter of the kernel";
                     errors.add(Error::new_spanned(ty, problem));
                 }
                 (Pat::Ident(pattern), ty) if pattern.subpat.is_none() => {
                     arguments.push((&pattern.ident, ty));
                 }
                 (pattern, _) => {
-                    errors.add(Error::new_spanned(pattern, "an argument of a kernel has a name"));
+                    errors.add(Error::new_spanned(
+                        pattern,
+                        "an argument of a kernel has a name: write `name: type`",
+                    ));
                 }
             },
         }

@@ -22,7 +22,8 @@ pub fn problem(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(valid)
     {
         return Some(format!(
-            "`{name}` is no name in C++: a name has letters, digits and underscores, and no digit first"
+            "`{name}` is not a name in C++: use letters, digits and underscores, and no digit \
+             first"
         ));
     }
     if ascend_names::KEYWORDS.contains(&name) {
@@ -61,10 +62,10 @@ mod tests {
     #[test]
     fn names_that_cpp_does_not_take_are_told() {
         for (name, part) in [
-            ("", "no name"),
-            ("1st", "no name"),
-            ("größe", "no name"),
-            ("a b", "no name"),
+            ("", "not a name"),
+            ("1st", "not a name"),
+            ("größe", "not a name"),
+            ("a b", "not a name"),
             ("double", "a keyword"),
             ("half", "a keyword"),
             ("a__b", "reserved"),

@@ -20,7 +20,8 @@ const WHOLE: [(&str, i128); 8] = [
 /// Checks that `range` is a range with at least one end, and that each end that is a literal is a
 /// number of the type.
 pub fn check(range: &Expr, shape: Option<&Shape>) -> Result<()> {
-    let problem = "`range` takes a range with an end at least: `range = 1..=64`, `range = 1..`";
+    let problem = "`range` takes a range with at least one end: write `range = 1..=64` or `range \
+                   = 1..`";
     let Expr::Range(range) = range else { return Err(Error::new_spanned(range, problem)) };
     let ends: Vec<&Expr> = [&range.start, &range.end].into_iter().flatten().map(|e| &**e).collect();
     if ends.is_empty() {
@@ -52,7 +53,7 @@ fn end_problem(end: &Expr, ty: &str) -> Option<String> {
                 .then(|| format!("a `{ty}` is in {first}..={last}: write an end in this range"))
         }
         (Lit::Float(_), Some(_)) => {
-            Some(format!("a `{ty}` is a whole number: write the end as one"))
+            Some(format!("a `{ty}` is a whole number: write a whole number for the end"))
         }
         (Lit::Int(number), None) if matches!(ty, "f32" | "f64") && number.suffix().is_empty() => {
             Some(format!("a `{ty}` has a decimal point: write `{number}.0`"))

@@ -86,7 +86,7 @@ fn refusal(ty: &Type) -> Option<String> {
         Type::Tuple(_) => {
             "a tuple has no layout that C++ knows: use an array, or a `#[repr(C)]` struct with `#[derive(Tiling)]`"
         }
-        _ => "a tiling struct has numbers, `bool`, arrays and structs with `#[derive(Tiling)]`",
+        _ => "use a number, a `bool`, an array or a struct with `#[derive(Tiling)]`",
     };
     Some(text.to_owned())
 }
@@ -98,7 +98,7 @@ fn hint(name: &str) -> Option<String> {
             let fixed = if name == "usize" { "u64` or `u32" } else { "i64` or `i32" };
             return Some(format!("it has another size on another machine: use `{fixed}`"));
         }
-        "Mc2CcTiling" => "CANN's releases have `Mc2CcTiling` and `Mc2CcTiling<280>`",
+        "Mc2CcTiling" => "use `Mc2CcTiling` or `Mc2CcTiling<280>`, which CANN's releases have",
         "u128" | "i128" => "C++ has no standard type of 128 bits: use `[u64; 2]`",
         "char" => "a Rust `char` is not a C++ `char`: use `u8` for a byte, `u32` for a code point",
         "String" | "str" | "OsString" | "PathBuf" | "CString" => {

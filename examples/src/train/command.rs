@@ -51,9 +51,8 @@ fn story(mut options: Options, out: &mut dyn Write) -> Result<(), String> {
     let options = &options;
     let tells = job.as_ref().is_none_or(|job| job.rank == 0);
     let mut say = |topic: &str, text: String| match tells {
-        true => {
-            writeln!(out, "{topic:<9} {text}").map_err(|error| format!("standard output: {error}"))
-        }
+        true => writeln!(out, "{topic:<9} {text}")
+            .map_err(|error| format!("cannot write to standard output: {error}")),
         false => Ok(()),
     };
     let digits = Digits::read(&options.data).map_err(one_line)?;

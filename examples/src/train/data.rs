@@ -57,7 +57,10 @@ impl Digits {
             let fields: Vec<&str> = line.split(',').map(str::trim).collect();
             if fields.len() != PIXELS + 1 {
                 let found = fields.len();
-                return Err(at(format!("{found} values where {} belong", PIXELS + 1)));
+                return Err(at(format!(
+                    "{found} values where {} belong; write the pixels and then the digit",
+                    PIXELS + 1
+                )));
             }
             for field in &fields[..PIXELS] {
                 let value = number(field, INK as u8).map_err(at)?;
@@ -67,8 +70,10 @@ impl Digits {
         }
         // A split needs at least one row on either side.
         if labels.len() < 5 {
-            let problem =
-                format!("the file ends after {} rows, but at least 5 are needed", labels.len());
+            let problem = format!(
+                "the file ends after {} rows, but at least 5 are needed; add rows",
+                labels.len()
+            );
             return Err((labels.len() + 1, problem));
         }
         let images = Array2::from_shape_vec((labels.len(), PIXELS), pixels)
@@ -146,7 +151,12 @@ impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, cause } => {
-                write!(f, "cannot read the digits from {}: {cause}", path.display())
+                write!(
+                    f,
+                    "cannot read the digits from {}: {cause}; check that the file exists and may \
+                     be read",
+                    path.display()
+                )
             }
             Self::Broken { path, line, problem } => {
                 write!(f, "{} line {line}: {problem}", path.display())
@@ -206,7 +216,10 @@ mod tests {
         let good = row("3", "7").repeat(5);
         assert_eq!(Digits::parse(&good).unwrap().labels, [7; 5]);
         let broken = |bad: &str| Digits::parse(&format!("{good}{bad}")).unwrap_err();
-        assert_eq!(broken("1,2,3"), (6, "3 values where 65 belong".to_owned()));
+        assert_eq!(
+            broken("1,2,3"),
+            (6, "3 values where 65 belong; write the pixels and then the digit".to_owned())
+        );
         assert_eq!(
             broken(&row("17", "7")),
             (6, "\"17\" is not a whole number from 0 to 16".to_owned())

@@ -123,7 +123,10 @@ impl Options {
         .map_err(|error| error.to_string())?;
         let devices = runtime.device_count();
         if devices < self.ranks {
-            return Err(format!("--ranks {}: more than there are devices ({devices})", self.ranks));
+            return Err(format!(
+                "--ranks {}: more than there are devices ({devices}); use fewer ranks",
+                self.ranks
+            ));
         }
         Ok(runtime)
     }

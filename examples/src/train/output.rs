@@ -68,7 +68,9 @@ fn refused(path: &Path, error: &io::Error) -> String {
     let path = path.display();
     match error.kind() {
         // This is the error of making a folder if something else has its name.
-        io::ErrorKind::AlreadyExists => format!("--out: cannot write {path}: it is not a folder"),
+        io::ErrorKind::AlreadyExists => {
+            format!("--out: cannot write {path}: it is not a folder; name a folder")
+        }
         _ => format!("--out: cannot write {path}: {error}"),
     }
 }

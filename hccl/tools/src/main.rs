@@ -92,14 +92,14 @@ enum Colour {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("seconds from 0 to 86400 belong here".into()),
+        _ => Err("give seconds from 0 to 86400".into()),
     }
 }
 
 fn timeline_file(text: &str) -> Result<PathBuf, String> {
     match ascend_timeline::form_of(text.as_ref()) {
         Some(_) => Ok(text.into()),
-        None => Err("a name that ends with .svg or .json belongs here".into()),
+        None => Err("give a name that ends with .svg or .json".into()),
     }
 }
 

@@ -55,7 +55,10 @@ impl RankProcess {
         events: &Sender<Event>,
     ) -> io::Result<RankProcess> {
         let [program, arguments @ ..] = &options.program[..] else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no program"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is no program: name the program of the ranks",
+            ));
         };
         let ranks = options.ranks.to_string();
         let mut command = Command::new(program);

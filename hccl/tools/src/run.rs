@@ -36,7 +36,12 @@ pub(crate) fn run(options: &Options) -> Result<u8, String> {
         let opened = OpenOptions::new().create(true).truncate(false).write(true).open(file);
         opened.map_err(|error| format!("{}: {error}", file.display()))?;
     }
-    let secret = secret().map_err(|error| format!("no random numbers: {error}"))?;
+    let secret = secret().map_err(|error| {
+        format!(
+            "cannot read random numbers for the job's secret: {error}; check that /dev/urandom \
+             can be read"
+        )
+    })?;
     let store = match options.elastic {
         true => StoreServer::start_elastic(options.ranks, &secret),
         false => StoreServer::start(options.ranks, &secret),
@@ -137,7 +142,12 @@ impl Job<'_> {
     fn start(&mut self, rank: u32) -> Result<(), String> {
         self.starts += 1;
         let number = self.starts;
-        let refused = |error| format!("no memory file for the timeline of rank {rank}: {error}");
+        let refused = |error| {
+            format!(
+                "cannot make a memory file for the timeline of rank {rank}: {error}; raise the \
+                 limit of open files (ulimit -n), or leave out --timeline"
+            )
+        };
         let part = self.options.timeline.as_ref().map(|_| TimelinePart::new());
         let part = part.transpose().map_err(refused)?;
         let process = RankProcess::start(
@@ -150,7 +160,11 @@ impl Job<'_> {
         )
         .map_err(|error| {
             let program = self.options.program.first().map(|name| name.to_string_lossy());
-            format!("rank {rank} cannot be started: {}: {error}", program.unwrap_or_default())
+            format!(
+                "rank {rank} cannot be started: {}: {error}; check that the program exists and \
+                 may be run",
+                program.unwrap_or_default()
+            )
         })?;
         if let Some(part) = part {
             self.timelines.add(rank, process.process, part);
@@ -191,7 +205,9 @@ impl Job<'_> {
                 Ok(Event::Ended { rank, number }) => self.note_end(rank, number)?,
                 Ok(Event::Signal(signal)) => self.pass_on(signal),
                 Err(RecvTimeoutError::Timeout) => self.advance()?,
-                Err(RecvTimeoutError::Disconnected) => return Err("a thread has ended".into()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("a thread of hcclrun has ended; run the job again".into());
+                }
             }
         }
         Ok(())

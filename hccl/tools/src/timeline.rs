@@ -17,10 +17,9 @@ pub(crate) const VARIABLE: &str = "ASCEND_EMULATOR_TIMELINE";
 /// write to it themselves.
 pub(crate) fn from_environment() -> Result<Option<PathBuf>, String> {
     match std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from) {
-        Some(file) if form_of(&file).is_none() => Err(format!(
-            "{VARIABLE}={}: a name that ends with .svg or .json belongs here",
-            file.display()
-        )),
+        Some(file) if form_of(&file).is_none() => {
+            Err(format!("{VARIABLE}={}: give a name that ends with .svg or .json", file.display()))
+        }
         file => Ok(file),
     }
 }
@@ -88,7 +87,8 @@ impl Timelines {
             }
         }
         let records = Records::join(all);
-        let draw = form_of(file).ok_or("a timeline is drawn as .svg or .json")?;
+        let draw = form_of(file)
+            .ok_or("a timeline is drawn as .svg or .json; give a name that ends so")?;
         fs::write(file, draw(&records)).map_err(|error| format!("{}: {error}", file.display()))?;
         let sum = |count: fn(&Record) -> usize| -> usize { records.iter().map(count).sum() };
         eprintln!(

@@ -1,4 +1,4 @@
-//~ : a kernel returns nothing: results go into its outputs
+//~ : a kernel returns nothing: write results to its outputs
 use hccl::kernel::*;
 
 #[derive(Tiling)]
@@ -12,8 +12,7 @@ pub struct Sizes {
 }
 
 #[kernel(mix = "aiv_only")]
-pub fn sums(k: Kernel<Sizes>, y: Output<u64>)
--> Value<u64> // misuse
+pub fn sums(k: Kernel<Sizes>, y: Output<u64>) -> Value<u64> // misuse
 {
     let sum = k.tiling().length;
     y.set(0, sum);

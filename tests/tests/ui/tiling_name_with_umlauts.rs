@@ -1,4 +1,4 @@
-//~ macro there: `größe` is no name in C++
+//~ macro there: `größe` is not a name in C++
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there: `2` is no name in C++
+//~ macro there: `2` is not a name in C++
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there: a `u64` is a whole number: write the end as one
+//~ macro there: a `u64` is a whole number: write a whole number
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

@@ -1,4 +1,4 @@
-//~ macro there: `range` belongs to a field
+//~ macro there: write `range` at a field
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

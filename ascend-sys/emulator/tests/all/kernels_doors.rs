@@ -407,7 +407,7 @@ fn servers_take_contexts_only() {
         let list = list(server, &given);
         fails!(
             INVALID,
-            ["is no context"],
+            ["is not a context"],
             aclrtLaunchKernelWithConfig(server, 1, rank.stream, null_mut(), list, null_mut())
         );
         let given = [Given::Pointer(std::ptr::without_provenance_mut(0x72))];

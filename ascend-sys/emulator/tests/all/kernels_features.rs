@@ -241,7 +241,7 @@ fn a_communicator_that_is_destroyed_ends_its_kernels() {
                 );
                 fails!(
                     ascend_sys::ACL_ERROR_RT_PARAM_INVALID,
-                    ["is no context"],
+                    ["is not a context"],
                     aclrtLaunchKernelWithConfig(
                         ready.server,
                         1,

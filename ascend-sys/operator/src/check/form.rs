@@ -14,8 +14,9 @@ pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
     }) {
         notes.about("form", "ranks differ", other.source, || {
             let (a, b) = (first.ranks.len(), other.ranks.len());
-            let message = format!("operator 0 has {a} ranks, and operator {at} has {b}");
-            (message, "the operators of a communicator must have as many ranks as it has".into())
+            let message =
+                format!("the number of ranks is {a} for operator 0 and {b} for operator {at}");
+            (message, "record all operators of a communicator for as many ranks as it has".into())
         });
     }
     let mut kept = Channels::new();
@@ -47,7 +48,11 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
     }
     if let Some(root) = operator.goal.rank_beyond(ranks) {
         let message = format!("the goal names rank {root}, of {ranks}");
-        add("rank of goal", message, "ranks are counted from 0");
+        add(
+            "rank of goal",
+            message,
+            "use a rank below that number, because ranks are counted from 0",
+        );
         return;
     }
     for (rank, tasks) in (0..).zip(&operator.ranks) {
@@ -70,7 +75,7 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
             let message = format!(
                 "rank {rank} has its input of {input} bytes at byte {offset} of its output, which has {output}"
             );
-            add("in place", message, "an input in place must lie within the output");
+            add("in place", message, "let an input in place lie within the output");
         } else if let Some(offset) = tasks.in_place
             && offset.checked_rem(operator.element).is_some_and(|rest| rest != 0)
         {
@@ -81,7 +86,7 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
             add(
                 "in place",
                 message,
-                "the input of an operator in place must begin at an element of its output",
+                "begin the input of an operator in place at an element of its output",
             );
         }
     }
@@ -99,7 +104,11 @@ fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Chan
         for &(peer, notifies) in &tasks.channels {
             let (kind, message, help) = if peer >= ranks {
                 let message = format!("rank {rank} opens a channel to rank {peer}, of {ranks}");
-                ("channel beyond", message, "ranks are counted from 0")
+                (
+                    "channel beyond",
+                    message,
+                    "use a rank below that number, because ranks are counted from 0",
+                )
             } else if peer == rank {
                 let message = format!("rank {rank} opens a channel to itself");
                 ("channel to itself", message, "copy within the rank instead")
@@ -222,7 +231,12 @@ impl View<'_> {
         let ranks = self.operator.ranks.len();
         let Some(owner) = self.operator.ranks.get(piece.rank as usize) else {
             let message = format!("this {verb}s memory of rank {}, of {ranks} ranks", piece.rank);
-            self.add("form", "rank", message, "ranks are counted from 0");
+            self.add(
+                "form",
+                "rank",
+                message,
+                "use a rank below that number, because ranks are counted from 0",
+            );
             return false;
         };
         let size = owner.size(piece.memory);
@@ -304,7 +318,8 @@ impl View<'_> {
                 if owner != here {
                     let verb = if record { "records" } else { "waits for" };
                     let message = format!("rank {here} {verb} {signal}");
-                    let help = "the rank that owns this end waits for it, and its peer records it";
+                    let help = "let the rank that owns this end wait for it, and let its peer \
+                                record it";
                     self.add("form", "other end", message, help);
                     return;
                 }

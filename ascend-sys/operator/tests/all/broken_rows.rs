@@ -223,7 +223,7 @@ fn reductions_of_elements_of_two_sizes_at_once_are_found() {
 
 #[test]
 fn operators_of_different_numbers_of_ranks_are_found() {
-    let words = ["operator 0 has 2 ranks, and operator 1 has 3"];
+    let words = ["the number of ranks is 2 for operator 0 and 3 for operator 1"];
     twin_rows("form", &words, |broken| vec![other(2), other(if broken { 3 } else { 2 })]);
 }
 

@@ -97,7 +97,8 @@ fn compare(a: &Record, b: &Record) -> Result<Outcome, String> {
             if only.is_empty() { "nothing".to_owned() } else { only.join("; ") }
         };
         return Err(format!(
-            "the two runs have different communicators or ranks, so they cannot be compared. Only in the first: {}. Only \
+            "the two runs have different communicators or ranks, so they cannot be compared: \
+             record both with the same program and the same ranks. Only in the first: {}. Only \
              in the second: {}",
             only(a, b),
             only(b, a)

@@ -70,7 +70,10 @@ impl Record {
             }
             let length = std::fs::metadata(&path).map_err(|error| of(&path, &error))?.len();
             if length > LONGEST {
-                return Err(of(&path, &"it is too long for a record"));
+                return Err(of(
+                    &path,
+                    &"it is longer than a record can be: remove it, or record the run again",
+                ));
             }
             let text = std::fs::read_to_string(&path).map_err(|error| of(&path, &error))?;
             let device = device_of(&path);
@@ -78,7 +81,10 @@ impl Record {
             files.insert(member, RankFile { path, lines });
         }
         match files.is_empty() {
-            true => Err(of(directory, &"no run is recorded there (files that end with .run)")),
+            true => Err(of(
+                directory,
+                &"no run is recorded there: pass a directory with files that end with .run",
+            )),
             false => Ok(Record { files }),
         }
     }
@@ -97,7 +103,9 @@ fn parse(text: &str, device: String) -> Result<(Member, Vec<Line>), String> {
             "its first line is not that of a record of this version: record the run again".into()
         );
     };
-    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("\"{text}\" is no number"));
+    let number = |text: &str| {
+        text.parse::<u32>().map_err(|_| format!("\"{text}\" is not a number: record the run again"))
+    };
     let (count, rank, ranks) = (number(count)? as usize, number(rank)?, number(ranks)?);
     let member = Member { title: title.to_owned(), count, rank, ranks, device };
     let mut operations = Vec::new();
@@ -105,9 +113,11 @@ fn parse(text: &str, device: String) -> Result<(Member, Vec<Line>), String> {
         let words: Vec<&str> = line.split('\t').collect();
         // The last line of a run that was killed may be cut off.
         let [at, operation, dtype, given, got] = words[..] else {
-            return Err(format!("line {} is no operation", index + 2));
+            return Err(format!("line {} is not an operation: record the run again", index + 2));
         };
-        let at = at.parse().map_err(|_| format!("line {} has no number", index + 2))?;
+        let at = at
+            .parse()
+            .map_err(|_| format!("line {} has no number: record the run again", index + 2))?;
         let [operation, dtype, given, got] = [operation, dtype, given, got].map(str::to_owned);
         operations.push(Line { at, operation, dtype, given, got });
     }
@@ -134,8 +144,11 @@ mod tests {
         for (text, problem) in [
             ("", "first line"),
             ("hccl run record 2\tworld\t1\t0\t1\n", "first line"),
-            ("hccl run record 1\tworld\t1\tzero\t1\n", "\"zero\" is no number"),
-            ("hccl run record 1\tworld\t1\t0\t1\n0\tworld barrier 1\tf3", "line 2 is no operation"),
+            ("hccl run record 1\tworld\t1\tzero\t1\n", "\"zero\" is not a number"),
+            (
+                "hccl run record 1\tworld\t1\t0\t1\n0\tworld barrier 1\tf3",
+                "line 2 is not an operation",
+            ),
             ("hccl run record 1\tworld\t1\t0\t1\nx\ta\tb\tc\td\n", "line 2 has no number"),
         ] {
             let error = parse(text, String::new()).unwrap_err();

@@ -21,14 +21,17 @@ pub(crate) fn first_difference(
         std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
     let (a, b) = (read(a)?, read(b)?);
-    let size = size_of_type(dtype).ok_or_else(|| format!("{dtype} is no type"))?;
+    let size = size_of_type(dtype)
+        .ok_or_else(|| format!("{dtype} is not an element type: record both runs again"))?;
     let (elements, others) = (a.len() / size, b.len() / size);
     if elements != others {
         return Ok(Some(format!("{elements} elements in the first run, {others} in the second")));
     }
     let differs = |at: &usize| a[at * size..(at + 1) * size] != b[at * size..(at + 1) * size];
     let Some(at) = (0..elements).find(differs) else {
-        return Err("the bytes are the same, so they are not those of the checksums".into());
+        return Err("the bytes are the same, so they are not those of the checksums: record both \
+                    runs again"
+            .into());
     };
     let count = (0..elements).filter(differs).count();
     let [a, b] = [&a, &b].map(|bytes| text(dtype, &bytes[at * size..(at + 1) * size]));

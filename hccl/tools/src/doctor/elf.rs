@@ -37,7 +37,9 @@ impl fmt::Display for FileState {
             FileState::Truncated { has, needs } => {
                 write!(f, "it is cut off: {has} of {needs} bytes are there; install it again")
             }
-            FileState::NoLibrary(what) => write!(f, "it is not a shared library: it is {what}"),
+            FileState::NoLibrary(what) => {
+                write!(f, "it is not a shared library: it is {what}; install the package again")
+            }
             FileState::Unreadable(problem) => write!(f, "it cannot be read: {problem}"),
         }
     }

@@ -253,7 +253,7 @@ fn what_cannot_be_compared_is_an_error_that_says_why() {
     std::fs::create_dir_all(&empty).unwrap();
     says(compare(&a, &empty), 2, &["no run is recorded there"]);
     let cut = edited(&a, 1, |text| text[..text.len() - 30].to_owned());
-    says(compare(&a, &cut), 2, &["is no operation"]);
+    says(compare(&a, &cut), 2, &["is not an operation"]);
 }
 
 #[test]

@@ -104,13 +104,13 @@ fn the_variable_of_one_process_is_the_timeline_of_a_job() {
     let mut job = hcclrun(&["-n", "2"], "alone");
     let job = Job::of(job.env("ASCEND_EMULATOR_TIMELINE", "job.png"));
     assert_eq!(job.status, Some(125));
-    job.says(&["ASCEND_EMULATOR_TIMELINE=job.png: a name that ends with .svg or .json"]);
+    job.says(&["ASCEND_EMULATOR_TIMELINE=job.png: give a name that ends with .svg or .json"]);
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_refused_before_anything_starts() {
     for (name, said) in [
-        ("job.png", "a name that ends with .svg or .json belongs here"),
+        ("job.png", "give a name that ends with .svg or .json"),
         ("/there/is/none.svg", "/there/is/none.svg: No such file or directory"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));
