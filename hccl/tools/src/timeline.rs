@@ -92,7 +92,8 @@ impl Timelines {
         fs::write(file, draw(&records)).map_err(|error| format!("{}: {error}", file.display()))?;
         let sum = |count: fn(&Record) -> usize| -> usize { records.iter().map(count).sum() };
         eprintln!(
-            "hcclrun: {}: {} processes, {} launches of kernels, {} turns of servers, {} primitives of operators",
+            "hcclrun: {}: processes {}, launches of kernels {}, turns of servers {}, primitives \
+             of operators {}",
             file.display(),
             records.processes(),
             sum(|record| record.launches.len()),

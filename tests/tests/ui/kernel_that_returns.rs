@@ -12,7 +12,8 @@ pub struct Sizes {
 }
 
 #[kernel(mix = "aiv_only")]
-pub fn sums(k: Kernel<Sizes>, y: Output<u64>) -> Value<u64> // misuse
+pub fn sums(k: Kernel<Sizes>, y: Output<u64>)
+-> Value<u64> // misuse
 {
     let sum = k.tiling().length;
     y.set(0, sum);

@@ -2,8 +2,7 @@
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]
-#[repr(C)]
-#[tiling(crate = "hccl")] // misuse
+#[repr(C)] #[tiling(crate = "hccl")] // misuse
 // correct: #[repr(C)] #[tiling(crate = hccl)]
 pub struct Data {
     pub rows: u64,

@@ -4,8 +4,7 @@ use hccl::kernel::Tiling;
 #[derive(Tiling)]
 #[repr(C)]
 pub struct Data {
-    #[tiling(name)]
-    pub rows: u64, // misuse
+    #[tiling(name)] pub rows: u64, // misuse
     // correct: pub rows: u64,
     pub last: u64,
 }

@@ -4,8 +4,7 @@ use hccl::kernel::Tiling;
 #[derive(Tiling)]
 #[repr(C)]
 pub struct Data {
-    #[tiling(range = ..)]
-    pub rows: u64, // misuse
+    #[tiling(range = ..)] pub rows: u64, // misuse
     // correct: #[tiling(range = 1..)] pub rows: u64,
     pub last: u64,
 }

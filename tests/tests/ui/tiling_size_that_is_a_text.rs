@@ -2,8 +2,7 @@
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]
-#[repr(C)]
-#[tiling(size = "8")] // misuse
+#[repr(C)] #[tiling(size = "8")] // misuse
 // correct: #[repr(C)] #[tiling(size = 8)]
 pub struct Data {
     pub rows: u64,

@@ -2,8 +2,7 @@
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]
-#[repr(C)]
-#[tiling(name = "a b")] // misuse
+#[repr(C)] #[tiling(name = "a b")] // misuse
 // correct: #[repr(C)] #[tiling(name = "a")]
 pub struct Data {
     pub rows: u64,

@@ -18,7 +18,8 @@ fn file(name: &str) -> PathBuf {
 fn the_ranks_of_all_processes_are_in_one_timeline() {
     let trace = file("all.json");
     let mut job = hcclrun(&["-n", "3", "--timeline", trace.to_str().unwrap()], "hands over");
-    let said = format!("{}: 3 processes, 0 launches of kernels, 0 turns", trace.display());
+    let said =
+        format!("{}: processes 3, launches of kernels 0, turns of servers 0", trace.display());
     Job::of(&mut job).succeeds().says(&[&said]);
     let text = fs::read_to_string(&trace).unwrap();
     fs::remove_file(&trace).unwrap();
@@ -76,8 +77,8 @@ fn a_damaged_or_killed_rank_takes_nothing_from_the_others() {
         fs::remove_file(&picture).unwrap();
         assert_eq!(job.status, Some(status), "{}", job.err);
         let lost = match said {
-            "it was killed" => vec!["2 processes, 2 launches of kernels"],
-            _ => vec!["no timeline of rank 1", said, "1 processes, 1 launches of kernels"],
+            "it was killed" => vec!["processes 2, launches of kernels 2"],
+            _ => vec!["no timeline of rank 1", said, "processes 1, launches of kernels 1"],
         };
         job.says(&lost);
         assert!(svg.contains(">device 0"), "{svg}");
