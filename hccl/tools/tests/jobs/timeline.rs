@@ -52,7 +52,7 @@ fn a_picture_is_drawn_and_ranks_without_a_timeline_are_named() {
         "no timeline of rank 0 (process ",
         "no timeline of rank 1 (process ",
         "or used no emulated device",
-        "0 processes",
+        "processes 0",
     ]);
     let svg = fs::read_to_string(&picture).unwrap();
     fs::remove_file(&picture).unwrap();
