@@ -18,8 +18,8 @@
 //! | a product of matrices | `MatmulImpl` with its types, shapes and tensors, block by block |
 //! | queues, tensors, arguments, named parts of the workspace | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!
-//! A name is printed only while its value still equals the named thing. A value made of a variable
-//! loses its name when the variable changes. So the source computes the same as
+//! A name is printed only while its value still equals the declared constant. A value made of a
+//! variable loses its name when the variable changes. So the source computes the same as
 //! [`Walk`](crate::flow::Walk).
 //!
 //! Where C++ leaves a result open, the source or the walk settles it. A floating-point number that

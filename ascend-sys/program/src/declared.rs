@@ -8,9 +8,9 @@ use crate::layout::Number;
 /// A declaration that has a name in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Declared<T> {
-    /// The name, in snake case. It is unique among the things of its kind.
+    /// The name, in snake case. It is unique among the declarations of its kind.
     pub name: String,
-    /// The declared thing.
+    /// The type or the properties that are declared.
     pub what: T,
 }
 

@@ -27,7 +27,7 @@ pub struct Launch {
     pub groups: Vec<(u32, u32)>,
 }
 
-/// A fault of the kernel: something that cannot be computed.
+/// A fault of the kernel: a step with a value that cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The place in the source.
@@ -148,9 +148,8 @@ impl<'a> Walk<'a> {
         loops.max_by_key(|frame| frame.turns).map(|frame| frame.block)
     }
 
-    /// From now on, walks only the first iterations of this loop whenever the walk reaches it.
-    /// After them, `advance` returns [`Unknown::Short`], and the next `advance` continues after the
-    /// loop.
+    /// Limits this loop to its first iterations, whenever the walk reaches it from now on. After
+    /// them, `advance` returns [`Unknown::Short`], and the next `advance` continues after the loop.
     pub fn shorten(&mut self, body: BlockId) {
         self.short.insert(body);
     }
@@ -477,7 +476,7 @@ impl<'a> Walk<'a> {
         )))
     }
 
-    /// Returns a fault at the current step: something that cannot be computed.
+    /// Returns a fault at the current step, with this text.
     pub fn fault(&self, text: &str) -> Fault {
         Fault { source: self.source, text: text.to_owned() }
     }

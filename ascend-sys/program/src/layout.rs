@@ -1,8 +1,8 @@
 //! The layout of a tiling struct in memory, field by field.
 //!
 //! The host fills a tiling struct, a kernel reads it, and the C++ of the kernel declares it again.
-//! All three use this table. The derive macro `Tiling` makes a table that costs nothing at run
-//! time, so everything here can be used in a constant.
+//! All three use its [`Layout`]. The derive macro `Tiling` makes a layout at compile time, so the
+//! functions that the macro needs are `const`.
 
 mod communication;
 mod dump;

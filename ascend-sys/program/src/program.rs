@@ -245,6 +245,10 @@ impl Program {
 
     /// Decodes the bytes of [`to_bytes`](Self::to_bytes). The bytes may have been changed since
     /// then: every number in a decoded program names something that exists.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are not a program, have another version, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Program, DecodeError> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(DecodeError::NoProgram)?;
         let Some((version, rest)) = rest.split_first_chunk() else {

@@ -95,7 +95,7 @@ pub enum Step {
     Set(VariableId, ValueId),
     /// Reads a number into a variable.
     Read(VariableId, Read),
-    /// `for (variable = from; variable < to; variable += step)`.
+    /// A loop: `for (variable = from; variable < to; variable += step)`.
     Loop {
         /// The loop variable, which exists only in the body.
         variable: VariableId,

@@ -270,7 +270,7 @@ impl Printer<'_> {
                         false => format!("static_cast<uint64_t>({})", self.argument(*value)),
                     })
                     .collect();
-                // The name does not belong to a thing of the program, so it stays taken until the
+                // The name does not belong to a part of the program, so it stays taken until the
                 // block ends.
                 let name = self.names.more(name);
                 let length = values.len().max(1);

@@ -1,5 +1,5 @@
-//! Prints declarations. The step that gives a thing its first value declares it where possible;
-//! otherwise the declaration comes before that step.
+//! Prints declarations. The step that gives a named part its first value declares it where
+//! possible; otherwise the declaration comes before that step.
 
 use super::names::Thing;
 use super::printer::Printer;
@@ -9,7 +9,7 @@ use crate::layout::Number;
 use crate::step::*;
 
 impl Printer<'_> {
-    /// Declares a thing, unless the step itself declares it.
+    /// Declares a named part, unless the step itself declares it.
     pub(super) fn declare(&mut self, thing: Thing, step: &Step) {
         if self.declares(step, thing) {
             return;
@@ -60,14 +60,14 @@ impl Printer<'_> {
         format!("TQue<TPosition::{position}, 1>")
     }
 
-    /// Prints the end of a thing after its last use.
+    /// Prints the end of a named part after its last use.
     pub(super) fn end(&mut self, thing: Thing) {
         if let Thing::Matmul(id) = thing {
             self.end_matmul(id);
         }
     }
 
-    /// Returns whether a step also declares the thing to which it gives a value.
+    /// Returns whether a step also declares the named part to which it gives a value.
     fn declares(&self, step: &Step, thing: Thing) -> bool {
         match (step, thing) {
             (Step::Set(variable, value), Thing::Variable(id)) => {

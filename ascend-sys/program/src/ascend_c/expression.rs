@@ -29,7 +29,7 @@ pub(super) struct Expression {
     pub(super) text: String,
     level: Level,
     /// The type in which C++ computes, if the type of the value is smaller. The result may then be
-    /// out of the range of that type.
+    /// out of the range of the value's type.
     loose: Option<Loose>,
 }
 
@@ -308,7 +308,8 @@ impl Printer<'_> {
         Expression { text: format!("{a} {sign} {b}"), level, loose }
     }
 
-    /// Returns the largest distance from 0 of a value in whose type C++ does not compute.
+    /// Returns the largest possible distance from 0 of a value whose type is smaller than the type
+    /// in which C++ computes.
     fn most(&self, id: ValueId) -> i128 {
         match (self.literal(id), self.number(id)) {
             (Some(bits), _) => i128::from(bits as i64).abs(),
@@ -381,9 +382,9 @@ impl Printer<'_> {
         (a_text, b_text)
     }
 
-    /// If one of two operands certainly has the type, C++ converts the other one, so its own
-    /// conversion is left out. `mixes` allows that even if a sign is lost, which compilers report
-    /// in comparisons.
+    /// Returns two operands without the conversion that C++ makes by itself. If one operand
+    /// certainly has the type, C++ converts the other operand. `mixes` allows that even if a sign
+    /// is lost, which compilers report in comparisons.
     fn without_one_widening(&self, a: ValueId, b: ValueId, mixes: bool) -> (ValueId, ValueId) {
         let number = self.number(a);
         if is_narrow(number) || is_float(number) {

@@ -62,7 +62,7 @@ impl Fold {
         }
     }
 
-    /// Returns a value that equals another one of the same type.
+    /// Returns the definition of a value that equals another value of the same type.
     fn same_as(&self, id: ValueId) -> Of {
         match self.value(id) {
             Value { of, name: None, .. } => of.clone(),
@@ -212,7 +212,8 @@ fn exact(number: Number, size: i128) -> Option<u64> {
     (of_bits == size).then_some(bits)
 }
 
-/// Computes an operation on two integers. Returns `None` if the result does not exist.
+/// Computes an operation on two integers. Returns `None` if the operation is a fault, such as a
+/// division by zero.
 pub(super) fn computed(operator: Binary, number: Number, a: u64, b: u64) -> Option<u64> {
     if !is_signed(number) {
         let bits = match operator {

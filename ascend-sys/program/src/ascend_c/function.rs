@@ -1,12 +1,12 @@
 //! Prints the functions that the kernel has called as functions of the source.
 //!
 //! The recorder turns a call into steps of the kernel. The printer writes them as the body of a
-//! function. The parameters are the things that the body names and the caller has declared. Two
+//! function. The parameters are the named parts that the body uses and the caller has declared. Two
 //! calls share a function if their bodies differ only in names; names are compared by the order in
 //! which they first occur.
 //!
 //! The steps of a call stay in place if C++ has no function for them. That is so if they return a
-//! queue, a client, a product or more than one thing, and if the kernel ends when one of them
+//! queue, a client, a product or more than one named part, and if the kernel ends when one of them
 //! fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,8 @@ use crate::step::*;
 const DEEPEST: usize = 32;
 
 impl Printer<'_> {
-    /// Calls the function whose first step this is. Returns the index of the step after the call,
-    /// or `None` if there is no function.
+    /// Prints a call of the function whose first step this is. Returns the index of the step after
+    /// the call, or `None` if there is no function.
     pub(super) fn function_at(&mut self, block: usize, at: usize) -> Option<usize> {
         // If the steps of a call stay in place, a call within it may begin at the same step.
         while let Some((call, steps)) = self.call_at(block, at) {
@@ -116,8 +116,9 @@ impl Printer<'_> {
         true
     }
 
-    /// Returns the plain name of a thing inside a function, where only the parameters are visible.
-    /// If a thing is called `rows2` because the caller has `rows`, it is called `rows` there.
+    /// Returns the plain name of a named part inside a function, where only the parameters are
+    /// visible. If a part is called `rows2` because the caller has `rows`, it is called `rows`
+    /// there.
     fn plain(&self, body: &mut Text, thing: Thing, name: &str) -> Option<String> {
         let wanted = self.names.wanted(&self.recorded_name(thing));
         let names = |line: &str, of: &str| identifiers(line).any(|(_, name)| name == of);
@@ -204,8 +205,8 @@ impl Printer<'_> {
         needed.into_values().map(|(name, _)| name).collect()
     }
 
-    /// Returns the things of the caller that the body names: their names, in order, and the types
-    /// and names of the parameters.
+    /// Returns the named parts of the caller that the body uses: their names, in order, and the
+    /// types and names of the parameters.
     fn parameters(
         &self,
         body: &Text,
@@ -279,8 +280,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the result of the steps, if it is one thing or nothing. Returns `None` if the steps
-    /// must stay in place.
+    /// Returns the named part that the steps return, or `Some(None)` if they return nothing.
+    /// Returns `None` if the steps must stay in place.
     #[expect(
         clippy::option_option,
         reason = "whether there is a function, and whether it returns something"

@@ -261,8 +261,8 @@ impl<'a> Printer<'a> {
         self.outdated(|changed| changed == variable);
     }
 
-    /// Prints `sum += x` if the new value is the old one and something more. Returns whether it
-    /// did.
+    /// Prints `sum += x`, `sum -= x` or `sum *= x` if the new value is made of the old one in this
+    /// way. Returns whether it did.
     fn more(&mut self, variable: VariableId, value: ValueId) -> bool {
         let Value { of, number, .. } = &self.program.values[value.0 as usize];
         let Of::Binary(operator, a, b) = of else { return false };
@@ -290,7 +290,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// Drops the names of values that no longer equal the named thing.
+    /// Drops the names of values that no longer equal the declared constant.
     pub(super) fn outdated(&mut self, changed: impl Fn(VariableId) -> bool) {
         for value in self.names.values() {
             if self.depends(value, &changed) {

@@ -91,7 +91,7 @@ impl Names {
         self.scopes.last().cloned().unwrap_or_default()
     }
 
-    /// Returns all visible names, each with its thing.
+    /// Returns all visible names, each with the part that has it.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, Thing)> {
         self.of.iter().map(|(thing, name)| (name.as_str(), *thing))
     }
@@ -104,7 +104,8 @@ impl Names {
         }
     }
 
-    /// Gives a thing a free name made of this one, which is in snake case.
+    /// Gives a part a free name that is made of `wanted`, a name in snake case. Returns the new
+    /// name.
     pub(super) fn give(&mut self, thing: Thing, wanted: &str) -> String {
         let name = self.free(&self.wanted(wanted));
         self.of.insert(thing, name.clone());
@@ -114,18 +115,18 @@ impl Names {
         name
     }
 
-    /// Returns the name that a thing gets if the name is free. `name` is in snake case.
+    /// Returns the name that a part gets if the name is free. `name` is in snake case.
     pub(super) fn wanted(&self, name: &str) -> String {
         // If the first `i` is not visible, the second one gets its name.
         lower_camel(self.first_of(name).unwrap_or(name))
     }
 
-    /// Gives a thing the name of another thing that equals it.
+    /// Gives a part the name of another part that equals it.
     pub(super) fn share(&mut self, thing: Thing, with: Thing) {
         if let Some(name) = self.of.get(&with).cloned() {
             self.of.insert(thing, name);
             if let Some(scope) = self.scopes.last_mut() {
-                // The name belongs to the other thing, so closing this scope must not free it.
+                // The name belongs to the other part, so closing this scope must not free it.
                 scope.push((thing, String::new()));
             }
         }
@@ -143,12 +144,12 @@ impl Names {
         (counted && self.recorded.contains(first)).then_some(first)
     }
 
-    /// Returns a name for something that only the source has, and not the recorded program.
+    /// Returns a name for a variable that the source has but the recorded program lacks.
     pub(super) fn more(&mut self, wanted: &str) -> String {
         self.free(&lower_camel(wanted))
     }
 
-    /// Returns a name that nothing else has, until the scope ends.
+    /// Returns a name that stays unique until the scope ends.
     fn free(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut number = 2;
@@ -165,7 +166,7 @@ impl Names {
         self.of.get(&thing).map(String::as_str)
     }
 
-    /// Removes the name from a thing. The name stays taken.
+    /// Removes the name from a part. The name stays taken.
     pub(super) fn forget(&mut self, thing: Thing) {
         self.of.remove(&thing);
     }

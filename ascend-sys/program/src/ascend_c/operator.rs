@@ -461,7 +461,7 @@ fn attribute(program: &Program, group: u32) -> String {
     }
 }
 
-/// Returns the type of matrices, as the library that makes their tiling calls it.
+/// Returns the name of an element type in the library that makes tilings of products.
 fn matmul_type(number: Number) -> Option<&'static str> {
     Some(match number {
         Number::F32 => "DT_FLOAT",
@@ -473,7 +473,7 @@ fn matmul_type(number: Number) -> Option<&'static str> {
     })
 }
 
-/// Returns the type of tensors, as a prototype calls it.
+/// Returns the name of an element type in a prototype.
 fn graph_type(number: Number) -> &'static str {
     match number {
         Number::I8 => "DT_INT8",

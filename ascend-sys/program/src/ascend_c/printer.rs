@@ -40,7 +40,8 @@ pub(super) struct Printer<'a> {
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// The types, and the body with numbers instead of names. Equal texts share a function.
+    /// The types, and the body with numbers instead of names. Calls with equal texts share a
+    /// function.
     pub(super) says: String,
     pub(super) doc: String,
     pub(super) head: String,

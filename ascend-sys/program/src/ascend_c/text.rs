@@ -1,4 +1,4 @@
-//! Lines of source, indented, with long lines broken.
+//! Builds the text of a source: indents its lines, and breaks long ones.
 
 use crate::comment;
 

@@ -1,5 +1,5 @@
-//! Finds the uses of each thing in a program, so that each thing is declared where all its uses can
-//! see it.
+//! Finds the uses of each named part of a program (a `Thing`), so that it is declared where all its
+//! uses can see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::declared::*;
 use crate::program::Program;
 use crate::step::*;
 
-/// The place where a thing must be declared.
+/// The place where a named part must be declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Home {
     /// The innermost block around all uses.
@@ -23,13 +23,13 @@ pub(super) struct Home {
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     homes: BTreeMap<Thing, Home>,
-    /// The things whose first use is in a step, by the block and the index of the step. `ends` has
-    /// the things whose last use is in a step.
+    /// The named parts whose first use is in a step, by the block and the index of the step. `ends`
+    /// has the named parts whose last use is in a step.
     starts: BTreeMap<(usize, usize), Vec<Thing>>,
     ends: BTreeMap<(usize, usize), Vec<Thing>>,
-    /// The number of steps that give a thing a value.
+    /// The number of steps that give a named part a value.
     writes: BTreeMap<Thing, u32>,
-    /// The block and the step that each block belongs to. The first block belongs to none.
+    /// The block and the step that each block belongs to. It is `None` for the first block.
     parents: Vec<Option<(usize, usize)>>,
     /// The variables that get a value in each block, or in a block within it.
     assigned: Vec<BTreeSet<VariableId>>,
@@ -59,17 +59,17 @@ impl Uses {
         uses
     }
 
-    /// Returns the place where a thing must be declared, or `None` if it is not used.
+    /// Returns the place where a named part must be declared, or `None` if it is not used.
     pub(super) fn home(&self, thing: Thing) -> Option<Home> {
         self.homes.get(&thing).copied()
     }
 
-    /// Returns the things to be declared before this step.
+    /// Returns the named parts to be declared before this step.
     pub(super) fn declared_at(&self, block: usize, step: usize) -> &[Thing] {
         self.starts.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the things whose last use is in this step.
+    /// Returns the named parts whose last use is in this step.
     pub(super) fn ended_at(&self, block: usize, step: usize) -> &[Thing] {
         self.ends.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
@@ -86,7 +86,7 @@ impl Uses {
         }
     }
 
-    /// Returns the number of steps that give a thing a value.
+    /// Returns the number of steps that give a named part a value.
     pub(super) fn writes(&self, thing: Thing) -> u32 {
         self.writes.get(&thing).copied().unwrap_or(0)
     }
@@ -177,7 +177,7 @@ pub(super) fn blocks_of(step: &Step) -> impl Iterator<Item = BlockId> {
     first.into_iter().chain(second)
 }
 
-/// Returns the things to which a step gives a value.
+/// Returns the named parts to which a step gives a value.
 pub(super) fn written(step: &Step) -> Vec<Thing> {
     match step {
         Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
@@ -193,7 +193,7 @@ pub(super) fn written(step: &Step) -> Vec<Thing> {
     }
 }
 
-/// A collector of the things that a step names.
+/// A collector of the values and named parts that a step uses.
 struct Seen<'a> {
     program: &'a Program,
     values: BTreeSet<ValueId>,

@@ -9,8 +9,8 @@ use super::clock::{Unit, Units};
 use super::ranges::Ranges;
 use crate::step::Source;
 
-/// The most uses of a buffer that are remembered. Beyond that, uses are dropped for which every
-/// unit has waited.
+/// The greatest number of uses of a buffer that are remembered. If there are more, uses for which
+/// every unit has waited are dropped.
 const MOST_USES: usize = 256;
 
 /// The effect of a use on bytes.
@@ -74,8 +74,8 @@ impl LocalBuffer {
         if self.widened { None } else { self.written.missing(from, to) }
     }
 
-    /// Records a use. Returns the first earlier use that must be ordered with it and is not, and
-    /// whether all uses could be remembered.
+    /// Records a use. Returns the first earlier use that must be ordered with the new use but is
+    /// not, and whether all uses could be remembered.
     pub(super) fn note(&mut self, of: Use, units: &mut Units) -> (Option<Use>, bool) {
         let core = units.core();
         let (clock, tick) = units.give(of.unit);

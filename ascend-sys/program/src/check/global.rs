@@ -180,7 +180,7 @@ pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: 
     reach(view, place, size, (1, 1, 1), write, Way::Cache);
 }
 
-/// Checks a copy, a scalar, or a cache line.
+/// Checks a step that copies data, writes one element, or cleans a cache line.
 pub(super) fn copy(view: &mut View<'_, '_>, memory: &mut LocalMemory, copy: &Copy) {
     match copy {
         Copy::In { to, from, pieces } => {

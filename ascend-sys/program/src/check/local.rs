@@ -10,11 +10,12 @@ use crate::declared::*;
 use crate::program::{Mix, Program};
 use crate::step::{Buffer, Local, Source};
 
-/// The greatest number of buffers of all queues together. Each takes a hardware event.
+/// The greatest number of buffers of all queues of one position together. Each buffer takes a
+/// hardware event.
 const MOST_BUFFERS: u32 = 8;
 
-/// Stands for the buffer of a tensor that has none: the call would wait forever, which has been
-/// reported.
+/// The index that stands for the buffer of a tensor without a buffer. The call that allocates such
+/// a tensor waits forever, which has been reported.
 const NO_BUFFER: usize = usize::MAX;
 
 /// The local memory of one core.

@@ -87,7 +87,7 @@ pub fn check_ranks(program: &Program, launches: &[Launch], setting: &Setting) ->
     look(program, launches, setting, true)
 }
 
-/// Checks some launches. With `all`, these are the launches of all ranks.
+/// Checks some launches. If `all` is set, these are the launches of all ranks.
 fn look(program: &Program, launches: &[Launch], setting: &Setting, all: bool) -> Vec<Vec<Finding>> {
     let mut ranks: Vec<_> =
         launches.iter().map(|launch| run::run(program, launch, setting)).collect();

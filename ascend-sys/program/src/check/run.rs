@@ -26,7 +26,8 @@ use crate::step::{Hccl, Read, Source, Step, Sync};
 /// The number of steps without an effect that count as one step.
 const IDLE: u64 = 64;
 
-/// The most blocks of a launch that the checker follows one by one. No chip has more cube cores.
+/// The greatest number of blocks of a launch that the checker follows one by one. No chip has more
+/// cube cores.
 const MOST_BLOCKS: u32 = 256;
 
 /// A core of the launch.

@@ -23,7 +23,7 @@ pub(super) enum Space {
 }
 
 /// The piece of memory of each argument and then of the workspace, each with the offset in that
-/// piece, in bytes. None of them is in a window.
+/// piece, in bytes. Windows are separate pieces.
 pub(super) struct Spaces {
     arguments: Vec<(usize, u128)>,
     /// The group of each client.

@@ -26,8 +26,8 @@ pub(super) struct Flags {
     halves: BTreeMap<(Team, u16), Half>,
     /// The flags that can be awaited, by core and flag.
     raised: BTreeMap<(usize, u16), VecDeque<Raised>>,
-    /// Whether a raise of a flag was rejected. Then a wait for it that never ends is no finding of
-    /// its own.
+    /// Whether a raise of a flag was rejected. A wait for a flag that never ends is then not
+    /// reported separately.
     refused: bool,
 }
 

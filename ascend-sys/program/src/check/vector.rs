@@ -108,7 +108,7 @@ fn work_of(
     }
 }
 
-/// Returns whether the product computes with elements of this type, and reports if it does not.
+/// Reports an operation for whose element type the product has no instruction.
 fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
     let new = view.product() == Product::Ascend950;
     let base = matches!(number, I16 | F16 | I32 | F32);

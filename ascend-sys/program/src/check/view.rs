@@ -165,8 +165,8 @@ pub(super) struct UnitUse {
     pub line: u32,
 }
 
-/// Returns the finding that two units of a core use the same memory and nothing orders them. With
-/// `queue`, a queue could order them.
+/// Returns the finding that two units of a core use the same memory and nothing orders them. If
+/// `queue` is set, a queue could order them.
 pub(super) fn unordered(
     of: &str,
     core: CoreName,

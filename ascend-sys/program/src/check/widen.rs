@@ -1,5 +1,6 @@
-//! The checker skips branches and loops that depend on data, and the rest of a loop with very many
-//! iterations. It continues after them with less knowledge.
+//! Finds the possible effects of steps that the checker skips. It skips branches and loops that
+//! depend on data, and the rest of a loop with very many iterations. After them, it continues with
+//! less knowledge.
 //!
 //! Data in memory may decide whether a branch is taken or how often a loop runs, and a loop may be
 //! too long to follow. After such a step, a variable that the step may have set has no known
@@ -24,7 +25,7 @@ pub(super) struct MayDo {
     /// For each queue, the number of tensors taken minus those given back, and the number of
     /// tensors enqueued minus those dequeued.
     queues: BTreeMap<QueueId, (i64, i64)>,
-    /// Whether the blocks do something on which other cores or servers depend.
+    /// Whether other cores or servers depend on the blocks.
     is_heard: bool,
 }
 

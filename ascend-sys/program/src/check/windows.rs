@@ -80,7 +80,8 @@ impl AllWritten {
     }
 }
 
-/// Reports reads of bytes that no rank writes. With `all`, these are all ranks.
+/// Reports reads of bytes that no rank writes. If `all` is set, `ranks` has all ranks of the
+/// launch.
 pub(super) fn settle(program: &Program, ranks: &mut [(Report, Windows)], all: bool) {
     let open = writes_by_data(program) || ranks.iter().any(|(_, windows)| windows.open);
     let all_written = AllWritten::of(ranks);

@@ -1,5 +1,5 @@
-//! Computes the numbers for a shape: large blocks, held twice, and pieces of similar size for all
-//! cores.
+//! Computes the numbers of a `TCubeTiling` for the shape of a product: large blocks, held twice,
+//! and pieces of similar size for all cores.
 
 use super::Field::*;
 use super::{Chip, Tiles};
@@ -39,6 +39,11 @@ type Size = (u32, u32);
 impl Shape<'_> {
     /// Returns the tiling for this shape. It has no [`problem`](Tiles::problem), either in a kernel
     /// with only cube cores or in one that also has vector cores.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a side is 0 or does not fit into an `i32`, if the chip does not have that many cube
+    /// cores, or if cube cores do not multiply these types.
     pub fn tiles(&self) -> Result<Tiles, Refused> {
         let side = |setting, size: usize| match i32::try_from(size) {
             Ok(size @ 1..) => Ok(size.unsigned_abs()),
@@ -135,8 +140,8 @@ impl Shape<'_> {
         (most / grain * grain).min(k.div_ceil(grain) * grain)
     }
 
-    /// Returns the number of blocks along K of each matrix of which L1 can hold twice as many. It
-    /// is all of them, or a power of two.
+    /// Returns the number of blocks along K of each matrix in one step. L1 can hold twice as many
+    /// blocks. The result is the number of all blocks, or a power of two.
     fn step(&self, (m, n, base_k): (u32, u32, u32), k: u32) -> u32 {
         let (a, b) = self.sizes();
         // The room is for two copies of the bias, because the documents do not say how many L1

@@ -1,7 +1,7 @@
 //! Computes in one step a loop that only adds.
 //!
 //! A loop need not be walked iteration by iteration if its body only adds to integers, and if each
-//! term is the loop's own number or the same in every iteration. Then the sums are known.
+//! term is the loop variable or is the same in every iteration. Then the sums are known.
 
 use super::number::{fit, is_float, is_signed};
 use super::{Fault, Unknown, Walk};
@@ -38,7 +38,7 @@ struct Sum {
 enum Term {
     /// A number that is the same in each iteration, or `None` if it is not known.
     Same(Option<u64>),
-    /// The number of the loop.
+    /// The loop variable.
     Own,
 }
 

@@ -1,4 +1,5 @@
-//! The hash of a layout: FNV-1a with 64 bits over everything in the table.
+//! Computes the hash of a layout: FNV-1a with 64 bits over all parts of the layout except doc
+//! comments.
 
 use super::{Field, Item, Layout, Number, Role, borrowed, text};
 

@@ -1,6 +1,6 @@
 //! The rules of a tiling struct, as functions that run while the program is compiled.
 //!
-//! The derive macro has no access to the size of a type. So it makes the table, and passes each
+//! The derive macro has no access to the size of a type. So it makes the layout, and passes each
 //! field to [`field_problem`] and the whole struct to [`size_problem`] and [`tail_problem`]. The
 //! text that they return becomes a compile error at that field or struct. So the rules are in one
 //! place, and the numbers in their texts are those of the compiler.

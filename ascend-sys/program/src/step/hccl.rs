@@ -8,11 +8,11 @@ use crate::declared::{ClientId, TaskId, ValueId};
 /// A call of an HCCL client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Hccl {
-    /// `InitV2` with the context of its group and the `Mc2InitTiling` at this offset of the tiling
-    /// struct.
+    /// A call of `InitV2`, with the context of its group and the `Mc2InitTiling` at this offset of
+    /// the tiling struct.
     Init(ClientId, u32),
-    /// `SetCcTilingV2`: the offset of a `Mc2CcTiling` in bytes from the `Mc2InitTiling`, and its
-    /// path in C++.
+    /// A call of `SetCcTilingV2`: the offset of a `Mc2CcTiling` in bytes from the `Mc2InitTiling`,
+    /// and its path in C++.
     Configure(ClientId, u32, String),
     /// A call that prepares a task.
     Prepare {
@@ -29,8 +29,8 @@ pub enum Hccl {
     Commit(TaskId),
     /// A call of `Wait`, which waits for one more turn.
     Wait(TaskId),
-    /// `InterHcclGroupSync`: the tasks that this client prepares later wait for a task of another
-    /// group.
+    /// A call of `InterHcclGroupSync`: the tasks that this client prepares later wait for a task of
+    /// another group.
     After(ClientId, TaskId),
     /// A call of `QueueBarrier`.
     Barrier(ClientId, ValueId),

@@ -55,7 +55,7 @@ impl Step {
 }
 
 impl Operation {
-    /// Returns the memory that the operation reads on this rank, from its first turn on.
+    /// Returns the places from which the operation reads on this rank. The first turn begins there.
     pub(crate) fn sends(&self) -> Vec<Place> {
         match self {
             Operation::AllReduce(of, _)

@@ -25,10 +25,11 @@ use sent::Begun;
 mod sent;
 mod turns;
 
-/// The most prepares and group syncs of a client together. The last slot is for the end.
+/// The greatest number of prepares and group syncs of a client together. The last message slot is
+/// for `Finalize`.
 const MOST_PREPARES: u32 = 63;
 
-/// The most operations for which A3 has resources.
+/// The greatest number of operations for which A3 has resources.
 const MOST_MEMBERS: u64 = 3;
 
 /// The algorithm that can divide an AlltoAllV into steps.
@@ -69,7 +70,8 @@ struct Own {
     /// The last wait: its tick and its source.
     waited: Option<(u32, Source)>,
     finalized: Option<Finalized>,
-    /// Whether a call came after the end. Tasks that are still open are then no error of their own.
+    /// Whether a call came after the end. Tasks that are still open are then not reported
+    /// separately.
     misused: bool,
 }
 
@@ -93,7 +95,8 @@ struct Handle {
     step: u64,
     committed: u64,
     waited: u64,
-    /// The progress of `Iterate`, for each side.
+    /// The number of blocks that `Iterate` has returned. `side` has true if they were blocks to
+    /// receive, and false if they were blocks to send.
     iterated: u64,
     side: Option<bool>,
     /// The tasks in other groups that must be finished before this one.

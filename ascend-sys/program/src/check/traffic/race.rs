@@ -39,7 +39,7 @@ pub(super) fn look(
     }
 }
 
-/// Returns whether the order of both is known or makes no difference.
+/// Returns whether the order of two accesses is known or makes no difference.
 fn ordered(a: &Access, b: &Access) -> bool {
     let both = |way| a.area.way == way && b.area.way == way;
     !(a.area.write || b.area.write)
@@ -49,7 +49,7 @@ fn ordered(a: &Access, b: &Access) -> bool {
         || b.knew(a)
 }
 
-/// Returns the first byte that both have in common. The second must not begin before the first.
+/// Returns the first byte that two areas have in common. `b` must not begin before `a`.
 fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
     if a.pitch == b.pitch && a.bytes <= a.pitch && b.bytes <= b.pitch {
         // The first piece of `b` begins in this piece of `a` or after it, and may reach the next
