@@ -1,9 +1,8 @@
-//! The words that C++ and Ascend C reserve, so that nothing in a program gets such a name.
+//! The words that C++ and Ascend C reserve. No part of a program may have one of them as its name.
 //!
 //! Two crates need the list. `hccl-derive`, a procedural macro, rejects a field with a reserved
-//! name at its declaration. `ascend-program`, the printer of kernels, gives a value with such a
-//! name another one. The list is a crate of its own, because a macro must not depend on the
-//! printer.
+//! name at its declaration. `ascend-program`, the printer of kernels, renames a value with a
+//! reserved name. The list is a crate of its own, because a macro must not depend on the printer.
 
 /// The keywords of C++ up to C++20, and the types that Ascend C adds, in alphabetical order.
 pub const KEYWORDS: &[&str] = &[

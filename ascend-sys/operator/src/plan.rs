@@ -10,13 +10,13 @@ use std::fmt::{self, Display, Formatter};
 
 /// The limits of a communicator's resources, for all engines together.
 pub mod limits {
-    /// The most threads that can be acquired. The user's stream does not count.
+    /// The greatest number of threads that can be acquired. The user's stream does not count.
     pub const THREADS: u32 = 200;
-    /// The most notifies of all threads together.
+    /// The greatest number of notifies of all threads together.
     pub const NOTIFIES: u32 = 65_536;
-    /// The most notifies of one thread.
+    /// The greatest number of notifies of one thread.
     pub const THREAD_NOTIFIES: u32 = 65_535;
-    /// The most notifies of each end of a channel.
+    /// The greatest number of notifies of each end of a channel.
     pub const CHANNEL_NOTIFIES: u32 = 64;
     /// The number of notifies between the host and the AI CPU that expands an operator: one starts
     /// the operator, and one ends it.

@@ -1,5 +1,5 @@
-//! The begin and end of each task if every task takes a given time, and the task for which each
-//! task waited longest.
+//! Computes the begin and end of each task if every task takes a given time, and the task for which
+//! each task waited longest.
 //!
 //! The tasks of a thread follow one another, and a wait ends when its record has ended. There are
 //! no other limits: all transfers that are ready run at once.

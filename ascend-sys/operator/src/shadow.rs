@@ -19,9 +19,9 @@ pub enum Mode {
     Read,
     /// The access writes the bytes, whatever they held.
     Write,
-    /// The access combines a value into the bytes, and each element in one step. The number is the
-    /// kind of the reduction. Two reductions of the same kind do not conflict, because their order
-    /// makes no difference.
+    /// The access combines a value into the bytes, each element in one step. The number is the kind
+    /// of the reduction. Two reductions of the same kind do not conflict, because their order makes
+    /// no difference.
     Reduce(u32),
 }
 
@@ -92,8 +92,8 @@ pub struct Shadow<A> {
 }
 
 impl<A: Clone> Shadow<A> {
-    /// Makes the shadow of a range of bytes. With `written`, the bytes count as written from the
-    /// start.
+    /// Makes the shadow of a range of bytes. If `written` is set, the bytes count as written from
+    /// the start.
     pub fn new(range: Range<usize>, written: bool) -> Shadow<A> {
         let cell = Cell::new(range.end, written, None);
         Shadow { cells: BTreeMap::from([(range.start, cell)]), range }

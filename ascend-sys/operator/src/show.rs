@@ -1,11 +1,11 @@
-//! Operators as text: one line for each task, with the source line that recorded it.
+//! Prints operators as text: one line for each task, with the source line that recorded it.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::task::{Operator, Piece, Signal, Task};
 
-/// Threads that do the same thing with other numbers are printed in full, because a reader wants to
-/// see the numbers.
+/// Writes the tasks of all threads. Threads that differ only in their numbers are printed in full,
+/// because a reader wants to see the numbers.
 impl Display for Operator {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (ranks, tasks) = (self.ranks.len(), self.tasks());

@@ -256,8 +256,8 @@ pub enum Goal {
     /// Every rank gives a part of n elements for each rank, and gets the parts that are for it, in
     /// the order of the ranks.
     AllToAll,
-    /// As [`AllToAll`](Self::AllToAll), but the parts differ in size: `counts[i][j]` elements go
-    /// from rank i to rank j, whatever n is.
+    /// Like [`AllToAll`](Self::AllToAll), but with parts of different sizes: `counts[i][j]`
+    /// elements go from rank i to rank j, whatever n is.
     AllToAllV {
         /// The number of elements from each rank to each rank.
         counts: Vec<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! Rank numbers in words.
+//! Prints rank numbers in words.
 
 /// Returns the names of ranks: "rank 3", "ranks 0 and 2", "ranks 0 to 6, 9 and 11". `ranks` must be
 /// in increasing order.

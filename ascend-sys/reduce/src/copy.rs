@@ -1,9 +1,9 @@
 //! Copies and fills of device memory.
 //!
 //! As in the reductions, a racing program may write the memory during a copy. So only assembly and
-//! volatile accesses through raw pointers touch the memory: a race yields unspecified bytes and
-//! nothing worse. Where the processor has no instruction for a large copy, the copy is a reduction
-//! of one input, which only moves bytes.
+//! volatile accesses through raw pointers touch the memory: the only effect of a race is that bytes
+//! are unspecified. Where the processor has no instruction for a large copy, the copy is a
+//! reduction of one input, which only moves bytes.
 
 use crate::{DataType, ReduceOp, Store, reduce_chunk};
 
@@ -173,8 +173,8 @@ unsafe fn registers(dst: *mut u8, src: *const u8, bytes: usize) {
     }
 }
 
-/// Copies of at most 64 bytes, inlined. A copy moves the first and the last piece, each with a
-/// power of two of bytes; the two may overlap. All reads come before the first write.
+/// Copies at most 64 bytes with inlined code. A copy moves the first and the last piece, each with
+/// a power of two of bytes; the two may overlap. All reads come before the first write.
 #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 mod small {
     use core::arch::asm;

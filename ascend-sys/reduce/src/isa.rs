@@ -4,7 +4,7 @@
 //! A racing program may write device memory while a kernel reads it. So no Rust reference ever
 //! refers to device memory, and every access is an assembly instruction or a volatile access
 //! through a raw pointer. Then the compiler can neither assume that memory stays unchanged nor read
-//! it twice. A race yields unspecified bytes and nothing worse.
+//! it twice. The only effect of a race is that bytes are unspecified.
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
@@ -85,8 +85,8 @@ pub(crate) trait Isa {
         lines
     }
 
-    /// Writes `N` lines. With `halves`, writes them by halves of registers: if the results come in
-    /// halves, that saves joining them first.
+    /// Writes `N` lines. If `halves` is set, writes them by halves of registers: if the results
+    /// come in halves, that saves joining them first.
     #[inline(always)]
     unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], _halves: bool) {
         for (i, line) in lines.iter().enumerate() {

@@ -86,7 +86,7 @@ struct ReduceChunk<'a> {
 
 impl ReduceChunk<'_> {
     /// Reduces `N` lines at a time, beginning at the byte offset `at`, until fewer bytes than `N`
-    /// lines remain before `bytes`. With `many`, first reduces block by block.
+    /// lines remain before `bytes`. If `many` is set, first reduces block by block.
     ///
     /// # Safety
     ///

@@ -45,11 +45,12 @@ pub use environment::Standard;
 /// The way in which results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// Through the caches: for results that fit them and are read soon.
+    /// Results are written through the caches. This is for results that fit the caches and are read
+    /// soon.
     Plain,
-    /// Past the caches: for buffers that together exceed the caches. This saves reading memory that
-    /// is then overwritten. The call ends with a fence, which orders these stores before anything
-    /// that the caller publishes afterwards.
+    /// Results are written past the caches. This is for buffers that together exceed the caches: it
+    /// saves reading memory that is then overwritten. The call ends with a fence, which orders
+    /// these stores before anything that the caller publishes afterwards.
     Streaming,
 }
 
@@ -77,7 +78,7 @@ pub unsafe fn reduce_chunk(
     unsafe { reduce_with(Level::best(), dtype, op, inputs, outputs, count, store) }
 }
 
-/// The instruction sets, from the least to the best.
+/// The instruction sets, from the slowest to the fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Portable,

@@ -2,8 +2,8 @@
 //!
 //! The instructions that touch memory are written in assembly (see [`super::isa`]). Each is in a
 //! function of its own that has the target feature, and is inlined into a kernel that has it too.
-//! There are no closures and iterators here, because they do not take on the feature: where they
-//! are not inlined, a loop is ten times slower.
+//! There are no closures and iterators here, because they do not inherit the target feature: where
+//! they are not inlined, a loop is ten times slower.
 
 mod part;
 

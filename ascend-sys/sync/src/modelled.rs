@@ -1,6 +1,6 @@
-//! The few synchronisation types of the stream protocol. They come from std, or from loom when the
-//! protocol is model-checked (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release
-//! loom`).
+//! The synchronisation types of the stream protocol. They come from std, or from loom when the
+//! protocol is model-checked
+//! (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
 
 #[cfg(loom)]
 pub use loom::{

@@ -1,4 +1,4 @@
-//! All recordings, put on one clock and with one numbering of devices and threads.
+//! Merges all recordings: puts them on one clock, and numbers their devices and threads together.
 
 use crate::entries::{Launch, PrimitiveSpan, TurnSpan};
 use crate::record::{Record, Records, Source};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::panic::Location;
 
-/// The most places of one finding that are printed. A cycle may have more.
+/// The greatest number of places of one finding that are printed. A cycle may have more.
 const PRINTED: usize = 12;
 
 /// A task that a finding is about, and its place.

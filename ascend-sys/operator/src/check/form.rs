@@ -226,7 +226,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns whether a piece exists and the task may reach it.
+    /// Returns whether a piece exists and the task may reach it. Reports an error otherwise.
     fn reach(&mut self, verb: &str, piece: &Piece) -> bool {
         let ranks = self.operator.ranks.len();
         let Some(owner) = self.operator.ranks.get(piece.rank as usize) else {

@@ -1,5 +1,5 @@
-//! The main thread starts every sub-thread, and every sub-thread notifies the main thread when it
-//! ends.
+//! Checks that the main thread starts every sub-thread, and that every sub-thread notifies the main
+//! thread when it ends.
 //!
 //! Only the main thread is ordered with the other work of the user's stream. A sub-thread that the
 //! main thread does not start runs before earlier work of the stream. A sub-thread that the main
@@ -9,8 +9,8 @@ use super::finding::Notes;
 use super::ground::Ground;
 use crate::task::{Signal, Task};
 
-/// Checks the start and the end of every sub-thread. With `paired`, the pairs of records and waits
-/// are known.
+/// Checks the start and the end of every sub-thread. `paired` tells whether the pairs of records
+/// and waits are known.
 pub(super) fn look(ground: &Ground<'_>, paired: bool, notes: &mut Notes) {
     for lane in ground.order.lanes().all().iter().filter(|lane| lane.thread != 0) {
         let mut first = lane.start;

@@ -1,4 +1,4 @@
-//! Other ranks may use a communication buffer only while its owner runs the operator.
+//! Checks that other ranks use a communication buffer only while its owner runs the operator.
 //!
 //! Each rank begins and ends an operator at its own time. When the first rank ends, it may begin
 //! the next operator or a collective, or free its buffer. So peers must use a buffer only between

@@ -1,5 +1,5 @@
-//! The common input of the rules: the tasks with their order, and the memory that each piece really
-//! is.
+//! The common input of the rules: the tasks with their order, and the memory in which each piece
+//! lies.
 
 use super::finding::Place;
 use crate::lanes::Lanes;

@@ -1,5 +1,5 @@
-//! Waits that never end. Either no task records the notify, or the thread that would record it
-//! waits too, and the waits form a circle.
+//! Finds waits that never end. Either no task records the notify, or the thread that would record
+//! it waits too, and the waits form a cycle.
 
 use super::finding::Notes;
 use super::ground::Ground;
@@ -46,8 +46,8 @@ pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
             never(ground, *wait, *signal, left.get(&ends(signal)).copied(), notes);
         }
     }
-    // Every other wait leads to one of those waits or into a circle. Each chain of waits is
-    // followed up to a wait that has been visited before.
+    // Every other wait leads to one of those waits or into a cycle. Each chain of waits is followed
+    // up to a wait that has been visited before.
     let mut seen = vec![usize::MAX; stuck.len()];
     for start in 0..stuck.len() {
         let mut at = start;
@@ -153,7 +153,7 @@ fn ends(signal: &Signal) -> (u32, u32, bool) {
     }
 }
 
-/// Reports the threads that wait for each other in a circle. `start` is one of its waits.
+/// Reports the threads that wait for each other in a cycle. `start` is a wait of the cycle.
 fn circle(
     ground: &Ground<'_>,
     stuck: &[u32],
@@ -170,7 +170,7 @@ fn circle(
             break;
         }
     }
-    // The circle begins with the first of its waits, so that equal circles give equal findings.
+    // The report begins with the first wait of the cycle, so that equal cycles give equal findings.
     let first = (0..links.len()).min_by_key(|place| links[*place].0);
     links.rotate_left(first.unwrap_or(0));
     let tasks = links.iter().flat_map(|(wait, record)| [stuck[*wait], *record]);

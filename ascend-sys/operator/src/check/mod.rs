@@ -66,9 +66,9 @@ pub struct Setting {
     pub threads: u32,
     /// The greatest number of notifies of all threads of a communicator together.
     pub notifies: u32,
-    /// The most notifies of one thread.
+    /// The greatest number of notifies of one thread.
     pub thread_notifies: u32,
-    /// The most notifies of each end of a channel.
+    /// The greatest number of notifies of each end of a channel.
     pub channel_notifies: u32,
     /// The resources that each rank has acquired, by rank. A single plan counts for all ranks. If
     /// there is no plan, each rank has the resources that it needs.

@@ -1,5 +1,5 @@
-//! Notifies: every record ends a wait, the next record comes after that wait, and a notify has one
-//! waiter at a time.
+//! Checks notifies: every record ends a wait, the next record comes after that wait, and a notify
+//! has one waiter at a time.
 
 use super::finding::Notes;
 use super::ground::{Ground, PATIENCE};

@@ -1,4 +1,5 @@
-//! The resources of a communicator, the abilities of a product, and the plan.
+//! Checks the resources that operators take: against the limits of a communicator, the abilities of
+//! a product, and the plan.
 
 use super::finding::{Notes, Place};
 use super::{Product, Setting};
@@ -63,7 +64,7 @@ fn opened(
     }
 }
 
-/// The source line that takes too much.
+/// The source line of the operator that takes too many resources.
 type Source = Option<&'static Location<'static>>;
 
 fn quota(
@@ -101,7 +102,7 @@ fn quota(
     add("channel", per_channel.into(), most, "notifies of a channel", help);
 }
 
-/// Reports resources that an operator takes and that were not planned.
+/// Reports resources that an operator takes but that were not planned.
 fn against(rank: usize, plan: &Plan, (planned, source): (&Plan, Source), notes: &mut Notes) {
     let mut add = |kind, message: String| {
         let help = "plan for this operator (`Plan::of`), or let it use fewer resources";

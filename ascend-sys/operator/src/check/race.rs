@@ -1,4 +1,4 @@
-//! Races: two tasks touch the same bytes in no order, and at least one of them writes.
+//! Finds races: two tasks touch the same bytes in no order, and at least one of them writes.
 
 use super::finding::Notes;
 use super::ground::{Bytes, Ground, PATIENCE};

@@ -1,5 +1,5 @@
-//! Results: every byte that is read must have been written, and every output must have the contents
-//! that the goal requires.
+//! Checks results: every byte that is read must have been written, and every output must have the
+//! contents that the goal requires.
 //!
 //! The checker executes the tasks in one order, with [symbols](super::origin) instead of data. If
 //! there are no races, every order gives the same result.

@@ -1,5 +1,5 @@
-//! Sums and products of floating-point numbers without a fixed order. They may differ from run to
-//! run.
+//! Finds sums and products of floating-point numbers without a fixed order. They may differ from
+//! run to run.
 
 use super::finding::{Notes, Severity};
 use super::ground::{Bytes, Ground, PATIENCE};

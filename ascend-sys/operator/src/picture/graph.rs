@@ -9,7 +9,7 @@ use crate::{Operator, Signal, Step, Task};
 use ascend_timeline::draw::svg::{Svg, escape, shorten};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The most columns with tasks in a picture.
+/// The greatest number of columns with tasks in a picture.
 const MOST_COLUMNS: usize = 96;
 /// The width of a column of notifies. `LEAST_WIDTH` is the smallest width of a picture.
 const NARROW: f64 = 22.0;

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The left end of the rows.
 pub(super) const LEFT: f64 = 132.0;
 const ROW: f64 = 20.0;
-/// The most rows of a picture. If there are more threads, a picture has only some of the ranks,
-/// with some threads of each.
+/// The greatest number of rows of a picture. If there are more threads, a picture has only some of
+/// the ranks, with some threads of each.
 const MOST_ROWS: usize = 72;
 const MOST_RANKS: usize = 8;
 const MOST_THREADS: usize = 8;

@@ -1,4 +1,4 @@
-//! The local memory of a vector core: its size, and the data in its queues.
+//! Checks the local memory of a vector core: its size, and the data in its queues.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Waits between cores: flags and barriers.
+//! Checks waits between cores: flags and barriers.
 //!
 //! A flag is a counter of each core. Several cores together raise the flag for a core. When each of
 //! them has raised it once more, the counter goes up by one. A core that awaits the flag takes one

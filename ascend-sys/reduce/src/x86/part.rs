@@ -1,12 +1,12 @@
-//! Loads and stores of less than a line, for the ends of a buffer.
+//! Loads and stores less than a line, for the ends of a buffer.
 
 use crate::isa::CacheLine;
 use core::arch::asm;
 use core::arch::x86_64::__m512i;
 use core::mem::transmute;
 
-/// Loads and stores of less than 64 bytes by one instruction. It does not access the bytes that its
-/// mask leaves out.
+/// Loads and stores less than 64 bytes by one instruction. The instruction does not access the
+/// bytes that its mask leaves out.
 pub(super) mod masked {
     use super::*;
 
@@ -34,7 +34,7 @@ pub(super) mod masked {
     }
 }
 
-/// Loads and stores of less than 64 bytes, by words of 8 bytes and then by single bytes.
+/// Loads and stores less than 64 bytes, by words of 8 bytes and then by single bytes.
 pub(super) mod words {
     use super::*;
 

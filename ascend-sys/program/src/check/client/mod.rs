@@ -1,4 +1,4 @@
-//! HCCL clients: the calls on each core's object, and the order in which the server works.
+//! Checks HCCL clients: the calls on each core's object, and the order in which the server works.
 //!
 //! Every core has an object of its own. The object of one core, the working core, writes messages
 //! and commits for all cores; the other objects only count. The server processes tasks in the order
@@ -194,7 +194,7 @@ impl Clients {
     /// progress.
     pub(super) fn holds_up(&self, program: &Program, turn: Turn) -> Option<(TaskId, String)> {
         let mut client = turn.client;
-        // If groups come after one another in a circle, an unlimited loop would never end.
+        // If groups come after one another in a cycle, an unlimited loop would never end.
         for _ in 0..=self.own.len() {
             let handles = &self.own[client.0 as usize][self.worker(program, client)?].handles;
             let handle = handles.get(self.finished[client.0 as usize])?;

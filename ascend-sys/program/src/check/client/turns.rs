@@ -1,4 +1,4 @@
-//! The progress of tasks: commits, waits and the end.
+//! Checks the progress of tasks: commits, waits and the end.
 
 use super::*;
 
