@@ -30,7 +30,7 @@ use ndarray::{Array1, Array2};
 const STAGES: usize = 4;
 /// The width of the first stage's input, and of each stage's output.
 const WIDTHS: [usize; STAGES + 1] = [PIXELS, 128, 128, 128, CLASSES];
-/// The numbers of rows of a batch and of a micro-batch. The last ones of an epoch may have fewer.
+/// The numbers of rows of a batch and of a micro-batch. The last ones of an epoch may be smaller.
 const BATCH: usize = 128;
 const MICRO: usize = 16;
 const EPOCHS: usize = 12;
@@ -69,7 +69,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Calls `step` with each batch of the training, in micro-batches. Every rank gets the same ones.
+/// Calls `step` with each batch of the training, in micro-batches. All ranks get the same batches.
 fn batches(digits: &Digits, mut step: impl FnMut(Vec<Digits>) -> Result<()>) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(2);
     let mut order: Vec<usize> = (0..digits.len()).collect();
@@ -140,8 +140,8 @@ impl Part {
     }
 
     /// Runs a pass with its input. `input` is `None` at the beginning of the network, where the
-    /// micro-batch is the input, and at its end, where the loss is. Returns the output, for the
-    /// next stage.
+    /// micro-batch is the input, and at its end, where the loss gives the input. Returns the
+    /// output, for the next stage.
     fn run(
         &mut self,
         pass: Pass,

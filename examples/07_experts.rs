@@ -205,8 +205,8 @@ impl Roads {
         Ok(Self { comm: rank.communicator()?, stream, device, outbox, inbox })
     }
 
-    /// Returns the number of rows that each rank gives to this one. This one gives them `give`
-    /// rows.
+    /// Returns the number of rows that each rank gives to this rank. This rank gives `give[i]` rows
+    /// to rank `i`.
     fn counts(&mut self, give: &[usize]) -> hccl::Result<Vec<usize>> {
         let give: Vec<u32> = give.iter().map(|&rows| rows as u32).collect();
         let give = self.device.upload(&give, &self.stream)?;

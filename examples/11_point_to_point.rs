@@ -2,7 +2,7 @@
 //!
 //! Rank 0 sends its elements to rank 1. A peer can access only the *communication buffer* of a
 //! rank. So the sender copies the elements into its buffer, lets the receiver read the buffer, and
-//! waits until the receiver has read it. The functions name the things that CANN has for this: a
+//! waits until the receiver has read it. The functions have the names of CANN's resources: a
 //! thread, a channel with two notifies, the buffer.
 //!
 //! The operator is recorded, its resources are counted, it is checked, and then it runs on two

@@ -2,7 +2,7 @@
 //!
 //! The program starts itself once more for each rank, as a launcher would, and each process joins
 //! with the root info that it gets. On the emulator the devices of the processes are cards of one
-//! machine, and each process reads the data of the other ones in place.
+//! machine, and each process reads the data of the other processes in place.
 //!
 //!     cargo run --release --example 14_processes -- [ranks]
 

@@ -1,4 +1,4 @@
-//! Doc comments, for sources that are not Rust.
+//! Makes doc comments readable in sources that are not Rust.
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 

@@ -1,4 +1,4 @@
-//! The generated code: the layout, the checks, the setters and the offsets.
+//! Generates the code of the derive: the layout, the checks, the setters and the offsets.
 //!
 //! The code is placed among the names of a program, which may be any names. So:
 //!

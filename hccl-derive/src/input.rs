@@ -1,4 +1,4 @@
-//! The struct and its attributes, read and checked as far as the text allows.
+//! Reads the struct and its attributes, and checks them as far as the text allows.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The range of a field: the checks that its text allows.
+//! Checks the range of a field, as far as its text allows.
 
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Result, UnOp};
 

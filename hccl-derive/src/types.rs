@@ -1,4 +1,4 @@
-//! The type of a field.
+//! Reads the type of a field, and finds the reason why a type cannot be in a tiling struct.
 //!
 //! A name may stand for any type, so a type with a name is never refused here. The compiler checks
 //! whether it fits, and the name only decides the text of the error. Types without a name are known
@@ -91,7 +91,7 @@ fn refusal(ty: &Type) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Returns the same for a type with a well-known name.
+/// Returns the reason and the replacement for a type with a well-known name.
 fn hint(name: &str) -> Option<String> {
     let why = match name {
         "usize" | "isize" => {

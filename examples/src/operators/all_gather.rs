@@ -2,7 +2,7 @@
 
 use hccl::operator::*;
 
-/// Right: the buffer is full before any peer may read it, and stays so until all peers have left.
+/// Gathers right: the buffer is full before any peer reads it, and stays full until all have left.
 pub fn mesh(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (rank, n) = (op.rank(), op.count());
     // Data may be larger than the communication buffer: then there are several rounds.
@@ -25,7 +25,7 @@ pub fn mesh(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Wrong: only the first thread fills the buffer, and the others do not wait for that.
+/// Gathers wrong: only the first thread fills the buffer, and the others do not wait for that.
 pub fn hasty(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (rank, n) = (op.rank(), op.count());
     for round in op.rounds(op.buffer().len()) {

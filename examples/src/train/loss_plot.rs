@@ -17,7 +17,7 @@ const DOT: f64 = 4.0;
 
 const MARK: &str = "#b3261e";
 
-/// Something that happened before a step.
+/// An event before a step.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// The step, from 0.

@@ -39,7 +39,7 @@ pub struct Options {
     /// The seed for the split, the first weights and the order of the digits
     #[arg(long, value_name = "N", default_value_t = Recipe::new(1).seed)]
     pub seed: u64,
-    /// Get the same weights, to the last bit, on 1, 2, 4 and 8 ranks; costs time
+    /// Gives the same weights, to the last bit, on 1, 2, 4 and 8 ranks; costs time
     #[arg(long)]
     pub reproducible: bool,
     /// Records checksums of the data that every operation reads and writes, for hccl-compare-runs;

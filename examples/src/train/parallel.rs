@@ -21,7 +21,7 @@ use super::timeline::{Activity, Message, Recorder, Span, Step, times_of, with_ti
 /// A result whose error comes from `hccl`, or from a shape that does not fit.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Everything except the data that decides the outcome.
+/// The settings that decide the outcome together with the data.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// The number of ranks that share each batch.

@@ -6,14 +6,14 @@ use std::time::Instant;
 /// A stretch of time, in seconds since the beginning of the training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Its beginning.
+    /// The beginning of the span.
     pub from: f64,
-    /// Its end, not before its beginning.
+    /// The end of the span, not before its beginning.
     pub to: f64,
 }
 
 impl Span {
-    /// Returns its length, in seconds.
+    /// Returns the length of the span, in seconds.
     pub fn seconds(&self) -> f64 {
         self.to - self.from
     }

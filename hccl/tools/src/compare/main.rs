@@ -24,7 +24,7 @@ The status is 0 when the runs are the same, 1 when they differ, and 2 when they 
 struct Options {
     /// The record of one run.
     a: PathBuf,
-    /// The record of the other one.
+    /// The record of the other run.
     b: PathBuf,
 }
 

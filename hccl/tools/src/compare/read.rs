@@ -55,7 +55,7 @@ pub(crate) struct Line {
     pub(crate) got: String,
 }
 
-/// The limit for the length of a file. `hccl` writes no longer ones.
+/// The greatest length of a file, in bytes. `hccl` writes no longer files.
 const LONGEST: u64 = 4 << 30;
 
 impl Record {

@@ -190,7 +190,7 @@ fn loaded(place: &Place, file: &PathBuf, is_emulator: bool) -> String {
 const NOT_ON_PATH: &str = "not on the loader's path (LD_LIBRARY_PATH, ldconfig)";
 
 /// Returns the reason why a library could not be loaded, and whether this is a fault. A library
-/// that is not on the loader's path is no fault.
+/// that is not on the loader's path is not a fault.
 fn failed(place: &Place, problem: &str) -> (String, bool) {
     let path = place.path.display();
     if !place.is_bare() {

@@ -58,7 +58,7 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Row>,
 }
 
-/// The longest line, unless a word is longer.
+/// The greatest number of characters of a line, unless a word is longer.
 const WIDTH: usize = 100;
 /// The widest topic beside which a text begins.
 const WIDEST_TOPIC: usize = 26;
