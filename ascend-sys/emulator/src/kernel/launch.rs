@@ -135,9 +135,9 @@ fn server(
     if version != 1 || !(1..=MOST_GROUPS).contains(&groups) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the descriptor of the server is {descriptor:#x}: the version is {version} (bits 0 \
-             to 3), and the number of contexts {groups} (bits 4 to 7); give version 1 and 1 to \
-             {MOST_GROUPS} contexts"
+            "the descriptor of the server is {descriptor:#x}: version {version} (bits 0 to 3), \
+             number of contexts {groups} (bits 4 to 7); give version 1 and 1 to {MOST_GROUPS} \
+             contexts"
         );
     }
     let mut areas = Vec::new();

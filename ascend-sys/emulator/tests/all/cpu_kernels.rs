@@ -199,7 +199,8 @@ fn a_descriptor_names_kernels_and_the_library_beside_it() {
     ok!(aclrtGetFunctionAttribute(add, attribute, &mut kind));
     assert_eq!(kind, 100);
     let mut none = null_mut();
-    for (name, why) in [(c"Add", "it has OwnAdd"), (c"OwnNothing", "has no function Nothing")] {
+    for (name, why) in [(c"Add", "for example OwnAdd"), (c"OwnNothing", "has no function Nothing")]
+    {
         fails!(INVALID, [why], aclrtBinaryGetFunction(binary, name.as_ptr(), &mut none));
     }
     // A kernel that was launched still runs after its binary is unloaded, but the handle of the

@@ -81,7 +81,8 @@ impl Printer<'_> {
                 let tiling = match (offset, self.program.tiling.is_some()) {
                     (_, false) => {
                         return self.problem(
-                            "a client is initialised from a tiling struct, but there is none",
+                            "a client is initialised from a tiling struct, but there is none: \
+                             give the kernel one",
                         );
                     }
                     (0, true) => "&tilingData".to_owned(),
@@ -128,7 +129,10 @@ impl Printer<'_> {
 
     fn configure(&mut self, client: ClientId, path: &str) {
         let Some(tiling) = &self.program.tiling else {
-            return self.problem("a client is configured from a tiling struct, but there is none");
+            return self.problem(
+                "a client is configured from a tiling struct, but there is none: give the kernel \
+                 one",
+            );
         };
         let of = super::tiling_name(tiling);
         let field = self.path(path);
@@ -211,7 +215,7 @@ impl Printer<'_> {
                     arguments.push(self.argument(*queue));
                 }
                 if !self.is_plain(repeat, 1) {
-                    self.problem("a BatchWrite must have one turn");
+                    self.problem("a BatchWrite must have one turn: leave the repeat at 1");
                 }
                 ("BatchWrite", arguments)
             }
@@ -221,7 +225,7 @@ impl Printer<'_> {
                     places.map(|(place, element)| self.address(place, element)).into();
                 arguments.extend([window, local].map(|value| self.argument(*value)));
                 if !self.is_plain(repeat, 1) {
-                    self.problem("an AlltoAllvWrite must have one turn");
+                    self.problem("an AlltoAllvWrite must have one turn: leave the repeat at 1");
                 }
                 ("AlltoAllvWrite", arguments)
             }
@@ -305,7 +309,9 @@ impl Printer<'_> {
             16 => "FP8E5M2",
             17 => "FP8E8M0",
             _ => {
-                self.problem(&format!("there is no HcclDataType {dtype}"));
+                self.problem(&format!(
+                    "there is no HcclDataType {dtype}: use a number of that enum"
+                ));
                 "RESERVED"
             }
         };

@@ -38,7 +38,9 @@ fn nesting(program: &Program) -> Result<(), String> {
         }
     }
     match depths.into_iter().max() {
-        Some(depth) if depth > DEEPEST => Err(format!("blocks are nested {depth} deep")),
+        Some(depth) if depth > DEEPEST => {
+            Err(format!("blocks are nested {depth} deep; nest at most {DEEPEST}"))
+        }
         _ => Ok(()),
     }
 }

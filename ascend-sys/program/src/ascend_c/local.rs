@@ -197,7 +197,8 @@ impl Printer<'_> {
     pub(super) fn sync(&mut self, sync: &Sync) {
         let call = match *sync {
             Sync::Pipe(Pipe::Scalar) => {
-                return self.problem("the scalar unit works in order, so it has no barrier");
+                return self
+                    .problem("the scalar unit works in order, so it has no barrier: leave it out");
             }
             // The scalar unit executes its own work in order without a barrier.
             Sync::Units(Pipe::Scalar, Pipe::Scalar) => return,
@@ -212,7 +213,10 @@ impl Printer<'_> {
             },
             Sync::Raise { mode, pipe: of, flag } => {
                 if matches!(of, Pipe::Scalar | Pipe::All) {
-                    self.problem("a flag is raised by the vector, copying or fixing unit");
+                    self.problem(
+                        "the scalar unit and all units together cannot raise a flag: raise it \
+                         after a vector, copying or fixing unit",
+                    );
                 }
                 let mode = match mode {
                     Mode::Kind => 0,

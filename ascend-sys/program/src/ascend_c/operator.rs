@@ -54,7 +54,10 @@ fn inside(layout: &Layout) -> Result<(), String> {
     for field in layout.fields() {
         let end = u64::from(field.offset).saturating_add(field.size());
         if end > u64::from(layout.size) || field.item.size() == 0 {
-            return Err(format!("{}.{} is not inside its struct", layout.name, field.name));
+            return Err(format!(
+                "{}.{} is not inside its struct: correct its offset or the size of the struct",
+                layout.name, field.name
+            ));
         }
         if let Item::Struct(inner) = &field.item {
             inside(inner)?;
@@ -231,7 +234,9 @@ impl Host<'_> {
         self.text.blank();
         self.text.comment("What the kernel and the communication server know of each other.");
         if layout.size != 64 || self.config {
-            return self.problems.push(format!("{name} is not the only Mc2InitTiling of 64 bytes"));
+            return self.problems.push(format!(
+                "{name} must be the only Mc2InitTiling, of 64 bytes: leave out the others"
+            ));
         }
         self.config = true;
         for group in 0..self.program.groups {
@@ -264,9 +269,10 @@ impl Host<'_> {
 
     fn cc_tiling(&mut self, layout: &Layout, name: &str, at: u32) {
         if layout.size < 280 || !self.config {
-            return self
-                .problems
-                .push(format!("{name} needs an Mc2InitTiling before it, and 280 or 512 bytes"));
+            return self.problems.push(format!(
+                "{name} needs an Mc2InitTiling before it, and 280 or 512 bytes: add that field, \
+                 or use the struct of `hccl`"
+            ));
         }
         if self.first_cc() != Some(at) {
             let group = lower_camel(&attribute(self.program, self.group_of(at)));
@@ -355,11 +361,14 @@ impl Host<'_> {
         let [cores, m, n, k, base_m, base_n] = numbers;
         let Some(matmul) = self.program.matmuls.iter().find(|matmul| matmul.what.tiling.0 == at)
         else {
-            return self.problems.push(format!("{name} is a tiling that no product uses"));
+            return self
+                .problems
+                .push(format!("{name} is a tiling that no product uses: leave it out"));
         };
         if layout.size != 200 || m == 0 || n == 0 || k == 0 || base_m == 0 || base_n == 0 {
             return self.problems.push(format!(
-                "{name} has no M, N, Ka, baseM or baseN, so there is nothing to make a tiling from"
+                "{name} has no M, N, Ka, baseM or baseN, so there is nothing to make a tiling \
+                 from: pass the tiling of a launch that works"
             ));
         }
         let Matmul { a, b, c, bias, transposed_a, transposed_b, .. } = &matmul.what;
@@ -370,9 +379,9 @@ impl Host<'_> {
         self.text.line(&format!("{object}.SetDim({cores});"));
         let mut side = |setter: &str, number: Number, more: String| {
             let Some(ty) = matmul_type(number) else {
-                return self
-                    .problems
-                    .push(format!("{name} is for {number:?}, which cube cores do not multiply"));
+                return self.problems.push(format!(
+                    "{name} is for {number:?}, which cube cores do not multiply: use another type"
+                ));
             };
             let gm = "matmul_tiling::TPosition::GM, matmul_tiling::CubeFormat::ND";
             self.text

@@ -88,7 +88,11 @@ impl<'a> Printer<'a> {
     pub(super) fn path(&mut self, path: &str) -> String {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
         if path.is_empty() || !path.chars().all(good) {
-            self.problem(&format!("\"{}\" names no field of a tiling struct", path.escape_debug()));
+            self.problem(&format!(
+                "\"{}\" is not the path of a field of a tiling struct; use the path in C++, such \
+                 as `tile.M`",
+                path.escape_debug()
+            ));
         }
         format!("tilingData.{path}")
     }

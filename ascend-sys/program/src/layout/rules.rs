@@ -129,7 +129,8 @@ pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
     let say = Message::new();
     if layout.fields().is_empty() {
         return Some(say.text(
-            "a tiling struct has at least one field: without one it has 0 bytes in Rust and 1 in C++",
+            "a tiling struct has at least one field: add one, because an empty struct has 0 \
+             bytes in Rust and 1 in C++",
         ));
     }
     if size > MAX_SIZE {

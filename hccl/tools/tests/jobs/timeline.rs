@@ -90,7 +90,9 @@ fn a_damaged_or_killed_rank_takes_nothing_from_the_others() {
 fn the_variable_of_one_process_is_the_timeline_of_a_job() {
     let trace = file("variable.json");
     let mut job = hcclrun(&["-n", "2"], "alone");
-    Job::of(job.env("ASCEND_EMULATOR_TIMELINE", &trace)).succeeds().says(&["2 launches"]);
+    Job::of(job.env("ASCEND_EMULATOR_TIMELINE", &trace))
+        .succeeds()
+        .says(&["launches of kernels 2"]);
     let text = fs::read_to_string(&trace).unwrap();
     fs::remove_file(&trace).unwrap();
     let trace: Value = serde_json::from_str(&text).unwrap();

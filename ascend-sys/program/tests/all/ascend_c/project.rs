@@ -131,9 +131,13 @@ fn what_a_build_could_not_find_or_fill_is_refused() {
     let none = Project { blocks: 0, ..good.clone() };
     assert_eq!(refused(&program, &none), "the number of blocks is 0; pass 1 to 65535");
     let odd = Project { package: "a b".into(), ..good.clone() };
-    assert_eq!(refused(&program, &odd), "\"a b\" cannot be a name in a build");
+    assert_eq!(
+        refused(&program, &odd),
+        "\"a b\" cannot be a name in a build; use letters, digits and underscores"
+    );
     let empty = Project::new(vec![0; good.tiling.len()]);
-    let why = "tile has no M, N, Ka, baseM or baseN, so there is nothing to make a tiling from";
+    let why = "tile has no M, N, Ka, baseM or baseN, so there is nothing to make a tiling from: \
+               pass the tiling of a launch that works";
     assert_eq!(refused(&program, &empty), format!("tiling->{why}"));
     let renamed = ascend_program::Program { name: "gather__2".into(), ..program };
     assert_eq!(
