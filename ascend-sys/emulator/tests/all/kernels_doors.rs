@@ -414,7 +414,7 @@ fn servers_take_contexts_only() {
         let list = kernel::list(server, &given);
         fails!(
             INVALID,
-            ["version 2", "7 contexts"],
+            ["version 2", "number of contexts 7"],
             aclrtLaunchKernelWithConfig(server, 1, rank.stream, null_mut(), list, null_mut())
         );
     });
