@@ -24,7 +24,7 @@ const BATCH: usize = 128;
 const EPOCHS: usize = 30;
 const RATE: f32 = 0.1;
 /// The weight of an uneven load of the experts in the loss. Without it one expert gets all rows,
-/// and no other expert learns.
+/// and the other experts do not learn.
 const BALANCE: f32 = 0.3;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -12,8 +12,8 @@ use crate::{Library, Symbol};
 pub struct Attempt {
     /// The path, or a bare file name if the system's loader searched for the library.
     pub path: PathBuf,
-    /// The loader's error text about a library that it found and could not load. `None` if there is
-    /// no such file.
+    /// The loader's error text about a library that it found and could not load. `None` if the file
+    /// does not exist.
     pub failure: Option<String>,
 }
 

@@ -177,8 +177,8 @@ impl Listed {
 /// A search that decides whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane: the last query whose search reached the lane from the later task, and the end
-    /// of the tasks in the lane that are known to come before that task.
+    /// For each lane: the last query whose search reached the lane from the later task. The second
+    /// number is the end of the tasks in the lane that are known to come before that task.
     past: Vec<(u32, u32)>,
     /// For each lane: the last query whose search reached the lane from the earlier task, and the
     /// first task in the lane that is known to come after that task.

@@ -186,8 +186,8 @@ impl<A> Cell<A> {
 mod tests {
     use super::*;
 
-    /// Returns the conflicting bytes of an access, each run with the other access, and the bytes
-    /// that were never written, with `None`.
+    /// Returns the runs of bytes of an access that have a problem: conflicting bytes with the other
+    /// access, and bytes that were never written with `None`.
     fn look(
         shadow: &mut Shadow<u32>,
         bytes: Range<usize>,

@@ -83,8 +83,8 @@ pub fn kernel(program: &Program) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// Fails where [`kernel`] does. It also fails for a tiling that is not as long as the struct or
-/// lacks the numbers from which it is made, and for names that a build cannot have.
+/// Fails where [`kernel`] does. It also fails for a name that a build cannot have, and for a tiling
+/// that is not as long as the struct or lacks numbers.
 pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     files::files(program, project)
 }

@@ -58,7 +58,7 @@ pub fn of(number: Number) -> Option<u32> {
     })
 }
 
-/// Returns the type of number of a data type, if kernels have such a type.
+/// Returns the type of number of a data type, if kernels have that type.
 pub fn number(dtype: u32) -> Option<Number> {
     use Number::*;
     let all = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64];

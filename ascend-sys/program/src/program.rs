@@ -9,7 +9,7 @@ use crate::step::{Node, Source};
 /// The first bytes of an encoded program.
 pub const MAGIC: [u8; 8] = *b"\x7fASCPROG";
 
-/// The version of the encoding. A reader accepts no other version.
+/// The version of the encoding. A reader rejects every other version.
 pub const VERSION: u32 = 3;
 
 /// A recorded kernel.

@@ -108,7 +108,7 @@ pub enum Step {
         /// The steps that are repeated.
         body: BlockId,
     },
-    /// Executes one block or the other.
+    /// Executes one of two blocks.
     If {
         /// The condition, a bool.
         condition: ValueId,

@@ -96,7 +96,7 @@ pub(crate) trait Isa {
     }
 
     /// Writes as [`store_lines`](Self::store_lines) does, but past the caches if the processor has
-    /// such an instruction. `to` must be a multiple of 64.
+    /// an instruction for that. `to` must be a multiple of 64.
     #[inline(always)]
     unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
         // SAFETY: the caller makes the same guarantee.

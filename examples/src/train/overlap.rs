@@ -118,8 +118,8 @@ impl<'a> Timeline<'a> {
         overlap
     }
 
-    /// Returns `count` steps in a row among `steps` whose duration is the median of all such rows.
-    /// Returns all of `steps` if these are fewer.
+    /// Returns `count` steps in a row among `steps` whose duration is the median of all rows of
+    /// that length. Returns all of `steps` if these are fewer.
     pub fn typical(&self, steps: Range<usize>, count: usize) -> Range<usize> {
         let mut windows: Vec<Range<usize>> =
             steps.clone().map(|from| from..from + count).filter(|w| w.end <= steps.end).collect();

@@ -241,7 +241,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Returns whether no rank is running, and one has succeeded: a new process would find nobody
+    /// Returns whether no rank is running, and one has succeeded: a new process would find no rank
     /// to join.
     fn is_done(&self) -> bool {
         self.all_have_ended() && self.first_success().is_some()

@@ -101,7 +101,7 @@ pub(super) struct MessageSlot {
     pub(super) content: Arc<ClientMessage>,
     pub(super) committed: u32,
     pub(super) finished: u32,
-    /// The number of its task, once the server has sent the task to the other ranks.
+    /// The number of the slot's task, once the server has sent the task to the other ranks.
     pub(super) said: Option<u64>,
 }
 

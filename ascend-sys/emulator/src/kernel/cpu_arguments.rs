@@ -27,7 +27,7 @@ pub(crate) enum CpuArguments {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuBlock {
     bytes: Vec<u8>,
-    /// The offset of each such address, and the offset of the byte to which it points.
+    /// The offset of each word that is an address, and the offset of the byte to which it points.
     places: Vec<(usize, usize)>,
 }
 

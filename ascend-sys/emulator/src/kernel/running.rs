@@ -252,7 +252,7 @@ impl RunningKernel {
         Ok(self.drive())
     }
 
-    /// Runs the servers that the kernel waits for, if no other thread does. Returns `Idle` if a
+    /// Runs the servers that the kernel waits for, unless another thread does. Returns `Idle` if a
     /// server has done something.
     fn drive(&mut self) -> Outcome {
         let mut outcome = Outcome::Parked;

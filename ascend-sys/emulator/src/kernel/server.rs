@@ -84,7 +84,7 @@ impl Server {
         Ok(())
     }
 
-    /// Runs the kernels that the server waits for, if no other thread does. Returns true if a
+    /// Runs the kernels that the server waits for, unless another thread does. Returns true if a
     /// kernel has done something.
     fn drive(&self) -> bool {
         let mut helped = false;
@@ -117,7 +117,7 @@ impl Server {
         self.started = false;
     }
 
-    /// Ends the server with its failure, as soon as none of its turns touches memory any more.
+    /// Ends the server with its failure, as soon as its turns have stopped touching memory.
     fn wind_up(&mut self) -> Step {
         let Some(failure) = self.failing.clone() else { return Step::Again };
         let why = Reason::Stopped(Arc::clone(&failure.text));

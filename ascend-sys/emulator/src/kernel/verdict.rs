@@ -58,7 +58,7 @@ enum Judgement {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ArgumentMemory {
     /// A value that replaces the address. Its distances from the starts of arguments that share
-    /// memory with this one are those of the address.
+    /// memory with this argument are those of the address.
     start: u64,
     bytes: u64,
 }

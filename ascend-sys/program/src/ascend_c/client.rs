@@ -319,8 +319,8 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the type of the elements of an operation. Where kernels have no such type, offsets count
-/// bytes.
+/// Returns the type of the elements of an operation. If kernels do not have that type, returns
+/// `u8`, so that offsets count bytes.
 fn element(dtype: u32) -> Number {
     dtype::number(dtype).unwrap_or(Number::U8)
 }

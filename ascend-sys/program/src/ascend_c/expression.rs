@@ -466,7 +466,7 @@ fn sized(count: u64, element: Number) -> String {
     }
 }
 
-/// Returns whether C++ computes in a larger type than this one.
+/// Returns whether C++ computes in a larger type than `number`.
 fn is_narrow(number: Number) -> bool {
     use Number::*;
     matches!(number, I8 | I16 | U8 | U16 | F16 | Bf16)

@@ -93,8 +93,8 @@ impl Printer<'_> {
         self.text.line(&format!("{name}.Init(&{tiling}, &pipe);"));
     }
 
-    /// Returns whether another product is used before this one is finished. The cube unit can work
-    /// on only one product at a time.
+    /// Returns whether another product is used before this product is finished. The cube unit can
+    /// work on only one product at a time.
     fn shares_time(&self, matmul: MatmulId) -> bool {
         let home = |at: usize| self.uses.home(Thing::Matmul(MatmulId(at as u32)));
         let Some(own) = home(matmul.0 as usize) else { return false };

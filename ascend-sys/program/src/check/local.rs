@@ -14,8 +14,8 @@ use crate::step::{Buffer, Local, Source};
 /// hardware event.
 const MOST_BUFFERS: u32 = 8;
 
-/// The index that stands for the buffer of a tensor without a buffer. The call that allocates such
-/// a tensor waits forever, which has been reported.
+/// The index that stands for the buffer of a tensor without a buffer. The call that allocates the
+/// tensor waits forever, which has been reported.
 const NO_BUFFER: usize = usize::MAX;
 
 /// The local memory of one core.
@@ -399,7 +399,7 @@ impl LocalMemory {
     }
 
     /// Records that a unit uses bytes of a tensor. Reports earlier uses that are not ordered with
-    /// this one, and reads of bytes that no unit has written.
+    /// the new use, and reads of bytes that no unit has written.
     pub(super) fn touch(
         &mut self,
         view: &mut View<'_, '_>,

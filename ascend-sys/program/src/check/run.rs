@@ -342,8 +342,8 @@ impl Run<'_> {
         }
     }
 
-    /// Shortens the longest loop that a core is in, on all cores. Returns false if no such loop is
-    /// left, or if even the short loops took too long.
+    /// Shortens the longest loop that a core is in, on all cores. Returns false if no loop is left
+    /// that can be shortened, or if even the short loops took too long.
     fn shorten(&mut self, at: usize) -> bool {
         let Some(body) = self.members[at].walk.longest_loop() else { return false };
         let steps = self.ground.setting.steps;

@@ -130,9 +130,9 @@ pub(super) struct Traffic {
     /// The greatest number of different accesses that are remembered.
     most: usize,
     order: u64,
-    /// The memory whose writes are not all known.
+    /// The memory to which some writes are unknown.
     open: BTreeSet<Space>,
-    /// Whether the writes to all memory are not all known.
+    /// Whether any memory may have unknown writes.
     all_open: bool,
     /// The first access that is not remembered.
     left_out: Option<(CoreName, Source)>,

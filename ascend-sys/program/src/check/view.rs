@@ -113,8 +113,8 @@ impl<'a> View<'_, 'a> {
         self.known(found)
     }
 
-    /// Returns the rank and the number of ranks of a client's group. If the launch has no such
-    /// group, reports that and returns `None`.
+    /// Returns the rank and the number of ranks of a client's group. If the launch does not have
+    /// the group, reports that and returns `None`.
     pub(super) fn group(&mut self, client: ClientId) -> Option<(u32, u32)> {
         let group = self.ground.program.clients[client.0 as usize].what.group;
         let found = self.ground.launch.groups.get(group as usize).copied();

@@ -13,8 +13,8 @@ use crate::step::{Source, Step};
 /// iterations is walked.
 const FEW: u64 = 64;
 
-/// The greatest number of iterations of such a loop. With more, even an empty loop takes a core of
-/// an NPU more than a minute.
+/// The greatest number of iterations of a loop that is computed at once. With more, even an empty
+/// loop takes a core of an NPU more than a minute.
 const MOST: u64 = 1 << 36;
 
 /// The range of a loop over integers.

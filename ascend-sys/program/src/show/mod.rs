@@ -82,7 +82,7 @@ pub(crate) struct Words<'a> {
     program: &'a Program,
     /// Whether a step gives each value its name, so that the name alone is enough.
     named: Vec<bool>,
-    /// The kernel's own names. A field of the tiling struct with such a name is printed with
+    /// The kernel's own names. A field of the tiling struct with one of these names is printed with
     /// `tiling.` in front.
     own: HashSet<&'a str>,
 }

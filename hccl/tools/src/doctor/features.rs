@@ -132,7 +132,7 @@ pub(crate) const FEATURES: &[Feature] = &[
     Feature { what: "CANN's own texts of errors", functions: &["aclGetRecentErrMsg"] },
 ];
 
-/// The optional entries, and the consequences for a program if they are missing. CANN has none of
+/// The optional entries, and the consequences for a program if they are missing. CANN lacks all of
 /// them.
 pub(crate) const OPTIONAL: &[Feature] = &[
     Feature {

@@ -99,7 +99,7 @@ struct Handle {
     /// receive, and false if they were blocks to send.
     iterated: u64,
     side: Option<bool>,
-    /// The tasks in other groups that must be finished before this one.
+    /// The tasks in other groups that must be finished before this task.
     after: Vec<(ClientId, usize)>,
     touched: Rc<[Touched]>,
 }
