@@ -262,8 +262,8 @@ fn with_record(function: &ItemFn, names: &TokenStream, record: &TokenStream) -> 
     }
 }
 
-const FIRST: &str = "the first argument of a kernel is `k: Kernel<T>` with its tiling struct, or \
-                     `k: Kernel`; declare it so";
+const FIRST: &str =
+    "the first argument of a kernel is `k: Kernel<T>` with its tiling struct, or `k: Kernel`";
 
 /// Returns the names and types of the arguments.
 fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &'a Type)> {

@@ -184,7 +184,7 @@ pub(super) fn blocks(
         if at.checked_add(bytes).is_none_or(|end| end > length as u64) {
             return Err(format!(
                 "{bytes} bytes for rank {to} at the offset {at} exceed its window of {length} \
-                 bytes ; write fewer, or raise HCCL_BUFFSIZE (hcclBufferSize)"
+                 bytes; write fewer, or raise HCCL_BUFFSIZE (hcclBufferSize)"
             ));
         }
         let data = match &window {
