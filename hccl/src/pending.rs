@@ -22,7 +22,7 @@ use crate::sync::lock;
 /// [`wait`](Self::wait), on any thread.
 ///
 /// If you drop the `Pending`, the object is still made, but it is dropped at once. So a
-/// communicator is destroyed again, and its peers get the news that this rank is gone.
+/// communicator is destroyed again, and its peers are notified that this rank is gone.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -37,7 +37,7 @@ use crate::sync::lock;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "what is made is dropped with this"]
+#[must_use = "the object is made and then dropped unless the `Pending` is awaited"]
 pub struct Pending<T>(PendingSource<T>);
 
 enum PendingSource<T> {
@@ -191,7 +191,8 @@ impl<T> Pending<T> {
 /// Returns the error for a `Pending` that is polled or waited for again after it was ready.
 #[cold]
 fn taken() -> Error {
-    let problem = "the result was already taken by an earlier await".into();
+    let problem =
+        "the result was already taken by an earlier await: use the result of that await".into();
     Error::Invalid { operation: "await", problem }
 }
 
@@ -309,8 +310,8 @@ impl<T> PendingShared<T> {
         let (operation, elapsed) = (self.operation, patience.elapsed());
         tracing::warn!(
             operation,
-            "{operation} has waited {elapsed:.0?} for other ranks; if they are tasks that need this thread, await it \
-             instead of calling wait()"
+            "{operation} has waited {elapsed:.0?} for other ranks; if those ranks are tasks that \
+             need this thread, await the result instead of calling `wait()`"
         );
     }
 
@@ -382,7 +383,10 @@ impl<T> Drop for Maker<T> {
     /// Reports an error to the waiters if the helper panicked before it had made the object.
     fn drop(&mut self) {
         if !self.told {
-            let (operation, problem) = (self.shared.operation, "its helper thread panicked".into());
+            let (operation, problem) = (
+                self.shared.operation,
+                "its helper thread panicked: see the message of the panic".into(),
+            );
             self.tell(Err(Error::Invalid { operation, problem }));
         }
     }

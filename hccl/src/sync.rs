@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) use ascend_sync::{AtomicU64, lock_std as lock, try_lock};
 
 /// Runs code from outside this crate, such as a waker or a `tracing` subscriber, and contains its
-/// panic, so that the thread can go on with its other work. The caller must leave no state half
+/// panic. The thread can then go on with its other work. The caller must leave no state half
 /// changed during the call.
 pub(crate) fn contain(code: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {

@@ -61,7 +61,7 @@ pub(crate) fn runtime_with(devices: usize) -> Runtime {
 }
 
 /// Returns a runtime with small emulated devices of the test's own and a function table that may be
-/// changed. Such a test does not run over loaded libraries, and it has a row in
+/// changed. A test with this runtime does not run over loaded libraries, and it has a row in
 /// `docs/src/design/loaded-suite.md`.
 pub(crate) fn own(devices: usize, table: ascend_sys::Functions) -> Runtime {
     is_not_loaded();
@@ -84,7 +84,7 @@ fn is_not_loaded() {
 }
 
 /// Runs a test on a runtime that counts tasks, and on one that does not. The table of the second
-/// one has no optional entries except [`KEPT`].
+/// runtime has no optional entries except [`KEPT`].
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     if is_loaded() {
         let runtime = runtime_with(devices);

@@ -8,7 +8,7 @@
 //! | field | value |
 //! |---|---|
 //! | `operation` | the same name without `hccl.`; for `hccl.run`, the name of the operator |
-//! | `communicator` | the name of the communicator |
+//! | `communicator` | the [title](crate::Communicator::title) of the communicator |
 //! | `rank` | this rank |
 //! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches have numbers of their own, and so have the messages of each sender and receiver; a group has the number of its first operation |
 //! | `count` | the number of elements that this rank sends, or that it receives from a reduction or a scatter; for a batch the number of messages, for a group the number of operations |

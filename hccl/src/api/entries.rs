@@ -159,8 +159,8 @@ impl Table {
     }
 
     /// Makes operations without elements take a number on this communicator, if the backend has
-    /// this entry. Otherwise they take no number, as in CANN, and it is not detected if only one
-    /// rank issues such an operation.
+    /// this entry. Otherwise they take no number, as in CANN. Then it is not detected if only one
+    /// rank issues an operation without elements.
     pub(crate) fn number_zeros(&self, comm: HcclComm) {
         if let Some(function) = self.functions().ascendExtCommNumbersZeros {
             // SAFETY: a stale handle is an error.
@@ -344,7 +344,7 @@ impl ThreadWaits {
         ThreadWait { waits: self, patience }
     }
 
-    /// Reports a wait of `patience_ms` milliseconds in total, or with 0 that the thread runs.
+    /// Reports a wait of `patience_ms` milliseconds in total. 0 reports that the thread runs.
     fn say(self, patience_ms: u32) {
         if let Some(function) = self.0 {
             // SAFETY: the call takes only a number, and cannot fail.

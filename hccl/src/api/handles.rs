@@ -27,7 +27,7 @@ const EVENT_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
 pub(crate) struct StreamHandle(aclrtStream);
 /// An owned handle of an event that may be recorded again.
 pub(crate) struct EventHandle(aclrtEvent);
-/// An owned handle of a notify: one stream waits for it until another stream records it.
+/// An owned handle of a notify. One stream waits for the notify until another stream records it.
 pub(crate) struct NotifyHandle(aclrtNotify);
 /// A handle of a context. It does not own the context: the default context of a device lives as
 /// long as the device is set.
@@ -81,7 +81,7 @@ pub(crate) enum Waited {
 }
 
 impl Table {
-    /// Calls `aclInit`. A repeated call is no error, because other code may use CANN too.
+    /// Calls `aclInit`. A repeated call is not an error, because other code may use CANN too.
     pub(crate) fn init(&self) -> Result<()> {
         // SAFETY: a null configuration is CANN's default.
         match unsafe { call!(self, aclInit, std::ptr::null()) } {
@@ -151,7 +151,7 @@ impl Table {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Returns the name of the chip.
+    /// Returns the name of the chip, or `None` if the backend does not report it.
     pub(crate) fn soc_name(&self) -> Option<String> {
         let function = self.functions().aclrtGetSocName?;
         // SAFETY: the function takes no arguments, and returns static text or null.
@@ -397,12 +397,14 @@ impl Table {
 }
 
 /// Returns the object that a function has made. A null pointer is an error, even if the function
-/// reported success: the host would write to null memory, and CANN takes a null stream for the
-/// default stream, which all threads share.
+/// reported success. The host would write to null memory. CANN takes a null stream for the default
+/// stream, which all threads share.
 #[inline]
 pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
     if pointer.is_null() {
-        let problem = "the function of CANN reported success, but returned a null pointer".into();
+        let problem = "the function of CANN reported success, but returned a null pointer: try \
+                       another release of the backend"
+            .into();
         return Err(Error::Invalid { operation: function, problem });
     }
     Ok(pointer)

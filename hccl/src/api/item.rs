@@ -1,4 +1,4 @@
-//! A message of a list, as `HcclBatchSendRecv` takes it.
+//! A message of a batch, in the form that `HcclBatchSendRecv` takes.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use ascend_sys::{HcclDataType, HcclSendRecvItem, HcclSendRecvType};
 use crate::dtype::DType;
 use crate::error::batch::Direction;
 
-/// One message of a list, in the form that CANN takes.
+/// One message of a batch, in the form that CANN takes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Item(HcclSendRecvItem);

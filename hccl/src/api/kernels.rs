@@ -36,8 +36,8 @@ const SERVER: &CStr = c"RunAicpuKfcSrvLaunch";
 /// The path of the file that describes that library, relative to the directory of CANN.
 const LIBRARY: &str = "opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
 
-/// Returns the first argument of the server: version 1 in the lowest four bits, and the number of
-/// contexts that follow from bit 4 on.
+/// Returns the first argument of the server. The lowest four bits have the version, 1. The other
+/// bits have the number of contexts, which are the next arguments.
 fn descriptor(contexts: usize) -> u64 {
     1 | (contexts as u64) << 4
 }

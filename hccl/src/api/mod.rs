@@ -6,7 +6,7 @@
 //! until the next call.
 //!
 //! [`handles`] wraps the objects of AscendCL in owned handles, so that the layers above need no
-//! `unsafe` for streams and events. [`item`] wraps a message of a list, and [`entries`] wraps the
+//! `unsafe` for streams and events. [`item`] wraps a message of a batch, and [`entries`] wraps the
 //! optional entries (`ascendExt*`). Nothing here depends on which backend filled the table.
 
 pub(crate) mod entries;
@@ -24,8 +24,8 @@ use crate::error::{Code, Error, Result};
 
 /// Calls a function of the table: `unsafe { call!(table, aclrtFree, pointer) }?`.
 ///
-/// Use it inside an `unsafe` block. The comment of the block says why the arguments are valid for
-/// the function.
+/// Use the macro inside an `unsafe` block. The comment of the block says why the arguments are
+/// valid for the function.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {

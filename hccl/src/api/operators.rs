@@ -29,7 +29,7 @@ unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
-/// The return value of a primitive: a number of `HcclResult`.
+/// The return value of a primitive: a code of `HcclResult`, as an `i32`.
 #[derive(Clone, Copy)]
 struct PrimitiveStatus(i32);
 
@@ -128,8 +128,8 @@ impl Table {
         Ok(unsafe { StreamHandle::from_raw(stream) })
     }
 
-    /// Acquires a channel to each of these peers. Each peer comes with the number of notifies at
-    /// each end. Blocks until the peers have acquired their ends.
+    /// Acquires a channel to each of these peers. A pair in `peers` is the rank of a peer and the
+    /// number of notifies at each end. Blocks until the peers have acquired their ends.
     pub(crate) unsafe fn acquire_channels(
         &self,
         comm: HcclComm,
@@ -170,7 +170,7 @@ impl Table {
         unsafe { tell!(self, HcommBatchModeStart, ptr::null()) }
     }
 
-    /// Ends the batch, and submits the collected primitives. To be called on the OS thread that
+    /// Ends the batch, and submits the collected primitives. The caller must be the OS thread that
     /// started the batch.
     #[inline]
     pub(crate) fn end_batch(&self) -> Result<()> {
@@ -191,7 +191,7 @@ impl Table {
         unsafe { tell!(self, HcommLocalCopyOnThread, thread, to, from, bytes) }
     }
 
-    /// Reduces `count` elements into those at `to`, within the rank.
+    /// Reduces `count` elements at `from` into the elements at `to`, within the rank.
     #[inline]
     pub(crate) unsafe fn local_reduce(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! CANN accepts more than it documents. If a batch has several sends to one peer, one product
 //! matches them with receives by size, and another product by position. So a list that works on one
-//! product delivers the wrong message on the other. Here a batch has at most one send to and one
+//! product can deliver a wrong message on another. Here a batch has at most one send to and one
 //! receive from each peer, which is correct on every product.
 
 use crate::api::item::Item;
@@ -69,7 +69,7 @@ impl Peers {
         }
     }
 
-    /// Counts a message that was issued by itself.
+    /// Counts a message that was issued without a batch.
     pub fn add(&mut self, direction: Direction, peer: u32) {
         if let Some(peer) = self.peers.get_mut(peer as usize) {
             peer.directions[direction as usize].issued += 1;
@@ -114,9 +114,9 @@ impl Peers {
         }
     }
 
-    /// Checks that no item uses memory that another item writes. Needed only for a batch with
-    /// foreign memory, which the borrow checker does not see. Allocates only if the batch is larger
-    /// than all earlier ones.
+    /// Checks that no item uses memory that another item writes. Only a batch with foreign memory
+    /// needs this check, because the borrow checker does not see that memory. Allocates only if
+    /// the batch is larger than all earlier batches.
     pub fn check_overlap(&mut self, items: &[Item]) -> Result<(), BatchError> {
         self.ranges.clear();
         self.ranges.extend(items.iter().enumerate().map(|(at, item)| {
@@ -188,7 +188,8 @@ mod tests {
         assert_eq!(error, expected);
         assert_eq!(
             error.to_string(),
-            "item 1 is a receive from rank 4, but the communicator has 4 ranks (0 to 3)"
+            "item 1 is a receive from rank 4, but the communicator has 4 ranks (0 to 3): name one \
+             of its ranks"
         );
     }
 

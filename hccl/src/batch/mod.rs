@@ -9,9 +9,9 @@
 //! [`submit`](Batch::submit) issues all of them. The sends and receives of a batch do not wait for
 //! one another, so the order in which they are added does not matter and cannot cause a deadlock.
 //!
-//! Each message needs both halves: a send on one rank, and a receive with the same length and type
-//! on the peer. A half without the other half waits until a deadline. Ranks that have no message
-//! need not take part. A message of zero elements needs both halves too.
+//! Each message needs a send on one rank, and a receive with the same length and type on the peer.
+//! This is also true for a message of zero elements. A send without its receive, or a receive
+//! without its send, waits until a deadline. Ranks that have no message need not take part.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -192,7 +192,8 @@ impl<'buffers> Batch<'_, 'buffers> {
     ///
     /// * a peer is out of range;
     /// * two messages have the same direction and peer;
-    /// * a message to this rank itself lacks its other half, or its halves are unequal;
+    /// * a message to this rank itself lacks its send or its receive, or the two differ in length
+    ///   or type;
     /// * one message receives into memory that another message uses.
     ///
     /// [`Error::Call`] is an error of CANN.

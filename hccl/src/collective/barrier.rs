@@ -1,4 +1,4 @@
-//! The barrier, which moves no data, and which no rank passes before all ranks have reached it.
+//! The barrier: an operation without data that is complete when all ranks have reached it.
 
 use super::op::{CollectiveKind, CollectiveOp, op_name};
 use crate::comm::Communicator;

@@ -46,8 +46,8 @@ impl CheckedReduction {
         Ok(())
     }
 
-    /// Checks that the product supports this reduction with parts of different lengths. Products
-    /// support fewer types and reductions there.
+    /// Checks that the product supports this reduction with parts of different lengths. For
+    /// these operations, products support fewer types and reductions.
     pub(super) fn check_variable(self, product: Option<Product>) -> Result<()> {
         self.check(product)?;
         let Some(product) = product else { return Ok(()) };
@@ -84,7 +84,7 @@ impl Member {
         if rank < world_size { Ok(()) } else { Err(Error::NoSuchRank { what, rank, world_size }) }
     }
 
-    /// Checks that an argument is given on the root and on no other rank.
+    /// Checks that the root gives an argument, and that the other ranks do not give it.
     #[inline]
     pub(super) fn check_root(&self, what: &'static str, root: u32, given: bool) -> Result<()> {
         self.check_rank("the root", root)?;

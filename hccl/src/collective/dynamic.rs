@@ -14,8 +14,8 @@ use crate::error::Error;
 /// by [`Communicator::dynamic`].
 ///
 /// Each method issues the same operation as the method of [`Communicator`] with the same name. But
-/// the types are checked when the operation is issued, instead of by the compiler: the error is
-/// [`Error::WrongType`] if source and destination hold elements of different types, and
+/// the types are checked when the operation is issued, instead of by the compiler. The cause of the
+/// error is [`Error::WrongType`] if source and destination hold elements of different types. It is
 /// [`Error::NotReduced`] if no product reduces the type. Source and destination may also be a
 /// [`DeviceBuffer`](crate::DeviceBuffer) or a slice of one. [Batches](crate::batch) have
 /// [`send_dynamic`](crate::batch::Batch::send_dynamic) and

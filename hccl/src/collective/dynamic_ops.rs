@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{DynSlice, DynSliceMut};
 
-/// A maker of a communicator's operations on elements whose type is known only at run time. It
+/// A builder of a communicator's operations on elements whose type is known only at run time. It
 /// makes the checks that the compiler makes for elements of known types.
 pub(crate) struct DynOps<'m>(&'m Member);
 
@@ -22,8 +22,8 @@ impl Member {
 }
 
 impl CollectiveOp<'_> {
-    /// Stores the error of `mistake`, if it returns one, as the outcome of the checks. It replaces
-    /// the error of other checks, which would be misleading.
+    /// Stores the error that `mistake` returns, if any, as the outcome of the checks. This error
+    /// replaces the error of other checks, which would be misleading.
     fn unless(mut self, mistake: impl FnOnce(&'static str) -> Result<()>) -> Self {
         if let Err(error) = mistake(self.name()) {
             self.checked = Err(error);

@@ -32,8 +32,8 @@ impl CountMatrix {
     ///
     /// # Errors
     ///
-    /// [`CountsError::NotSquare`] if there are not `ranks * ranks` counts, [`CountsError::TooMany`]
-    /// if a count is more than HCCL accepts.
+    /// [`CountsError::NotSquare`] if there are not `ranks * ranks` counts, and
+    /// [`CountsError::TooMany`] if a count is more than HCCL accepts.
     pub fn new(ranks: u32, counts: impl Into<Vec<u64>>) -> Result<Self, CountsError> {
         let counts = counts.into().into_boxed_slice();
         let n = ranks as usize;
@@ -60,8 +60,8 @@ impl CountMatrix {
         self.ranks
     }
 
-    /// Returns the number of elements that go from rank `source` to rank `destination`. 0 for a
-    /// rank that the matrix does not have.
+    /// Returns the number of elements that go from rank `source` to rank `destination`. Returns 0
+    /// for a rank that the matrix does not have.
     pub fn count(&self, source: u32, destination: u32) -> usize {
         if source >= self.ranks || destination >= self.ranks {
             return 0;
@@ -69,14 +69,14 @@ impl CountMatrix {
         self.counts[source as usize * self.ranks as usize + destination as usize] as usize
     }
 
-    /// Returns the number of elements that a rank sends: the sum of its row. 0 for a rank that the
-    /// matrix does not have.
+    /// Returns the number of elements that a rank sends: the sum of its row. Returns 0 for a rank
+    /// that the matrix does not have.
     pub fn sent_by(&self, rank: u32) -> usize {
         self.sent.get(rank as usize).map_or(0, |&sum| sum as usize)
     }
 
-    /// Returns the number of elements that a rank receives: the sum of its column. 0 for a rank
-    /// that the matrix does not have.
+    /// Returns the number of elements that a rank receives: the sum of its column. Returns 0 for a
+    /// rank that the matrix does not have.
     pub fn received_by(&self, rank: u32) -> usize {
         self.received.get(rank as usize).map_or(0, |&sum| sum as usize)
     }
@@ -106,7 +106,8 @@ mod tests {
         assert_eq!(short, CountsError::NotSquare { ranks: 3, found: 8 });
         assert_eq!(
             short.to_string(),
-            "a matrix for 3 ranks has 9 counts, but this one has 8: give a row for each source"
+            "the number of counts in a matrix for 3 ranks must be 9, but is 8: give each source a \
+             row with a count for each destination"
         );
         assert!(CountMatrix::new(u32::MAX, vec![]).is_err());
         let most = MOST_ELEMENTS as u64;

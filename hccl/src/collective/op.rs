@@ -29,7 +29,7 @@ pub(crate) struct CollectiveOp<'a> {
     /// The number of elements that this rank gives. For a reduce-scatter, a scatter and a receive,
     /// the number of elements that it gets.
     count: usize,
-    /// The pointers that CANN gets; null where it gets none.
+    /// The pointers that CANN gets. A pointer is null if this rank has no buffer for it.
     send: *mut c_void,
     recv: *mut c_void,
     /// The memory that the operation reads and the memory that it writes.

@@ -67,7 +67,7 @@ impl Partition {
     /// # Errors
     ///
     /// [`CountsError::Unpaired`] if the number of displacements differs from the number of counts,
-    /// [`CountsError::Overflow`] if the end of a part exceeds `isize::MAX`.
+    /// and [`CountsError::Overflow`] if the end of a part exceeds `isize::MAX`.
     pub fn with_displacements(
         counts: impl IntoIterator<Item = usize>,
         displacements: impl IntoIterator<Item = usize>,
@@ -122,20 +122,20 @@ impl Partition {
         self.counts.len() as u32
     }
 
-    /// Returns the range of elements that belong to `rank`. Empty for a rank that the partition
-    /// does not have.
+    /// Returns the range of elements that belong to `rank`. The range is empty for a rank that the
+    /// partition does not have.
     pub fn of(&self, rank: u32) -> Range<usize> {
         let at = self.displacements.get(rank as usize).map_or(0, |&at| at as usize);
         at..at + self.count(rank)
     }
 
-    /// Returns the number of elements that belong to `rank`. 0 for a rank that the partition does
-    /// not have.
+    /// Returns the number of elements that belong to `rank`. Returns 0 for a rank that the
+    /// partition does not have.
     pub fn count(&self, rank: u32) -> usize {
         self.counts.get(rank as usize).map_or(0, |&count| count as usize)
     }
 
-    /// Returns the end of the last part, which is the least length of a buffer in elements.
+    /// Returns the end of the last part, in elements. A buffer must have at least this length.
     pub fn extent(&self) -> usize {
         self.extent as usize
     }

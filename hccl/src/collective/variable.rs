@@ -86,9 +86,10 @@ impl Communicator {
     /// `send`, and the parts may overlap. `recv` is as long as this rank's part. There is no
     /// in-place variant, because HCCL forbids it.
     ///
-    /// CANN: `HcclReduceScatterV`. It supports fewer types and reductions than the others: no `u64`
-    /// or `f64` on any product, no `i64` on the A2, and products (`Prod`) only on the Ascend 950.
-    /// The A3 supports it within one server, and the A2 on servers with equal numbers of devices.
+    /// CANN: `HcclReduceScatterV`. It supports fewer types and reductions than `HcclReduceScatter`:
+    /// no `u64` or `f64` on any product, no `i64` on the A2, and products (`Prod`) only on the
+    /// Ascend 950. The A3 supports it within one server, and the A2 on servers with equal numbers
+    /// of devices.
     ///
     /// Does not block. For errors see the [module](crate::collective).
     ///

@@ -213,7 +213,9 @@ impl Plan<'_> {
                 return Err(Error::Invalid { operation: BUILD, problem: problem.into() });
             }
             _ => {
-                let problem = "give either `.device(&device)` or `.runtime(&runtime)`".into();
+                let problem = "the builder needs either a device or a runtime: give \
+                               `.device(&device)` or `.runtime(&runtime)`, but not both"
+                    .into();
                 return Err(Error::Invalid { operation: BUILD, problem });
             }
         };
@@ -314,7 +316,8 @@ impl Communicator {
     }
 }
 
-/// Checks that all devices belong to one runtime and that none is named twice. Returns the first.
+/// Checks that all devices belong to one runtime and that no device is named twice. Returns the
+/// first device.
 fn check_devices(devices: &[Device]) -> Result<&Device> {
     let Some(first) = devices.first() else {
         return Err(Error::Empty { operation: INIT_ALL, what: "the list of devices" });
@@ -324,7 +327,7 @@ fn check_devices(devices: &[Device]) -> Result<&Device> {
             return Err(Error::WrongRuntime { operation: INIT_ALL, what: "a device" });
         }
         if devices[..at].contains(device) {
-            let problem = format!("device {} is named twice", device.index());
+            let problem = format!("device {} is named twice: name it once", device.index());
             return Err(Error::Invalid { operation: INIT_ALL, problem: problem.into() });
         }
     }

@@ -1,9 +1,9 @@
 //! The settings of a communicator: `HcclCommConfig`, version 11, with every field checked before
 //! CANN sees it.
 //!
-//! CANN accepts some mistakes silently (an execution timeout out of range is ignored or rounded, an
-//! over-long name is cut), so the checks here are stricter than its own. A setting that is not
-//! given keeps the value of the environment variable, or else CANN's default.
+//! CANN accepts some mistakes silently. For example, it ignores or rounds an execution timeout that
+//! is out of range, and it cuts a name that is too long. So the checks here are stricter. A setting
+//! that is not given keeps the value of the environment variable, or else CANN's default.
 
 mod raw;
 

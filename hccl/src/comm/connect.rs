@@ -23,8 +23,8 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// Those of a barrier. If some ranks do not call it, [`Error::Call`] with `HCCL_E_TIMEOUT`
-    /// after the connection time-out.
+    /// The errors of a barrier. If some ranks do not call it, the error is [`Error::Call`] with
+    /// `HCCL_E_TIMEOUT`, after the connection time-out.
     ///
     /// ```
     /// use hccl::prelude::*;

@@ -62,7 +62,7 @@ type Call = Box<dyn FnOnce(&Table, &StreamHandle) -> Result<(), CallFailure> + S
 /// The error of the calls that enqueue an operation, and the state in which they left it.
 pub(crate) struct CallFailure {
     pub(crate) error: Error,
-    /// Whether something was enqueued despite the error, so that the by-way waits for it.
+    /// Whether tasks were enqueued despite the error, so that the by-way waits for them.
     pub(crate) is_out: bool,
     /// Whether the state of the communicators is unknown, so that they must be aborted.
     pub(crate) aborts: bool,
@@ -423,14 +423,15 @@ impl Elsewhere for End {
 
 #[cold]
 fn without_communicator(operation: &'static str) -> Error {
-    let problem = "it belongs to no communicator, so it cannot wait for links to other ranks";
+    let problem = "it belongs to no communicator, so it cannot wait for links to other ranks: \
+                   await `connect` before it";
     Error::Invalid { operation, problem: problem.into() }
 }
 
 #[cold]
 fn not_while_capturing() -> Error {
-    let problem = "its links are not made yet, and a stream that captures cannot wait for other ranks: \
-                   await `connect`, or `connect_to` for messages, before the capture";
+    let problem = "the links of the operation are not made yet, and a stream that captures cannot \
+                   wait for other ranks: await `connect`, or `connect_to` for messages, before the capture";
     Error::Invalid { operation: "capture", problem: problem.into() }
 }
 
@@ -446,7 +447,7 @@ impl Retire for RetiredHold {
         "operation"
     }
 
-    /// First, because its end lets communicators be destroyed.
+    /// Returns the lowest number, because the end of this object lets communicators be destroyed.
     fn order(&self) -> u8 {
         0
     }

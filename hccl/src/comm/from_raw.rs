@@ -40,7 +40,8 @@ impl Communicator {
     /// [`Error::Invalid`] for a null pointer, and otherwise the error of CANN.
     pub unsafe fn from_raw(device: &Device, raw: HcclComm) -> Result<Self> {
         if raw.is_null() {
-            let problem = "the `HcclComm` is a null pointer".into();
+            let problem =
+                "the `HcclComm` is a null pointer: pass the handle of a live communicator".into();
             return Err(Error::Invalid { operation: FROM_RAW, problem });
         }
         let _bound = device.bind()?;

@@ -52,7 +52,7 @@ pub(crate) struct CommHandle {
     leaving: AtomicUsize,
     /// The newest custom operator or kernel launch on each stream. When the peers are notified that
     /// this rank is gone, the notifies, channels and contexts of these operations end. So the peers
-    /// are notified only when they are complete.
+    /// are notified only when these operations are complete.
     own_work: Mutex<Conflicts>,
     pub(crate) links: Links,
 }
@@ -210,9 +210,9 @@ impl CommHandle {
         }
     }
 
-    /// Removes a user of the communicator `after` this time. When the last user is removed,
-    /// notifies the peers that this communicator issues nothing more, but not before its operators
-    /// and launches are complete. Does not block.
+    /// Removes a user of the communicator when the time `after` has passed. When the last user is
+    /// removed, notifies the peers that this communicator issues nothing more, but not before its
+    /// operators and launches are complete. Does not block.
     pub(super) fn leave(self: &Arc<Self>, device: &Device, reason: &'static CStr, after: Duration) {
         if after.is_zero() {
             if !self.label.remove_user() {
@@ -276,7 +276,8 @@ impl Retire for RetiredCommunicator {
         "communicator"
     }
 
-    /// CANN requires that the graphs of a communicator are destroyed before it.
+    /// Returns a higher number than graphs do. CANN requires that the graphs of a communicator are
+    /// destroyed before it.
     fn order(&self) -> u8 {
         1
     }
@@ -286,8 +287,8 @@ impl Retire for RetiredCommunicator {
         !in_use && are_complete(&mut self.stamps)
     }
 
-    /// Held back until the peers are notified. If it were destroyed before, the peers would not get
-    /// the reason.
+    /// Returns true until the peers are notified. If the communicator were destroyed before, the
+    /// peers would not get the reason.
     fn is_held_back(&self) -> bool {
         self.handle.leaving.load(Ordering::Acquire) != 0
     }
@@ -344,8 +345,8 @@ impl AbortHandle {
     /// The emulator notifies the peers of every communicator, however the communicator was made. It
     /// also aborts the parts of an aborted communicator (from [`split`](crate::Communicator::split)
     /// or [`subset`](crate::Communicator::subset)). The abort of a part does not abort the whole.
-    /// CANN cannot notify the peers: with CANN, operations in flight end with CANN's own time-outs
-    /// and keep their buffers until then, and the waits of the peers end with their deadlines.
+    /// CANN cannot notify the peers. With CANN, operations in flight end with CANN's own time-outs
+    /// and keep their buffers until then. The waits of the peers end with their deadlines.
     ///
     /// Does not block. Destroys nothing, because operations in flight use the communicator's
     /// memory. The communicator is destroyed (`HcclCommDestroy`) after it has been dropped and

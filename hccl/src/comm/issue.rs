@@ -47,8 +47,8 @@ impl Member {
         }
     }
 
-    /// Counts the operation in the record too, which needs the count to number the operations of
-    /// graphs.
+    /// Counts the operation in the record too. The record needs the count to number the operations
+    /// of graphs.
     #[inline]
     fn count_recorded(&self, takes: Takes<'_>) {
         if let Some(record) = &self.record {

@@ -70,8 +70,8 @@ impl Links {
             || word.is_some_and(|word| word.load(Acquire) >> (peer % u64::BITS) & 1 != 0)
     }
 
-    /// Returns the ranks to which the messages of `needs` have no link yet. Empty for collectives
-    /// and kernels.
+    /// Returns the ranks to which the messages of `needs` have no link yet. The list is empty
+    /// for collectives and kernels.
     pub(crate) fn lacking(&self, needs: &Needs) -> Vec<u32> {
         match needs {
             Needs::Peers(peers) => peers.iter().copied().filter(|peer| !self.has(*peer)).collect(),

@@ -25,9 +25,9 @@ impl<S> Communicator<S> {
     }
 
     /// Returns the title by which errors, traces and timelines name the communicator. The title is
-    /// the name that [`CommConfig`] gave, or else describes how the communicator was made: the
-    /// communicator of all ranks has the title `world`, the next one of the same
-    /// [`run_ranks`](crate::Runtime::run_ranks) has `world 2`, and parts have titles like
+    /// the name that [`CommConfig`] gave, or else describes how the communicator was made. The
+    /// communicator of all ranks has the title `world`. The next communicator of the same
+    /// [`run_ranks`](crate::Runtime::run_ranks) has the title `world 2`. Parts have titles like
     /// `world/split 1 color 0` or `world/subset 7`. The title is the same on all ranks. Two
     /// communicators can have the same title.
     ///

@@ -1,5 +1,4 @@
-//! Making communicators from rank tables: files that say which rank is on which device of which
-//! server.
+//! Making communicators from rank tables: files that list the server and the device of each rank.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -81,7 +80,8 @@ impl Communicator {
         let join = path
             .map_err(|_| Error::Invalid {
                 operation: FROM_RANK_TABLE,
-                problem: "the path of the rank table has a NUL".into(),
+                problem: "the path of the rank table has a NUL: pass a path without NUL bytes"
+                    .into(),
             })
             .and_then(|path| {
                 let meets = Meets::RankTable(path);

@@ -103,7 +103,10 @@ impl RootInfo {
         // SAFETY: both pointers are live for the call.
         let status = unsafe { leave(&*self.raw, rank, reason.as_ptr()) };
         if status.0 != 0 {
-            tracing::debug!(rank, "the other ranks could not be notified of its end: {status:?}");
+            tracing::debug!(
+                rank,
+                "the other ranks could not be notified that this rank is gone: {status:?}"
+            );
         }
     }
 }

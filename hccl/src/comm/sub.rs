@@ -13,15 +13,15 @@ use crate::memory::DeviceBuffer;
 use crate::order::work::Work;
 use crate::pending::Pending;
 
-/// The first identifier that splits use. Subsets use the smaller ones.
+/// The first identifier that splits use. Subsets use smaller identifiers.
 const SPLITS: u64 = 1 << 32;
 
 const SUBSET: &str = "subset";
 const SPLIT: &str = "split";
 
 impl Communicator {
-    /// Makes a communicator of some ranks of this one. The position of a rank in `ranks` is its
-    /// rank in the new communicator.
+    /// Makes a communicator of some ranks of this communicator. The position of a rank in `ranks`
+    /// is its rank in the new communicator.
     ///
     /// All members must call this with the same `ranks` and the same `id`. The `id` distinguishes
     /// the subset from other subsets of this communicator. A rank that is not a member gets `None`,
@@ -30,7 +30,7 @@ impl Communicator {
     ///
     /// Returns a future at once: see [`Pending`].
     ///
-    /// The name of the new communicator is the name of this one followed by `_sub_` and the `id`,
+    /// The name of the new communicator is the name of this communicator, `_sub_` and the `id`,
     /// unless [`subset_with`](Self::subset_with) gives a name. CANN: `HcclCreateSubCommConfig`.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Communicator {
     /// * [`Error::Empty`] if `ranks` is empty.
     /// * [`Error::NoSuchRank`] for a rank that this communicator does not have.
     /// * [`Error::Invalid`] if a rank is named twice, if `id` is `u32::MAX`, which CANN reserves,
-    ///   or if this communicator is itself a part of another one, which CANN does not divide again.
+    ///   or if this communicator is itself a part of a communicator, which CANN does not divide.
     /// * Otherwise the error of CANN, for example if the name is in use on the device.
     ///
     /// ```
@@ -91,14 +91,14 @@ impl Communicator {
             return Err(Error::Empty { operation: SUBSET, what: "the list of ranks" });
         }
         if id == u32::MAX {
-            return invalid(format!("CANN keeps the id {id} for itself: use another one"));
+            return invalid(format!("CANN reserves the id {id}: use another id"));
         }
         let world_size = self.world_size();
         let mut named = vec![false; world_size as usize];
         for &rank in ranks {
             match named.get_mut(rank as usize) {
                 None => return Err(Error::NoSuchRank { what: "a member", rank, world_size }),
-                Some(true) => return invalid(format!("rank {rank} is named twice")),
+                Some(true) => return invalid(format!("rank {rank} is named twice: name it once")),
                 Some(named) => *named = true,
             }
         }
@@ -122,8 +122,8 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// Those of `all_gather` and of a wait for it. [`Error::Invalid`] if this communicator is
-    /// itself a part of another one, which CANN does not divide again. Otherwise the error of CANN.
+    /// The errors of `all_gather` and of a wait for it. [`Error::Invalid`] if this communicator is
+    /// itself a part of a communicator, which CANN does not divide. Otherwise the error of CANN.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -199,12 +199,12 @@ struct Members {
 /// A part of a communicator that is to be made.
 struct PartPlan {
     operation: &'static str,
-    /// A guard that keeps the whole.
+    /// A guard that keeps the whole communicator.
     kept: KeptComm,
     device: Device,
     alive: Option<Arc<()>>,
     exec_seconds: u32,
-    /// CANN's name for the whole.
+    /// CANN's name for the whole communicator.
     whole: Box<str>,
     title: String,
     config: HcclCommConfig,
@@ -272,7 +272,10 @@ impl PartPlan {
             })
         })?;
         if raw.is_null() {
-            let problem = "it reported success, but returned a null pointer".into();
+            let problem =
+                "the function of CANN reported success, but returned a null pointer: try \
+                           another release of the backend"
+                    .into();
             return Err(Error::Invalid { operation: "HcclCreateSubCommConfig", problem });
         }
         let origin = Origin::Part(handle.clone());
@@ -293,7 +296,7 @@ impl PartPlan {
 struct Split {
     part: PartPlan,
     color: Option<u32>,
-    /// The number of the split among those of the communicator.
+    /// The number of the split among the splits of the communicator.
     number: u64,
     /// The number of this rank in the whole.
     rank: u32,
@@ -339,7 +342,9 @@ impl Member {
         if !self.handle.is_part() {
             return Ok(());
         }
-        let problem = "CANN does not divide a part of a communicator: divide the whole".into();
+        let problem = "CANN does not divide a part of a communicator: divide the whole \
+                       communicator"
+            .into();
         Err(Error::Invalid { operation, problem })
     }
 }

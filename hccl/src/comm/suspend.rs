@@ -20,7 +20,7 @@ impl Communicator {
     /// # Errors
     ///
     /// The error of CANN, [`Error::Aborted`] after an abort, or [`Error::Timeout`] if the wait for
-    /// links takes too long. The error contains the unchanged communicator.
+    /// links reaches the runtime's deadline. The error contains the unchanged communicator.
     pub fn suspend(self) -> Result<Communicator<Suspended>, Unchanged<Active>> {
         let result = self.member.call("suspend", |raw, device| {
             // SAFETY: a live handle, and no operation is being issued on it.

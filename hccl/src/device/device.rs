@@ -108,8 +108,8 @@ impl Device {
     }
 
     /// Returns the number of cube cores, which multiply matrices (`aclrtGetDeviceInfo` with
-    /// `ACL_DEV_ATTR_CUBE_CORE_NUM`). This is also the number of blocks that run at the same time
-    /// of a kernel for cube cores or for both kinds of cores. Does not block.
+    /// `ACL_DEV_ATTR_CUBE_CORE_NUM`). For a kernel that uses cube cores, or both kinds of
+    /// cores, this is also the number of blocks that run at the same time. Does not block.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -147,8 +147,8 @@ impl Device {
         self.runtime.table()
     }
 
-    /// Returns the device with a watch. It may end waits for everything that is made with the
-    /// returned handle.
+    /// Returns the device with a watch. The watch may end waits for everything that is made with
+    /// the returned handle.
     pub(crate) fn watched(self, watch: Weak<dyn Watch>) -> Self {
         Device { watch: Some(watch), ..self }
     }
@@ -164,8 +164,9 @@ impl Device {
     }
 
     /// Makes the device's context current on the calling thread until the guard is dropped. Queries
-    /// CANN for the current context first, because other code may have changed it. If it is the
-    /// right one already, nothing else happens. A thread that had no context keeps this one.
+    /// CANN for the current context first, because other code may have changed it. If the
+    /// device's context is current already, does nothing else. A thread that had no context keeps
+    /// the device's context.
     #[inline]
     pub(crate) fn bind(&self) -> Result<Bound<'_>> {
         if self.table().is_current(self.state().context) {
@@ -235,21 +236,21 @@ impl Device {
         self.state().recycle_event(event);
     }
 
-    /// Adds a stream to destroy, which is complete and to which nothing refers any more. Called by
-    /// drops, so the stream is destroyed later.
+    /// Adds a stream to the streams to destroy. The stream is complete, and nothing refers to it
+    /// any more. Called by drops, so the stream is destroyed later.
     pub(crate) fn retire_stream(&self, stream: StreamHandle) {
         self.state().retire_stream(stream);
     }
 
     /// Frees the dropped objects that are complete by now. If another thread is doing this, waits
-    /// for that thread first. Costs one load for each list if there are none.
+    /// for that thread first. Costs one load for each list if there are no dropped objects.
     #[inline]
     pub(crate) fn reap(&self) {
         self.reap_if_any(true);
     }
 
     /// Frees dropped objects as [`reap`](Self::reap) does, but keeps those that are [held
-    /// back](Retire::is_held_back). For drops, because a drop needs no free memory.
+    /// back](Retire::is_held_back). Used by drops, which need no free memory.
     pub(crate) fn reap_in_drop(&self) {
         self.reap_if_any(false);
     }
@@ -262,7 +263,8 @@ impl Device {
     }
 
     /// Frees dropped objects as [`reap_in_drop`](Self::reap_in_drop) does, but never waits for
-    /// another thread. For operations: if many objects are unfinished, not every call checks them.
+    /// another thread. Used by operations. If many objects are unfinished, not every call checks
+    /// them.
     #[inline]
     pub(crate) fn reap_if_due(&self) {
         let state = self.state();
@@ -316,15 +318,15 @@ impl Runtime {
         Ok(Device { runtime: self.clone(), index, watch: None })
     }
 
-    /// Returns a device that is open, or else opens the first one. For calls that need a context,
-    /// but no particular one.
+    /// Returns a device that is open. If no device is open, opens the first device. Used by calls
+    /// that need a context, but not the context of a certain device.
     pub(crate) fn some_device(&self) -> Result<Device> {
         self.device(self.shared().first_open().unwrap_or(0))
     }
 }
 
-/// An event of the device, which is recycled when this is dropped. A wait uses the event as it was
-/// recorded when the wait was enqueued, so a later use does not change that wait.
+/// An event of the device, which is recycled when this guard is dropped. A wait uses the event as
+/// it was recorded when the wait was enqueued, so a later use does not change that wait.
 pub(crate) struct LentEvent {
     event: Arc<EventHandle>,
     device: Device,

@@ -15,7 +15,8 @@ use crate::order::work::Work;
 
 impl Stream {
     /// Records an event: a point in the stream that is complete when everything issued so far is
-    /// complete (`aclrtRecordEvent`; no call if it is complete already). Does not block.
+    /// complete. Does not block. CANN: `aclrtRecordEvent`, which is not called if everything is
+    /// complete already.
     ///
     /// A wait for an operation before the event ends at the event, even if other operations were
     /// issued after it. This also holds for a wait without [`wait_event`](Self::wait_event), when
@@ -123,7 +124,10 @@ impl TimedEvent {
             return Err(Error::WrongDevice { operation, what: "the later event", expected, found });
         }
         let (Some(start), Some(end)) = (&self.event, &later.event) else {
-            return Err(Error::Invalid { operation, problem: "an event was destroyed".into() });
+            return Err(Error::Invalid {
+                operation,
+                problem: "an event was destroyed: record a new event".into(),
+            });
         };
         let _bound = device.bind()?;
         let milliseconds = device.table().elapsed(start, end)?;

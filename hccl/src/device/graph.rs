@@ -232,7 +232,8 @@ impl Stream<Capturing> {
         let Capturing { queue, recording } = self.state();
         let ended = lock(recording).take();
         let Some(GraphRecording { uses, communicators, operations, hooks }) = ended else {
-            let problem = "the capture has already ended".into();
+            let problem =
+                "the capture has already ended: begin another with `begin_capture`".into();
             return Err(Error::Invalid { operation: "end", problem });
         };
         let device = queue.device().clone();
@@ -287,7 +288,8 @@ impl sealed::StreamState for Capturing {
         let _issuing = stream.slot().issuing();
         let mut recording = lock(&stream.state().recording);
         let Some(recording) = &mut *recording else {
-            let problem = "the capture has already ended".into();
+            let problem =
+                "the capture has already ended: begin another with `begin_capture`".into();
             return Err(Error::Invalid { operation: operation.name, problem });
         };
         // Added before the call: a call that fails halfway may have recorded some of its tasks.
@@ -349,7 +351,7 @@ pub struct Graph {
     parts: Option<GraphParts>,
     /// The stamps of the replays. Each replay writes the graph, so replays do not overlap.
     stamps: Arc<Stamps>,
-    /// The label of a replay.
+    /// The label under which errors name a replay; `None` without communicators.
     label: Option<Arc<Label>>,
     /// The communicators of the graph, shared with helpers that are about to replay it.
     communicators: Arc<[GraphComm]>,
@@ -420,7 +422,10 @@ impl Graph {
     pub fn replay(&mut self, stream: &Stream) -> Result<Work> {
         const REPLAY: &str = "replay";
         let Some(GraphParts { handle, uses }) = &self.parts else {
-            return Err(Error::Invalid { operation: REPLAY, problem: "the graph is gone".into() });
+            return Err(Error::Invalid {
+                operation: REPLAY,
+                problem: "the graph is gone: capture it again".into(),
+            });
         };
         let this = Touch {
             stamps: &self.stamps,

@@ -56,8 +56,8 @@ pub(crate) struct DeviceState {
 }
 
 thread_local! {
-    /// Whether this thread is freeing dropped objects. Freeing one may drop more, which must not
-    /// take the turn again.
+    /// Whether this thread is freeing dropped objects. Freeing an object may drop more objects.
+    /// Their drops must not take the turn again.
     static REAPS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -88,7 +88,11 @@ impl DeviceState {
         let Some(context) = context else {
             return Err(Error::Invalid {
                 operation: "device",
-                problem: format!("CANN set device {id} but made no context current").into(),
+                problem: format!(
+                    "CANN set device {id} but made no context current: try another release of the \
+                     backend"
+                )
+                .into(),
             });
         };
         Ok(Self {
@@ -127,22 +131,23 @@ impl DeviceState {
         }
     }
 
-    /// Returns whether there are dropped objects. Costs one load for each list if there are none.
+    /// Returns whether there are dropped objects. If there are none, this costs one load for each
+    /// list.
     #[inline]
     pub(super) fn has_dropped(&self) -> bool {
         !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.deferred.is_empty()
     }
 
     /// Returns whether a thread has taken dropped objects off the lists and may not have destroyed
-    /// them yet. Read after [`has_dropped`](Self::has_dropped).
+    /// them yet. The caller checks [`has_dropped`](Self::has_dropped) first.
     #[inline]
     pub(super) fn is_reaping(&self) -> bool {
         self.is_reaping.load(Relaxed)
     }
 
-    /// Takes the turn. If another thread has it, this blocks until that thread has ended its turn
-    /// if `waits` is true, and returns `None` otherwise. Also returns `None` if this thread has the
-    /// turn already.
+    /// Takes the turn to free dropped objects. If another thread has the turn and `waits` is true,
+    /// blocks until that thread has ended its turn. If `waits` is false, returns `None` instead.
+    /// Also returns `None` if this thread has the turn already.
     pub(super) fn reap_turn(&self, waits: bool) -> Option<ReapTurn<'_>> {
         if REAPS.get() {
             return None;
@@ -205,14 +210,14 @@ impl DeviceState {
         }
     }
 
-    /// Adds a stream to destroy, which is complete and to which nothing refers any more. Called by
-    /// drops, so the stream is destroyed later.
+    /// Adds a stream to the streams to destroy. The stream is complete, and nothing refers to it
+    /// any more. Called by drops, so the stream is destroyed later.
     pub(super) fn retire_stream(&self, stream: StreamHandle) {
         lock(&self.streams).push(stream);
         self.streams_wait.store(true, Release);
     }
 
-    /// Takes an event that nobody uses, if there is one.
+    /// Takes an event that is not in use, if there is one.
     pub(super) fn take_event(&self) -> Option<Arc<EventHandle>> {
         let mut events = lock(&self.events);
         let at = events.iter_mut().rposition(|event| Arc::get_mut(event).is_some())?;

@@ -77,7 +77,7 @@ pub(crate) mod sealed {
 /// # Ok::<(), hccl::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no state of a stream",
+    message = "`{Self}` is not a state of a stream",
     note = "a stream is `Stream` (short for `Stream<Open>`) or `Stream<Capturing>`"
 )]
 pub trait StreamState: sealed::StreamState<Handle = <Self as StreamState>::Work> {
@@ -138,7 +138,7 @@ impl sealed::StreamState for Open {
 /// Issues one operation. See [`order::issue`](crate::order::issue).
 ///
 /// `enqueue` gets the raw stream, and the stream's context is current on this thread. The enqueued
-/// work may use exactly the memory that `touches` names.
+/// tasks may use exactly the memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue<S: StreamState>(
     stream: &Stream<S>,

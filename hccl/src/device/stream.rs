@@ -22,7 +22,7 @@ use crate::order::work::Work;
 /// device run at the same time.
 ///
 /// `&Stream` may be shared between threads; each operation is issued as a whole. Dropping a stream
-/// never blocks and cancels nothing: what it holds runs to its end.
+/// never blocks and cancels nothing: its operations run to their end.
 ///
 /// The [`Work`] of a failed operation returns the error. If the `Work` was dropped, a later
 /// operation, wait or synchronise returns the error: the next one on this stream, or on a stream
@@ -99,7 +99,8 @@ impl Device {
 
 impl Stream {
     /// Blocks until everything that was issued so far is complete, up to the runtime's deadline
-    /// (`aclrtSynchronizeStreamWithTimeout`). Returns a failure that nobody has seen.
+    /// (`aclrtSynchronizeStreamWithTimeout`). Returns a failure that no call
+    /// has returned so far.
     pub fn synchronize(&self) -> Result<()> {
         self.synchronize_timeout(self.device().runtime().deadline())
     }
@@ -155,8 +156,8 @@ impl Stream {
     ///
     /// # Safety
     /// `stream` belongs to the default context of `device` and stays alive until every operation
-    /// issued on it is complete, the returned stream is dropped, and nobody waits for one of its
-    /// `Work`s and events any more. It is not being captured.
+    /// issued on it is complete, the returned stream is dropped, and no thread or task waits for
+    /// one of its `Work`s and events any more. The stream is not being captured.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
         // SAFETY: the caller keeps the same contract.
         let handle = unsafe { StreamHandle::from_raw(stream) };

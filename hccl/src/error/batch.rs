@@ -1,7 +1,8 @@
-//! The mistakes in a list of messages.
+//! The mistakes in the list of messages of a batch.
 
 use std::fmt;
 
+use super::text::counted;
 use crate::dtype::DType;
 
 /// The direction of an item of a batch.
@@ -69,9 +70,11 @@ impl fmt::Display for Direction {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// The communicator has no such rank.
+    /// The communicator does not have the rank that an item names.
     #[error(
-        "item {item} is a {direction} rank {peer}, but the communicator has {world_size} ranks (0 to {})",
+        "item {item} is a {direction} rank {peer}, but the communicator has {} (0 to {}): \
+         name one of its ranks",
+        counted(*world_size as usize, "rank"),
         world_size - 1
     )]
     PeerOutOfRange {
@@ -86,8 +89,8 @@ pub enum BatchError {
     },
     /// Two items in one direction name the same peer.
     #[error(
-        "items {first} and {second} are both a {direction} rank {peer}; a batch takes one per peer and direction: \
-         join the messages in one buffer, or submit a second batch"
+        "items {first} and {second} are both a {direction} rank {peer}, \
+         but a batch takes one message per peer and direction: join the messages in one buffer, or submit a second batch"
     )]
     DuplicatePeer {
         /// The position of the first of the two items.
@@ -101,8 +104,8 @@ pub enum BatchError {
     },
     /// A message from this rank to itself lacks either its send or its receive.
     #[error(
-        "item {item} is a {direction} this rank itself, but its other half is missing: add the other half to \
-         the same batch, or leave both out and use `DeviceBuffer::copy_from`"
+        "item {item} is a {direction} this rank itself, but its counterpart is missing: \
+         add the counterpart to the same batch, or leave both out and use `DeviceBuffer::copy_from`"
     )]
     UnpairedSelf {
         /// The position of the item in the batch.
@@ -115,7 +118,7 @@ pub enum BatchError {
     /// The send and the receive of a message from this rank to itself differ.
     #[error(
         "this rank sends itself {sent} x {sent_type} (item {send}), and receives {received} x {received_type} from itself \
-         (item {receive}): make them equal"
+         (item {receive}): make the counts and the types equal"
     )]
     SelfMismatch {
         /// The number of this rank.
@@ -136,7 +139,7 @@ pub enum BatchError {
     /// One item writes a buffer that another item also uses.
     #[error(
         "items {first} and {second} share device memory, and at least one of them writes it: their order in a batch \
-         or a group is not defined, so give each its own range"
+         or a group is not defined, so give each item its own range"
     )]
     Overlap {
         /// The position of the item whose buffer starts at the lower address.

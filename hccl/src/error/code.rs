@@ -26,7 +26,7 @@ pub enum Code {
 
 impl Code {
     /// Returns CANN's name for the code, for example `ACL_ERROR_RT_CONTEXT_NULL` or
-    /// `HCCL_E_TIMEOUT`. `None` if the code is not known.
+    /// `HCCL_E_TIMEOUT`. Returns `None` if the code is not known.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Code::Acl(code) => names::acl(code),

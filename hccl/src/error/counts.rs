@@ -1,6 +1,8 @@
 //! The mistakes in the counts of a [`Partition`](crate::collective::Partition) or a
 //! [`CountMatrix`](crate::collective::CountMatrix).
 
+use super::text::counted;
+
 /// The largest number of elements that HCCL takes in one operation.
 pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
@@ -18,9 +20,10 @@ pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountsError {
-    /// A count is given without its displacement, or the other way round.
+    /// The number of counts differs from the number of displacements.
     #[error(
-        "the number of counts is {counts}, but the number of displacements is {displacements}: give one of each for every rank"
+        "the number of counts is {counts}, but the number of displacements is {displacements}: \
+         give one count and one displacement for each rank"
     )]
     Unpaired {
         /// The number of counts.
@@ -28,10 +31,10 @@ pub enum CountsError {
         /// The number of displacements.
         displacements: usize,
     },
-    /// The end of a part does not fit into a `usize`.
+    /// The end of a part exceeds `isize::MAX`.
     #[error(
         "the part of rank {rank} begins at {displacement} and has length {count}, \
-         so its end exceeds `usize::MAX`: use smaller values"
+         so its end exceeds `isize::MAX`: use smaller values"
     )]
     Overflow {
         /// The rank of the part.
@@ -56,8 +59,9 @@ pub enum CountsError {
     },
     /// The counts are made for another number of ranks than the communicator has.
     #[error(
-        "{what} is made for {found} ranks, but the communicator has {world_size}: \
-         make it for the ranks of the communicator"
+        "{what} is made for {}, but the communicator has {world_size}: \
+         make it for the ranks of the communicator",
+        counted(*found, "rank")
     )]
     Ranks {
         /// The name of the argument.
@@ -68,7 +72,12 @@ pub enum CountsError {
         world_size: u32,
     },
     /// A matrix does not have a row and a column for each rank.
-    #[error("a matrix for {ranks} ranks has {} counts, but this one has {found}: give a row for each source", u64::from(*ranks) * u64::from(*ranks))]
+    #[error(
+        "the number of counts in a matrix for {} must be {}, but is {found}: \
+         give each source a row with a count for each destination",
+        counted(*ranks as usize, "rank"),
+        u64::from(*ranks) * u64::from(*ranks)
+    )]
     NotSquare {
         /// The number of ranks.
         ranks: u32,
@@ -77,8 +86,9 @@ pub enum CountsError {
     },
     /// A buffer that holds only this rank's part does not have the length of the part.
     #[error(
-        "{what} has {found} elements, but {of} of rank {rank} has {expected}: \
-         pass a buffer of that length"
+        "{what} has {}, but {of} of rank {rank} has {expected}: \
+         pass a buffer of that length",
+        counted(*found, "element")
     )]
     OwnLength {
         /// The name of the argument that has the wrong length.
@@ -94,8 +104,9 @@ pub enum CountsError {
     },
     /// A part lies outside the buffer.
     #[error(
-        "{what} has {found} elements, but the part of rank {rank} ends at {end}: \
-         pass a longer buffer, or change the counts"
+        "{what} has {}, but the part of rank {rank} ends at {end}: \
+         pass a longer buffer, or change the counts",
+        counted(*found, "element")
     )]
     Outside {
         /// The name of the argument.
@@ -122,8 +133,10 @@ pub enum CountsError {
     /// The parts do not cover a destination that was never written, so some of its elements would
     /// stay uninitialised.
     #[error(
-        "{written} of the {length} elements of the destination are written, and the others would stay uninitialised: \
-         pass `&mut` of a buffer that has been written, or leave no gaps"
+        "the parts cover {written} of the {} of the destination, \
+         and the rest would stay uninitialised: \
+         pass `&mut` of a buffer that has been written, or leave no gaps",
+        counted(*length, "element")
     )]
     Gaps {
         /// The number of elements that the parts cover.
@@ -133,7 +146,8 @@ pub enum CountsError {
     },
     /// The numbers of elements that a rank sends to itself and receives from itself differ.
     #[error(
-        "rank {rank} sends itself {sent} elements and receives {received} from itself: make them equal"
+        "rank {rank} sends itself {} and receives {received} from itself: make both counts equal",
+        counted(*sent, "element")
     )]
     Own {
         /// The number of this rank.

@@ -5,8 +5,8 @@ use std::panic::Location;
 
 use super::debug::debug_as_text;
 
-/// The error for a kernel that cannot be recorded. It has every mistake in the kernel, with its
-/// line.
+/// The error for a kernel that cannot be recorded. It lists every mistake in the kernel, each with
+/// its line.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -71,7 +71,7 @@ impl Mistake {
         Mistake { text: text.into().into(), file, line, column, calls: Vec::new() }
     }
 
-    /// Makes a mistake whose text already names the place.
+    /// Returns a mistake whose text already names the place.
     pub(crate) fn placed(text: String) -> Self {
         Mistake { text: text.into(), file: "", line: 0, column: 0, calls: Vec::new() }
     }
@@ -81,8 +81,8 @@ impl Mistake {
         Mistake { calls, ..self }
     }
 
-    /// Returns whether the other mistake has the same text and the same place, whatever the
-    /// function calls.
+    /// Returns whether the other mistake has the same text and the same place. The function calls
+    /// may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let is = |of: &Self| (of.file, of.line, of.column);
         self.text == other.text && is(self) == is(other)

@@ -33,7 +33,7 @@ pub enum ErrorKind {
     OutOfMemory,
     /// A wait reached its time limit, or the backend gave up because ranks did not arrive.
     Timeout,
-    /// Every rank waits for another one.
+    /// Every rank waits for another rank.
     Deadlock,
     /// The ranks of a communicator made different calls.
     Mismatch,
@@ -43,7 +43,7 @@ pub enum ErrorKind {
     Aborted,
     /// Code of the program panicked.
     Panicked,
-    /// A race or a use of memory that nothing orders, found by checked mode.
+    /// Checked mode found a race: accesses to memory that nothing orders.
     Race,
     /// An operation failed on the device, or a call of CANN failed, for another reason.
     Device,
@@ -192,8 +192,9 @@ impl Error {
         if claims.len() > 1 { claims } else { Vec::new() }
     }
 
-    /// Returns whether the communicator of the operation can still be used. `None` if there is no
-    /// communicator, or if the answer is not known, because CANN returns only a code.
+    /// Returns whether the communicator of the operation can still be used. Returns `None` if there
+    /// is no communicator. Also returns `None` if the answer is not known, because CANN returned
+    /// only a code.
     pub fn is_communicator_usable(&self) -> Option<bool> {
         let error = self.root_cause();
         let context = error.context()?;

@@ -153,7 +153,7 @@ pub enum Error {
         operation: &'static str,
         /// The name of the argument.
         what: &'static str,
-        /// The index of the stream's device.
+        /// The index of the device that the call uses: that of the stream, or of the first event.
         expected: usize,
         /// The index of the argument's device.
         found: usize,
@@ -217,7 +217,7 @@ pub enum Error {
         bytes: usize,
     },
     /// The device memory, or the pinned host memory, is full. The crate has already freed dropped
-    /// memory, except for memory that was still in use at the deadline.
+    /// memory, except for memory that was still in use at the runtime's deadline.
     OutOfMemory {
         /// The number of bytes that were requested.
         requested: usize,
@@ -228,7 +228,7 @@ pub enum Error {
         /// The total number of bytes; 0 if unknown.
         total: usize,
     },
-    /// There is no such device.
+    /// The runtime has no device with the index that was requested.
     NoSuchDevice {
         /// The index that was requested.
         index: usize,
@@ -366,8 +366,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds the operation that the error belongs to, unless the error already names one. States of
-    /// ranks that the error already has are kept, unless the operation has newer ones.
+    /// Adds the operation that the error belongs to, unless the error already names an operation.
+    /// Keeps the states of ranks that the error already has, unless the operation has states.
     pub(crate) fn in_operation(mut self, operation: impl FnOnce() -> OpContext) -> Self {
         if let Error::Call { context, .. } | Error::MissingSymbol { context, .. } = &mut self
             && context.as_ref().is_none_or(|context| context.operation == UNKNOWN)
@@ -382,8 +382,8 @@ impl Error {
         self
     }
 
-    /// Replaces the name of the operation by the name of the method that the program called. This
-    /// is for methods that issue an operation with another name.
+    /// Replaces the name of the operation by the name of the method that the program called. Used
+    /// by methods whose operation has another name than the method.
     #[cold]
     pub(crate) fn called(mut self, method: &'static str) -> Self {
         let context = match &mut self {

@@ -1,4 +1,4 @@
-//! The states of the ranks of a communicator, which errors about ranks have.
+//! The states of the ranks of a communicator, as errors about ranks report them.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub enum CommCause {
     Mismatch,
     /// A rank did not arrive within the time limit of the backend.
     Timeout,
-    /// Every rank waits for another one.
+    /// Every rank waits for another rank.
     Deadlock,
     /// A rank has dropped the communicator, has failed, or has given up.
     Gone,
@@ -43,8 +43,8 @@ pub enum CommCause {
 /// The number of ranks of the largest communicator for which the states of ranks are reported.
 /// There is a limit because every rank of the process would hold the list of all ranks.
 pub(crate) const MOST_RANKS: u32 = 1024;
-/// The number of ranks of the largest communicator in which a lasting wait queries the states of
-/// the other ranks.
+/// The number of ranks of the largest communicator in which a long wait queries the states of the
+/// other ranks.
 pub(crate) const MOST_WATCHED: u32 = 256;
 
 /// The states of the ranks of a communicator when an operation failed, or when a wait for an
@@ -109,7 +109,7 @@ pub struct PeerReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerState {
-    /// Whether the rank has arrived.
+    /// The presence of the rank at the operation.
     pub presence: Presence,
     /// The number of the newest collective in which the rank was seen; 0 for none.
     pub sequence: u64,
@@ -233,8 +233,8 @@ impl PeerReport {
         others.any(|(_, state)| state.presence != Presence::Arrived)
     }
 
-    /// Returns the number of the collective that the report is about. If the failure was in no
-    /// collective, it is the newest collective in which any rank was seen.
+    /// Returns the number of the collective that the report is about. If the failure was
+    /// not in a collective, returns the number of the newest collective in which any rank was seen.
     pub(super) fn number(&self) -> u64 {
         let newest = || self.ranks.iter().map(|state| state.sequence).max().unwrap_or_default();
         if self.sequence == 0 { newest() } else { self.sequence }
@@ -398,7 +398,7 @@ impl Display for Claim {
 }
 
 impl PeerCall {
-    /// Makes a call that is not a collective, from the text of the backend.
+    /// Returns a call that is not a collective, with the text of the backend.
     fn in_words(words: &str) -> Self {
         PeerCall { operation: words.into(), dtype: None, count: None, reduction: None, root: None }
     }

@@ -1,8 +1,8 @@
-//! The products of Ascend that differ for a program.
+//! The Ascend products that this crate distinguishes.
 
 use std::fmt;
 
-/// A generation of Ascend devices. Generations that do not differ for a program count as one.
+/// A generation of Ascend devices. Generations that behave alike for a program are one variant.
 ///
 /// ```
 /// use hccl::{Product, Runtime};

@@ -1,7 +1,7 @@
 //! The texts of errors, for `Display` and for `Debug`.
 //!
-//! A text begins with the cause. The place follows in brackets: the operation, its number, its
-//! communicator and rank, and the code. The lines below show both sides of a mismatch and say what
+//! A text begins with the cause. The place follows in brackets: the operation with its number, the
+//! communicator, the rank, and the code. The lines below show both sides of a mismatch and say what
 //! to do. Each fact appears once. So the first line of the backend's text ([`Error::Call`],
 //! [`Error::Failed`]) comes before the brackets, and its other lines come below.
 //!
@@ -117,7 +117,8 @@ impl Error {
             Error::Failed { code, .. } => write!(f, "the operation failed on the device: {code}"),
             Error::Forgotten { .. } => f.write_str(
                 "the operation failed, or cannot be distinguished from a failed operation of its \
-                 stream: there were too many failures to keep the details",
+                 stream: there were too many failures to keep the details; do not use its results, \
+                 and correct the cause of the first failures",
             ),
             Error::HostFunctionPanicked { message, .. } => {
                 write!(f, "the closure panicked: {message}")
@@ -131,52 +132,73 @@ impl Error {
                 write!(f, "waited {:.1} s for {what}", after.as_secs_f64())
             }
             Error::WrongDevice { what, expected, found, .. } => {
-                write!(
-                    f,
-                    "{what} belongs to device {found}, but the stream belongs to device {expected}"
-                )
+                write!(f, "{what} belongs to device {found}, but the call uses device {expected}")
             }
             Error::WrongRuntime { what, .. } => {
-                write!(f, "{what} belongs to another Runtime than the stream")
+                write!(f, "{what} belongs to another Runtime than the other objects of the call")
             }
             Error::WrongLength { what, expected, found, .. } => {
-                write!(f, "{what} has {}, but {expected} are needed", counted(*found, "element"))
+                let (found, verb) =
+                    (counted(*found, "element"), if *expected == 1 { "is" } else { "are" });
+                let needed = counted(*expected, "element");
+                write!(f, "{what} has {found}, but {expected} {verb} needed: use exactly {needed}")
             }
             Error::WrongType { what, expected, found, .. } => {
-                write!(f, "{what} has elements of type {found}, but {expected} are needed")
+                write!(
+                    f,
+                    "{what} has elements of type {found}, but {expected} are needed: use the same \
+                     type for both"
+                )
             }
             Error::OutOfRange { range, length } => {
                 let (start, end) = (range.start, range.end);
                 write!(
                     f,
-                    "the range {start}..{end} does not lie in {}",
+                    "the range {start}..{end} does not lie in {}: use a range inside 0..{length}",
                     counted(*length, "element")
                 )
             }
             Error::Empty { what, .. } => write!(f, "{what} is empty: give at least one element"),
             Error::TooLarge { elements, element } => {
                 let element = counted(*element, "byte");
-                write!(f, "{elements} elements of {element} are more than an address space holds")
+                write!(
+                    f,
+                    "{elements} elements of {element} are more than an address space holds: ask \
+                     for fewer"
+                )
             }
             Error::Overlap { bytes, .. } => {
                 write!(f, "the source and the destination overlap by {}", counted(*bytes, "byte"))
             }
             Error::OutOfMemory { requested, place, .. } => {
-                write!(f, "out of memory: {requested} bytes were requested from {place}")
+                let bytes = counted(*requested, "byte");
+                write!(
+                    f,
+                    "out of memory: {place} cannot give {bytes}; drop buffers, or ask for less"
+                )
             }
             Error::NoSuchDevice { index, count } => {
                 let devices = counted(*count, "device");
-                write!(f, "there is no device {index}: this runtime has {devices}, numbered from 0")
+                write!(
+                    f,
+                    "there is no device {index}: this runtime has {devices}, numbered from 0; pass \
+                     a lower index, or use a runtime with more devices"
+                )
             }
             Error::TooFewDevices { ranks, devices } => {
                 let (ranks, devices) =
                     (counted(*ranks as usize, "rank"), counted(*devices, "device"));
-                write!(f, "{ranks} need a device each, but this runtime has {devices}")
+                let verb = if ranks == "1 rank" { "needs" } else { "need" };
+                write!(f, "{ranks} {verb} a device each, but this runtime has {devices}")
             }
             Error::Refused { cause, .. } => cause.cause(f),
             Error::NoSuchRank { what, rank, world_size } => {
                 let ranks = counted(*world_size as usize, "rank");
-                write!(f, "{what} is {rank}, but the communicator has {ranks}, numbered from 0")
+                write!(
+                    f,
+                    "{what} is {rank}, but the communicator has {ranks}, numbered from 0: pass a \
+                     rank below {world_size}"
+                )
             }
             Error::TooManyElements { count } => {
                 let most = super::counts::MOST_ELEMENTS;
@@ -259,7 +281,7 @@ impl Error {
             Error::WrongDevice { found, .. } => {
                 write!(
                     f,
-                    "\nUse a stream of device {found}, or objects of the stream's device."
+                    "\nUse a stream and objects of one device, for example of device {found}."
                 )
             }
             Error::WrongRuntime { .. } => {
@@ -274,7 +296,7 @@ impl Error {
                 }
             }
             Error::OutOfMemory { free, total, .. } if *total != 0 => {
-                write!(f, "\n  {free} of {total} bytes are free\nDrop buffers, or ask for less.")
+                write!(f, "\n  {free} of {total} bytes are free")
             }
             Error::TooFewDevices { ranks, .. } => write!(
                 f,
@@ -308,13 +330,15 @@ impl Error {
                 f.write_str("\nPass `Some(..)` on the root, and `None` on the other ranks.")
             }
             Error::OwnMessage { .. } => {
-                f.write_str("\nUse `DeviceBuffer::copy_from`, or a batch with both halves.")
+                f.write_str("\nUse `DeviceBuffer::copy_from`, or a batch with send and receive.")
             }
             Error::Uneven { world_size, .. } => write!(
                 f,
                 "\nUse a multiple of {world_size}, or the operation with a `Partition`, whose parts may differ."
             ),
-            Error::Aborted { .. } => f.write_str("\nDrop it, and build a new one on all ranks."),
+            Error::Aborted { .. } => {
+                f.write_str("\nDrop the communicator, and build a new one on all ranks.")
+            }
             Error::OperatorFailed { .. } => f.write_str(
                 "\nThe state of the communicator's notifies is undefined: drop the communicator, \
                  and build a new one on all ranks.",
@@ -337,11 +361,11 @@ fn first_line(text: &str) -> (&str, Option<&str>) {
 }
 
 /// Returns a count with its noun: "1 element", "2 elements".
-fn counted(count: usize, noun: &str) -> String {
+pub(super) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A writer of facts in brackets, such as ` [this; that]`. Without facts it writes nothing.
+/// A writer of facts in brackets, for example ` [fact; fact]`. Without facts it writes nothing.
 struct Brackets<'a, 'f> {
     f: &'a mut Formatter<'f>,
     open: bool,
@@ -468,13 +492,14 @@ mod tests {
         };
         assert_eq!(
             cause.to_string(),
-            "the destination has 1 element, but 4 are needed [all_reduce]"
+            "the destination has 1 element, but 4 are needed: use exactly 4 elements [all_reduce]"
         );
         let context = OpContext::new("all_reduce", 3);
         let refused = Error::Refused { context: Box::new(context), cause: Box::new(cause) };
         assert_eq!(
             refused.to_string(),
-            "the destination has 1 element, but 4 are needed [all_reduce #3; not issued]"
+            "the destination has 1 element, but 4 are needed: use exactly 4 elements [all_reduce \
+             #3; not issued]"
         );
     }
 
@@ -526,7 +551,8 @@ mod tests {
         let error = Error::NoSuchDevice { index: 2, count: 1 };
         assert_eq!(
             format!("{error:?}"),
-            "NoSuchDevice: there is no device 2: this runtime has 1 device, numbered from 0"
+            "NoSuchDevice: there is no device 2: this runtime has 1 device, numbered from 0; pass \
+             a lower index, or use a runtime with more devices"
         );
         let structure = format!("{error:#?}");
         assert!(structure.contains("index: 2") && structure.contains("count: 1"), "{structure}");

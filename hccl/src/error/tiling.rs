@@ -25,7 +25,7 @@ use std::borrow::Cow;
 pub enum TilingError {
     /// The number of bytes is not the size of the struct.
     #[error(
-        "{tiling} has {expected} bytes, but there are {found}\n\
+        "{tiling} has {expected} bytes, but the number of bytes given is {found}\n\
          The other side has another layout: compare the layout hashes, or print both tables."
     )]
     WrongSize {
@@ -38,7 +38,8 @@ pub enum TilingError {
     },
     /// A byte of a `bool` field is neither 0 nor 1.
     #[error(
-        "{tiling}: the byte at offset {offset}, in `{field}`, is {found}, but a bool is 0 or 1"
+        "{tiling}: the byte at offset {offset}, in `{field}`, is {found}, \
+         but a bool is 0 or 1: write 0 or 1"
     )]
     NotBool {
         /// The name of the struct, in C++.

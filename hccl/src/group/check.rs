@@ -35,8 +35,8 @@ pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
         }
         if messages > MOST_MESSAGES {
             return Err(refused(format!(
-                "it has {messages} messages, but the Ascend 950 takes at most {MOST_MESSAGES}: issue \
-                 several groups"
+                "the group has {messages} messages, but the Ascend 950 takes at most {MOST_MESSAGES}: \
+                 issue several groups"
             )));
         }
     }

@@ -57,7 +57,7 @@ pub struct DynRecorder<'group, 'env>(Recorder<'group, 'env>);
 
 impl<'group, 'env> Recorder<'group, 'env> {
     /// Returns a recorder for elements whose type is known only at run time. [`DynRecorder::typed`]
-    /// turns it back into this one.
+    /// turns it back into this recorder.
     pub fn dynamic(self) -> DynRecorder<'group, 'env> {
         DynRecorder(self)
     }

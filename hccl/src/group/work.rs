@@ -36,8 +36,8 @@ use crate::order::work::Work;
 pub struct GroupWork(pub(super) Vec<Work>);
 
 impl GroupWork {
-    /// Blocks until all operations are complete, for each communicator at most the runtime's
-    /// deadline. Returns the first error in the order of the communicators.
+    /// Blocks until all operations are complete. The runtime's deadline limits the wait for each
+    /// communicator. Returns the first error in the order of the communicators.
     pub fn wait(&self) -> Result<()> {
         self.0.iter().map(Work::wait).fold(Ok(()), Result::and)
     }

@@ -157,8 +157,9 @@ impl Owned {
     ///
     /// # Safety
     /// Until its owner is dropped or [given back](Self::unregister), the memory stays where it is,
-    /// stays initialised, and is valid for reads. Nobody else writes it until then. If a device is
-    /// to write the memory, it is also valid for writes, and nobody else reads it until then.
+    /// stays initialised, and is valid for reads. No other code writes it until then. If a
+    /// device is to write the memory, it is also valid for writes, and no other code reads it until
+    /// then.
     pub(super) unsafe fn registered(
         device: &Device,
         pointer: *mut c_void,
@@ -357,14 +358,15 @@ impl<'a> Region<'a> {
         self.range.end - self.range.start
     }
 
-    /// Returns whether it is memory of other code, which may overlap other buffers without the
-    /// borrow checker seeing it.
+    /// Returns whether the region is memory of other code. This memory may overlap other buffers,
+    /// which the borrow checker does not see.
     #[inline]
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.allocation.backing, Backing::Foreign(_))
     }
 
-    /// Returns a part of the region. `range` is in bytes relative to its start and must lie inside.
+    /// Returns a part of the region. `range` is in bytes relative to the start of the region, and
+    /// must lie inside the region.
     #[inline]
     pub(crate) fn part(&self, range: Range<usize>) -> Region<'a> {
         let start = self.range.start;

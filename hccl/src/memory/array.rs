@@ -68,8 +68,8 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().upload_array(array, stream)
     }
 
-    /// Copies to the host. Returns a future of an array of this shape, which must have as many
-    /// elements as the buffer.
+    /// Copies the elements to the host. Returns a future of an array of this shape, which must have
+    /// as many elements as the buffer.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -163,8 +163,10 @@ impl<T: Element, D: Dimension> DownloadArray<T, D> {
             }
             None => {
                 let lengths = shape.raw_dim().slice();
-                let problem =
-                    format!("the shape {lengths:?} has more elements than an address space holds");
+                let problem = format!(
+                    "the shape {lengths:?} has more elements than an address space holds: use a \
+                     smaller shape"
+                );
                 Download::refused(Error::Invalid { operation, problem: problem.into() })
             }
         };

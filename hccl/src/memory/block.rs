@@ -25,8 +25,8 @@ use crate::sync::lock;
 pub(crate) struct Block {
     pointer: *mut c_void,
     bytes: usize,
-    /// The stamps, shared with the graphs that use the memory. While there is such a graph, the
-    /// memory is not freed.
+    /// The stamps, shared with the graphs that use the memory. The memory is not freed while a
+    /// graph uses it.
     pub(super) stamps: Arc<Stamps>,
     origin: BlockOrigin,
     next: Option<Box<Block>>,
@@ -87,7 +87,8 @@ impl Block {
         }
     }
 
-    /// Returns whether no operation uses the block any more and no graph will. Never blocks.
+    /// Returns whether no operation uses the block any more, and no graph will use it. Never
+    /// blocks.
     pub(crate) fn is_complete(&mut self) -> bool {
         are_complete(&mut self.stamps)
     }

@@ -84,7 +84,7 @@ impl<T: Element> DeviceBuffer<T, Uninit> {
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
 
-    /// Returns the buffer as written. It was passed to an operation that writes all of it.
+    /// Returns the buffer as written. The buffer was passed to an operation that writes all of it.
     pub(super) fn written(self) -> DeviceBuffer<T> {
         let Self { memory, len, device, .. } = self;
         DeviceBuffer { memory, len, device, marker: PhantomData }
@@ -99,16 +99,16 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().upload(data, stream)
     }
 
-    /// Copies to the host. Returns a future of a `Vec`. The copy is enqueued now; if that is
-    /// refused, the future returns the error. The future also returns a failure of an earlier
-    /// operation that nobody has seen. So it never returns bytes that a failed operation should
-    /// have written.
+    /// Copies the elements to the host. Returns a future of a `Vec`. The copy is enqueued now; if
+    /// that is refused, the future returns the error. The future also returns a failure of an
+    /// earlier operation that nobody has seen. So it never returns bytes that a failed operation
+    /// should have written.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         self.whole().to_vec(stream)
     }
 
-    /// Copies to the host, into a slice of the same length. Returns a future; code that is not
-    /// asynchronous calls [`wait`](DownloadInto::wait).
+    /// Copies the elements to a slice of the host, of the same length. Returns a future; code that
+    /// is not asynchronous calls [`wait`](DownloadInto::wait).
     ///
     /// The copy is enqueued now; if that is refused, the future returns the error. The device
     /// writes to a pinned block of the runtime. The data is copied to `destination` when the future
@@ -134,8 +134,8 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole().download_into(destination, stream)
     }
 
-    /// Copies from another buffer or slice of the same device and of the same length
-    /// (`aclrtMemcpyAsync`).
+    /// Copies the elements of another buffer or slice to this buffer (`aclrtMemcpyAsync`). The
+    /// source has the same length and is on the same device.
     #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
@@ -151,14 +151,14 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().fill_zero(stream)
     }
 
-    /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`): `&mut` of a
-    /// [`HostBuffer`](super::HostBuffer), or a part of one.
+    /// Copies the elements to pinned memory of the same length (`aclrtMemcpyAsync`): `&mut` of a
+    /// [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         self.whole().copy_to(host, stream)
     }
 
-    /// Copies from pinned memory of the same length (`aclrtMemcpyAsync`): a reference to a
-    /// [`HostBuffer`](super::HostBuffer), or a part of one.
+    /// Copies pinned memory of the same length to this buffer (`aclrtMemcpyAsync`): a reference to
+    /// a [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         self.whole_mut().copy_from_host(host, stream)
     }
@@ -201,10 +201,15 @@ impl<T: Element> DeviceBuffer<T> {
         let bytes = size_in_bytes::<T>(len)?;
         let wrong = match pointer {
             _ if len == 0 => None,
-            pointer if pointer.is_null() => Some(format!("the pointer is null, but len is {len}")),
+            pointer if pointer.is_null() => Some(format!(
+                "the pointer is null, but len is {len}: pass device memory, or a len of 0"
+            )),
             pointer if !pointer.cast::<T>().is_aligned() => {
                 let align = align_of::<T>();
-                Some(format!("pointer {pointer:p} is no multiple of {align}, the type's alignment"))
+                Some(format!(
+                    "pointer {pointer:p} is not a multiple of {align}, the type's alignment: pass an \
+                     aligned pointer"
+                ))
             }
             _ => None,
         };
@@ -243,7 +248,7 @@ impl<T: Element, S> DeviceBuffer<T, S> {
         self.len
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -170,7 +170,9 @@ impl Landing {
 fn taken(operation: &'static str, error: Option<Error>) -> Error {
     error.unwrap_or(Error::Invalid {
         operation,
-        problem: "the download was polled again after it had given its result".into(),
+        problem:
+            "the download was polled again after it had given its result: use the first result"
+                .into(),
     })
 }
 

@@ -150,7 +150,7 @@ impl DynBuffer {
         self.len
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -197,7 +197,7 @@ impl<'a> DynSlice<'a> {
         self.range.len()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -244,7 +244,7 @@ impl<'a> DynSliceMut<'a> {
         self.range.len()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }

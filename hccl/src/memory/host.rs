@@ -94,7 +94,7 @@ impl<T: Element> HostBuffer<T> {
         self.len
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

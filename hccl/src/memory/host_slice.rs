@@ -81,7 +81,7 @@ impl<'a, T: Element> HostSlice<'a, T> {
         self.range.len()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -151,7 +151,7 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         self.range.len()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }

@@ -32,7 +32,7 @@ impl Notes {
         Notes { runs: (bytes > 0).then_some(NoteRun { end: bytes, newer }).into_iter().collect() }
     }
 
-    /// Sets the note of all bytes of `range`, which must lie inside.
+    /// Sets the note of all bytes of `range`, which must lie inside the noted bytes.
     pub(super) fn set(&mut self, range: Range<usize>, newer: Newer) {
         debug_assert!(range.end <= self.start(self.runs.len()), "{range:?} lies outside");
         if range.is_empty() {

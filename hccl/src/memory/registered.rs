@@ -187,7 +187,7 @@ pub struct GivenBack<V> {
 impl<M: HostMemory> Registered<M> {
     /// Blocks until no device uses the memory any more, up to the runtime's deadline, and returns
     /// the memory (`aclrtHostUnregister`). If each [`Work`](crate::Work) that uses the memory is
-    /// complete, this returns at once. So an async task should await these first.
+    /// complete, this returns at once. So an async task should await each `Work` first.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl<M: HostMemory> Registered<M> {
         self.len
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -421,7 +421,9 @@ impl Drop for Lent {
         let Some(memory) = self.0.take() else { return };
         if let Err((error, memory)) = memory.unregister() {
             // The pages stay registered.
-            tracing::warn!("memory could not be unregistered: {error}");
+            tracing::warn!(
+                "memory could not be unregistered, so its pages stay registered: {error}"
+            );
             memory.abandon();
         }
     }

@@ -86,7 +86,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Download::new(&self.region(), stream)
     }
 
-    /// Copies to the host, into a slice of the same length, as
+    /// Copies the elements to a slice of the host, of the same length, as
     /// [`DeviceBuffer::download_into`](super::DeviceBuffer::download_into) does.
     pub fn download_into<'d>(
         &self,
@@ -96,7 +96,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         DownloadInto::new(&self.region(), destination, stream)
     }
 
-    /// Copies to pinned memory of the same length, as
+    /// Copies the elements to pinned memory of the same length, as
     /// [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to) does.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
@@ -113,7 +113,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         self.range.len()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -150,7 +150,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         transfer::upload(&self.region(), data, stream)
     }
 
-    /// Copies from another buffer or slice of the same device, as
+    /// Copies the elements of another buffer or slice of the same device to this slice, as
     /// [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from) does.
     #[inline]
     pub fn copy_from<S: StreamState>(
@@ -161,7 +161,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         transfer::copy::<T, S>(&source.region(), &self.region(), stream)
     }
 
-    /// Copies from pinned memory of the same length, as
+    /// Copies pinned memory of the same length to this slice, as
     /// [`DeviceBuffer::copy_from_host`](super::DeviceBuffer::copy_from_host) does.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)
@@ -210,7 +210,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         self.range.len()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }

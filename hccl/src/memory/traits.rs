@@ -53,8 +53,8 @@ pub trait Lend<'a>: sealed::Source {
 /// A destination that is borrowed for longer than one call. Sealed like [`Destination`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent to a batch or a group",
-    note = "pass `&mut buffer` or a slice of it (`buffer.slice_mut(a..b)?`); a buffer fresh from `alloc` has no way back from here: \
-            make it with `zeros`"
+    note = "pass `&mut buffer` or a slice of it (`buffer.slice_mut(a..b)?`); a buffer fresh \
+            from `alloc` cannot be returned from here: make it with `zeros`"
 )]
 pub trait LendMut<'a>: sealed::Destination {
     /// Returns its region, which stays borrowed for `'a`.
@@ -128,7 +128,7 @@ pub trait Source<T: Element>: sealed::Source {
         sealed::Source::region(self).bytes() / size_of::<T>()
     }
 
-    /// Returns whether it has no elements.
+    /// Returns whether there are no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -136,7 +136,7 @@ pub trait Source<T: Element>: sealed::Source {
 
 /// Device memory that an operation can write: `&mut DeviceBuffer<T>`,
 /// [`DeviceSliceMut<T>`](DeviceSliceMut), `&mut DeviceSliceMut<T>`, or a `DeviceBuffer<T, Uninit>`
-/// by value. The call returns such a buffer as `DeviceBuffer<T>`, together with the [`Work`].
+/// by value. The call returns this buffer as `DeviceBuffer<T>`, together with the [`Work`].
 ///
 /// The trait is sealed.
 ///

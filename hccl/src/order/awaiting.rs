@@ -2,7 +2,7 @@
 //!
 //! In most cases a task that awaits an operation of this crate is polled next by the thread that
 //! polled it last. If a call blocks this thread, the call may wait for work of that same task. This
-//! is no error, since another thread may run the task, but it is logged as a warning, once for each
+//! is not an error, because another thread may run the task. But a warning is logged, once for each
 //! thread and call. A long wait inside the poll of a task gets a warning too, even if the task has
 //! awaited nothing of this crate so far.
 //!
@@ -79,7 +79,7 @@ pub(crate) fn blocks(call: &'static str) -> Blocking {
         tracing::warn!(
             call,
             tasks,
-            "{call}: this wait blocks a thread that polls tasks, and {tasks} of them await something; {REMEDY}"
+            "{call}: this wait blocks a thread that polls tasks (pending futures: {tasks}); {REMEDY}"
         );
     }
     Blocking { call, looked: false }
@@ -126,7 +126,7 @@ impl Blocking {
                     call,
                     thread,
                     "{call}: this wait has blocked its thread ({thread}) for {LONG:?} inside the poll of a task, and no other \
-                     task of the thread goes on meanwhile; {REMEDY}"
+                     task of the thread runs meanwhile; {REMEDY}"
                 );
             }
             drop(looks);

@@ -28,8 +28,8 @@ use crate::sync::lock;
 const KEPT: usize = 64;
 
 struct StreamFailure {
-    /// The numbers of the operations that may have failed: a single one if the backend reports it,
-    /// otherwise all that were not known to have succeeded.
+    /// The numbers of the operations that may have failed. This is a single number if the backend
+    /// reports it. Otherwise these are all operations that were not known to have succeeded.
     numbers: RangeInclusive<u64>,
     /// The ticket of the failed task, if the backend counts tasks.
     ticket: Option<u64>,
@@ -86,7 +86,8 @@ struct Kept {
 
 impl Kept {
     /// Adds a failure. If the list is full, this forgets the oldest failure. Returns whether the
-    /// forgotten failure was merged with another unreported one, so that both are reported as one.
+    /// forgotten failure was merged with another unreported failure. Merged failures are reported
+    /// as one failure.
     fn add(&mut self, fault: StreamFailure) -> bool {
         let oldest = if self.list.len() == KEPT { self.list.pop_front() } else { None };
         self.list.push_back(fault);
@@ -103,7 +104,7 @@ impl Kept {
     }
 
     /// Forgets the details of a failure and keeps only its range. Returns whether it was merged
-    /// with another unreported failure, so that both are reported as one.
+    /// with another unreported failure. Merged failures are reported as one failure.
     fn forget(
         &mut self,
         numbers: (u64, u64),

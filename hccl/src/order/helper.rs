@@ -158,7 +158,11 @@ impl Helper {
         let builder = std::thread::Builder::new().name(self.name.clone());
         builder.spawn(move || helper.serve()).map_err(|error| Error::Invalid {
             operation,
-            problem: format!("cannot start a thread to wait for other ranks: {error}").into(),
+            problem: format!(
+                "cannot start a thread to wait for other ranks: {error}; stop other threads, or \
+                 raise the limit of threads"
+            )
+            .into(),
         })?;
         state.threads += 1;
         Ok(())

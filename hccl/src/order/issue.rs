@@ -73,7 +73,7 @@ pub enum MemoryPlace<'a> {
     Device(&'a Device),
     /// Pinned memory, which every device of the runtime can access.
     Host(&'a Runtime),
-    /// No place that is checked here: a communicator has a check of its own.
+    /// A place that is not checked here: the memory of a graph, whose device is checked instead.
     Nowhere,
 }
 

@@ -173,7 +173,7 @@ impl Label {
         let _ = self.dropped.set(reason);
     }
 
-    /// Returns the reason that a user of the communicator gives when it leaves after it.
+    /// Returns the reason that a user gives when it leaves after the communicator was dropped.
     pub(crate) fn reason_to_leave(&self) -> &'static CStr {
         self.dropped.get().copied().unwrap_or(c"it has dropped its communicator")
     }
@@ -198,8 +198,8 @@ impl Label {
 
     /// Returns the label that the replays of a graph use, or `None` if the graph uses no
     /// communicator. If it uses one, this is the label of that communicator. If it uses several,
-    /// the label has the names of all and the rank in the first, and it is aborted when any of them
-    /// is aborted.
+    /// the label has the names of all of them and the rank in the first communicator. This label is
+    /// aborted when any of the communicators is aborted.
     pub(crate) fn of_graph<'a>(labels: impl Iterator<Item = &'a Arc<Label>>) -> Option<Arc<Label>> {
         let labels: Vec<_> = labels.collect();
         let first = match *labels {
@@ -270,7 +270,8 @@ impl Label {
         }
     }
 
-    /// Returns the states of the ranks when the communicator failed, if it has.
+    /// Returns the states that the ranks had when the communicator failed, or `None` if it has not
+    /// failed.
     fn failure(&self) -> Option<Arc<PeerReport>> {
         if let Some(known) = self.failure.get() {
             return Some(known.clone());

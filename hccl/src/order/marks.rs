@@ -278,8 +278,9 @@ fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandl
     true
 }
 
-/// Returns whether a success can be believed: no blocking call can have received a failure, because
-/// no target of these calls is complete. If a query returns an error, no other call receives it.
+/// Returns whether a success can be believed. It can if no target of a blocking call is complete,
+/// because then no blocking call can have received a failure. If a query returns an error, no other
+/// call receives it.
 fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {

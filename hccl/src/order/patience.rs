@@ -29,13 +29,13 @@ thread_local! {
     static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
 }
 
-/// Registers `watch` for the calling thread. From now on it may end the waits of this thread.
+/// Registers `watch` for the calling thread. From now on `watch` may end the waits of this thread.
 pub(crate) fn watch_waits(watch: Arc<dyn Watch>) {
     WATCH.set(Some(watch));
 }
 
-/// Returns the watch of the calling thread. It may end the waits of this thread, and waits for the
-/// objects that this thread begins to make.
+/// Returns the watch of the calling thread. The watch may end the waits of this thread, and waits
+/// for the objects that this thread begins to make.
 pub(crate) fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
     // `try_with`, because a thread that ends may still wait in the drop of another thread local.
     WATCH.try_with(|watch| watch.borrow().clone()).ok().flatten()
@@ -64,7 +64,7 @@ pub(crate) fn alarm() {
     }
 }
 
-/// The registration of a task for alarms. It ends when this is dropped.
+/// The registration of a task for alarms. Dropping the value ends the registration.
 pub(crate) struct Listening(Key);
 
 impl Listening {

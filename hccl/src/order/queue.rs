@@ -39,7 +39,7 @@ pub(crate) struct StreamQueue {
     owned: bool,
     pub(crate) marks: Marks,
     /// The number of failures of the progress line that have been collected, and the last ticket
-    /// up to which they were.
+    /// up to which they were collected.
     examined: Mutex<(u64, u64)>,
     device: Device,
 }
@@ -64,7 +64,7 @@ impl StreamQueue {
         while let Some(error) = self.slot.faults.take_untold(|_| true) {
             tracing::warn!(
                 "an operation failed, and its stream was dropped before the program had seen the \
-                 error: {error}"
+                 error; synchronise the stream before you drop it: {error}"
             );
         }
     }
@@ -246,7 +246,8 @@ impl StreamSlot {
     }
 }
 
-/// Returns the occupant of a slot as a queue. Every occupant is one, so this never fails.
+/// Returns the occupant of a slot as a queue. Every occupant is a queue, so the result is never
+/// `None`.
 fn queue_of(occupant: Arc<dyn Occupant>) -> Option<Arc<StreamQueue>> {
     let occupant: Arc<dyn Any + Send + Sync> = occupant;
     occupant.downcast().ok()

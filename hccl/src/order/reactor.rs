@@ -4,16 +4,17 @@
 //! an operation and the action to run when it is complete: call a waker, or end a stream that was
 //! dropped with work in flight. The reactor also calls a waker at the time that was registered with
 //! it, and it calls all wakers after an [alarm](super::patience::alarm). The task then checks what
-//! ends its wait. If the backend has a call for that (`ascendExtAwaitActivity`), the thread blocks
-//! in the backend. Otherwise the thread checks every 50 µs, after a short spin.
+//! ends its wait. If the backend has a call that waits for any task (`ascendExtAwaitActivity`), the
+//! thread blocks in that call. Otherwise the thread checks every 50 µs, after a short spin.
 //!
 //! # No wake-up is lost
 //!
 //! A task checks whether its operation is complete, registers, and checks again. The thread reads
 //! the activity counter before it checks the entries. Suppose that an operation completes after the
-//! second check of the task, so that it was registered before. If it completes before the thread
-//! checks the entries, the thread sees that. If it completes later, the activity counter changes
-//! after the thread has read it, so the thread does not block. Wakers are called with no lock held.
+//! second check of the task, so the task was registered before. If the operation completes before
+//! the thread checks the entries, the thread sees that. If the operation completes later, the
+//! activity counter changes after the thread has read it, so the thread does not block. Wakers are
+//! called with no lock held.
 
 #![forbid(unsafe_code)]
 
@@ -188,7 +189,8 @@ impl Reactor {
         std::thread::Builder::new().name("hccl-reactor".into()).spawn(serve).map_err(|error| {
             Error::Invalid {
                 operation: "await",
-                problem: format!("cannot start a thread to wake tasks: {error}; use wait()").into(),
+                problem: format!("cannot start a thread to wake tasks: {error}; use `wait()`")
+                    .into(),
             }
         })?;
         state.running = true;

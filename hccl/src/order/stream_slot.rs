@@ -111,8 +111,8 @@ pub(crate) struct StreamSlot {
     /// The recent numbers whose `Work` was dropped before the operation was seen complete. The
     /// index of a number is `number % WINDOW`.
     detached: [AtomicU64; WINDOW as usize],
-    /// The recent numbers whose call returned an error, so that they have no `Work`. The indices
-    /// are the same.
+    /// The recent numbers whose call returned an error, so that they have no `Work`. The index
+    /// of a number is `number % WINDOW`.
     refused: [AtomicU64; WINDOW as usize],
     /// The last number that got a `Work`, or 0 after this `Work` was dropped. Used only if events
     /// show completion.
@@ -450,8 +450,8 @@ impl StreamSlot {
         self.refused[(number % WINDOW) as usize].store(number, Release);
     }
 
-    /// Returns whether the call of this number returned an error. False for numbers older than the
-    /// window.
+    /// Returns whether the call of this number returned an error. Returns false for numbers older
+    /// than the window.
     pub(crate) fn is_refused(&self, number: u64) -> bool {
         number != 0 && self.refused[(number % WINDOW) as usize].load(Acquire) == number
     }

@@ -137,8 +137,8 @@ fn take_and_stamp<'a>(
     (all, conflicts)
 }
 
-/// Records events for the conflicts that have none yet. Returns whether there were any. If so, it
-/// has released all issue locks.
+/// Records events for the conflicts that have no event yet. Returns whether there were any. If
+/// so, all issue locks have been released.
 fn solve(
     parts: &[Part<'_>],
     held: &mut Vec<Held<'_>>,

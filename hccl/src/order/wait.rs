@@ -166,7 +166,7 @@ impl StreamQueue {
     }
 
     /// Waits as [`wait_a_little`](Self::wait_a_little) does. If the whole slice passes, removes the
-    /// error text that the backend has stored about that.
+    /// error text that the backend has stored about the time-out.
     fn wait_unnoted(
         &self,
         number: u64,

@@ -40,7 +40,7 @@ const WELL: u8 = 2;
 
 /// The handle of an operation that has been issued, and a future of its outcome.
 ///
-/// A `Work` borrows nothing and can be sent to other threads. Making one allocates nothing.
+/// A `Work` borrows nothing and can be sent to other threads. Making a `Work` allocates nothing.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -88,8 +88,8 @@ impl Work {
     }
 
     /// Returns the notes of the kernel checker on this launch: warnings, and the parts of the
-    /// kernel that it could not check. The list is empty for an operation that is no launch. It is
-    /// also empty after 64 later launches with notes on the same stream.
+    /// kernel that it could not check. The list is empty for an operation that is not a launch. It
+    /// is also empty after 64 later launches with notes on the same stream.
     ///
     /// ```
     /// use hccl::kernel::*;

@@ -79,7 +79,7 @@ fn a_foreign_pointer_that_cannot_hold_the_elements_is_refused() {
             unsafe { DeviceBuffer::<f32>::from_raw(&device, pointer, len) }.map(|x| x.len())
         };
         let (null, odd) = (std::ptr::null_mut(), x.as_ptr().wrapping_byte_add(1));
-        for (pointer, problem) in [(null, "is null, but len is 1"), (odd, "no multiple of 4")] {
+        for (pointer, problem) in [(null, "is null, but len is 1"), (odd, "not a multiple of 4")] {
             let wrong = foreign(pointer, 1).unwrap_err();
             assert!(matches!(wrong, Error::Invalid { .. }), "{wrong}");
             assert!(wrong.to_string().contains(problem), "{wrong}");

@@ -309,7 +309,7 @@ fn batches_are_checked_by_name() {
         let x = device.zeros::<f32>(8, stream).unwrap();
         comm.batch().send(&x, 0).submit(stream).err()
     });
-    says(&text, &["batch", "item 0", "other half is missing"]);
+    says(&text, &["batch", "item 0", "counterpart is missing"]);
 }
 
 #[test]

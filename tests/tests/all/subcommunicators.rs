@@ -120,8 +120,13 @@ fn what_cann_would_refuse_is_refused() {
     assert!(matches!(world.subset(&[], 1).wait(), Err(Error::Empty { .. })));
     assert!(matches!(world.subset(&[0, 2], 1).wait(), Err(Error::NoSuchRank { rank: 2, .. })));
     let text = |outcome: Result<Option<Communicator>>| outcome.map(drop).unwrap_err().to_string();
-    assert_eq!(text(world.subset(&[0, 1, 0], 1).wait()), "rank 0 is named twice [subset]");
-    assert!(text(world.subset(&[0], u32::MAX).wait()).starts_with("CANN keeps the id 4294967295"));
+    assert_eq!(
+        text(world.subset(&[0, 1, 0], 1).wait()),
+        "rank 0 is named twice: name it once [subset]"
+    );
+    assert!(
+        text(world.subset(&[0], u32::MAX).wait()).starts_with("CANN reserves the id 4294967295")
+    );
     let mut part = world.subset(&[0], 1).wait().unwrap().unwrap();
     let again = text(part.subset(&[0], 2).wait());
     assert!(again.starts_with("CANN does not divide a part of a communicator"), "{again}");
