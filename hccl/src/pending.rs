@@ -72,7 +72,7 @@ struct PendingShared<T> {
     /// The handle that reports the waiting threads to the backend.
     waits: ThreadWaits,
     /// The watch that may end the waits of threads that have no watch of their own. It is the watch
-    /// of the thread that began to make the object, or else that of the device.
+    /// of the thread that began to make the object, or else the watch of the device.
     watch: Option<Arc<dyn Watch>>,
 }
 

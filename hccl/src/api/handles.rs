@@ -74,7 +74,7 @@ impl StreamHandle {
 
 /// The outcome of a wait in CANN that has a time limit.
 pub(crate) enum Waited {
-    /// The wait ended before its limit. An error is that of an earlier failure.
+    /// The wait ended before its limit. An error reports an earlier failure.
     Over(Result<()>),
     /// The wait reached its limit.
     TimedOut,

@@ -86,9 +86,9 @@ pub struct CommConfig {
     job_id: Option<u64>,
     /// Whether captured graphs may use buffers in place of the staging buffer.
     graph_zero_copy: Option<bool>,
-    /// The time that an operation may wait on the device for its peers: whole seconds, at least 1,
-    /// at most 2,147,483,647; on the Ascend 950 a multiple of 68, at most 17,340. CANN's default is
-    /// 1836 s.
+    /// The time that an operation may wait on the device for its peers: whole seconds, 1 to
+    /// 2,147,483,647. On the Ascend 950 it is a multiple of 68 s, at most 17,340 s. CANN's default
+    /// is 1836 s.
     exec_timeout: Option<Duration>,
     /// The algorithms by level, in the syntax of the environment variable `HCCL_ALGO`, 1 to 1599
     /// bytes.

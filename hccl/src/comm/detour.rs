@@ -1,9 +1,9 @@
 //! The detour of an operation whose links are not made yet: a helper thread makes the call.
 //!
-//! A call of CANN that needs a link blocks until the other ranks have made their side of it, but
-//! its caller must not block. So the caller only enqueues two tasks on its stream: the record of an
-//! *event* and the wait for a *notify*. This does not block. A [helper](crate::order::helper) makes
-//! the call on another stream, the *by-way*:
+//! A call of CANN that needs a link blocks until the other ranks have made their side of the link.
+//! But the caller of an operation must not block. So the caller only enqueues two tasks on its
+//! stream: the record of an *event* and the wait for a *notify*. This does not block. A
+//! [helper](crate::order::helper) makes the call on another stream, the *by-way*:
 //!
 //! ```text
 //! caller's stream   .. before | event                 notify | after ..
@@ -18,12 +18,12 @@
 //! and readers look it up there ([`Elsewhere`]). The memory that the operation touches is kept
 //! until the operation is complete on the by-way, whatever happens to the caller's stream.
 //!
-//! While a helper of the device has such calls to make, it also issues the later operations of
-//! communicators, even if their links are made, and replays and kernels that use communicators. So
-//! all of them are issued in the program's order. The inner streams of a communicator run their
-//! tasks in the order of issue: a task that was issued too early would wait there for its turn, and
-//! block the tasks that should run before it. Copies and other kernels do not go through the
-//! helper.
+//! While a helper of the device has calls of this kind to make, it also issues the later operations
+//! of communicators, even if their links are made. The same is true of replays and kernels that use
+//! communicators. So all of them are issued in the program's order. The inner streams of a
+//! communicator run their tasks in the order of issue. A task that was issued too early would wait
+//! there for its turn, and would block the tasks that should run before it. Copies and other
+//! kernels do not go through the helper.
 
 #![forbid(unsafe_code)]
 

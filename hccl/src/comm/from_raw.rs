@@ -31,9 +31,9 @@ impl Communicator {
     ///   every [`Graph`](crate::Graph) that captured one of them. It is also not destroyed before
     ///   every operation that was issued with them is complete. A dropped [`Work`](crate::Work)
     ///   does not prove that its operation is complete, but a wait or a synchronise does.
-    /// * Until then, if other code issues operations on `raw`, they are ordered with those that are
-    ///   issued on this `Communicator`: on the host (one call at a time, in the same order on all
-    ///   ranks) and on the device (by events between the streams).
+    /// * Until then, operations that other code issues on `raw` are ordered with the operations of
+    ///   this `Communicator`. On the host, one call is made at a time, in the same order on all
+    ///   ranks. On the device, events between the streams order the operations.
     ///
     /// # Errors
     ///

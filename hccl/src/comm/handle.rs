@@ -104,7 +104,7 @@ impl CommHandle {
     ///
     /// `raw` is a communicator that no other code destroys. If it is foreign, its owner destroys it
     /// only after the last operation on it is complete and its `Communicator` is dropped. Every
-    /// `Table` that is passed to the methods is the one that made `raw`.
+    /// `Table` that is passed to the methods is the table that made `raw`.
     pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);

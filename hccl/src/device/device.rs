@@ -184,13 +184,13 @@ impl Device {
     }
 
     /// Returns the issue order, which makes the communicators of a device issue one operation after
-    /// the other, as CANN requires.
+    /// another, as CANN requires.
     #[inline]
     pub(crate) fn issue_order(&self) -> &IssueOrder<StreamSlot> {
         &self.state().issue_order
     }
 
-    /// Returns the helper that makes communicators of the device, one after the other.
+    /// Returns the helper that makes communicators of the device, one after another.
     pub(crate) fn making(&self) -> &Arc<Helper> {
         &self.state().making
     }

@@ -407,7 +407,7 @@ impl Graph {
     /// (`aclmdlRIExecuteAsync`). Does not block.
     ///
     /// A graph may be replayed any number of times, on one stream or on several, also while an
-    /// earlier replay is in flight. Replays run one after the other. Collectives and messages take
+    /// earlier replay is in flight. Replays run one after another. Collectives and messages take
     /// new numbers at every replay, so a replay is a part of the order of operations that all ranks
     /// must keep.
     ///

@@ -40,11 +40,11 @@ pub(crate) mod sealed {
 
     /// A hook that records a captured operation at each replay of its graph.
     pub trait ReplayHook: Send + Sync {
-        /// Called before each replay. Returns the place of the operation in the record and its
-        /// number, or `None` if this replay is not recorded.
+        /// Returns the place of the operation in the record and its number, or `None` if this
+        /// replay is not recorded. Called before each replay.
         fn before(&self) -> Option<(u64, u64)>;
-        /// Called after the replay has been issued on `stream`, with the result of
-        /// [`before`](Self::before). Returns an error only if the stream has failed.
+        /// Records the operation. Called after the replay has been issued on `stream`, with the
+        /// result of [`before`](Self::before). Returns an error only if the stream has failed.
         fn after(&self, begun: (u64, u64), stream: &Stream) -> Result<()>;
     }
 }

@@ -24,9 +24,9 @@ use crate::order::work::Work;
 /// `&Stream` may be shared between threads; each operation is issued as a whole. Dropping a stream
 /// never blocks and cancels nothing: its operations run to their end.
 ///
-/// The [`Work`] of a failed operation returns the error. If the `Work` was dropped, a later
-/// operation, wait or synchronise returns the error: the next one on this stream, or on a stream
-/// that waited for the failed operation.
+/// The [`Work`] of a failed operation returns the error. If the `Work` was dropped, the next
+/// operation, wait or synchronise returns the error, on this stream or on a stream that waited for
+/// the failed operation.
 ///
 /// A `Stream<Capturing>` records operations instead of running them: see [`Graph`](super::Graph).
 ///
@@ -155,9 +155,9 @@ impl Stream {
     /// Wraps a stream that other code made (`aclrtCreateStream`). This crate never destroys it.
     ///
     /// # Safety
-    /// `stream` belongs to the default context of `device` and stays alive until every operation
-    /// issued on it is complete, the returned stream is dropped, and no thread or task waits for
-    /// one of its `Work`s and events any more. The stream is not being captured.
+    /// `stream` belongs to the default context of `device`, and it is not being captured. It stays
+    /// alive until every operation issued on it is complete and the returned stream is dropped. It
+    /// also stays alive as long as a thread or task waits for one of its `Work`s or events.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
         // SAFETY: the caller keeps the same contract.
         let handle = unsafe { StreamHandle::from_raw(stream) };

@@ -1,8 +1,8 @@
-//! 8-bit floats of the OCP formats, as bytes. Use them to move data in 8 bits. To reduce such data,
-//! convert it to another type first.
+//! 8-bit floats of the OCP formats, as bytes. Use them to move data in 8 bits. To reduce 8-bit
+//! floats, convert them to another type first.
 //!
 //! HCCL can move 8-bit floats, but cannot reduce them. So a program moves them as `u8`, for example
-//! by an all-gather of a `DeviceBuffer<u8>`. [`F8E4M3`] and [`F8E5M2`] convert between such bytes
+//! by an all-gather of a `DeviceBuffer<u8>`. [`F8E4M3`] and [`F8E5M2`] convert between these bytes
 //! and `f32` on the host.
 //!
 //! | | exponent, fraction | largest | smallest above 0 | infinities | NaNs |

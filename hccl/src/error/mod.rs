@@ -221,7 +221,7 @@ pub enum Error {
     OutOfMemory {
         /// The number of bytes that were requested.
         requested: usize,
-        /// The memory that is full: that of a device, or pinned host memory.
+        /// The memory that is full, as text: a device, or pinned host memory.
         place: Box<str>,
         /// The number of bytes that are free now; 0 if unknown.
         free: usize,

@@ -76,7 +76,7 @@ impl Owned {
     }
 
     /// Searches the operations that have written these bytes, and operations before these, for a
-    /// failure that nobody has seen. Returns the failure.
+    /// failure that the program has not seen. Returns the failure.
     pub(super) fn take_unseen(&self, range: &Range<usize>) -> Result<()> {
         let mut unseen = self.stamps.unseen(range).into_iter();
         unseen.try_for_each(|(slot, number)| slot.take_unseen(number, Unseen::Any))

@@ -69,7 +69,7 @@ impl<T: Element> DeviceBuffer<T> {
     }
 
     /// Copies the elements to the host. Returns a future of an array of this shape, which must have
-    /// as many elements as the buffer.
+    /// as many elements as the buffer. Otherwise the future returns [`Error::WrongLength`].
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {

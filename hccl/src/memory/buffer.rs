@@ -92,17 +92,17 @@ impl<T: Element> DeviceBuffer<T, Uninit> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// Copies `data`, which must have the length of the buffer, from the host to the buffer
-    /// (`aclrtMemcpyAsync`). When the call returns, `data` has been read; the buffer is written
-    /// later.
+    /// Copies `data` from the host to the buffer (`aclrtMemcpyAsync`). When the call returns,
+    /// `data` has been read; the buffer is written later. Fails with [`Error::WrongLength`] if the
+    /// lengths differ.
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
         self.whole_mut().upload(data, stream)
     }
 
     /// Copies the elements to the host. Returns a future of a `Vec`. The copy is enqueued now; if
     /// that is refused, the future returns the error. The future also returns a failure of an
-    /// earlier operation that nobody has seen. So it never returns bytes that a failed operation
-    /// should have written.
+    /// earlier operation that the program has not seen. So it never returns bytes that a failed
+    /// operation should have written.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         self.whole().to_vec(stream)
     }
@@ -110,9 +110,10 @@ impl<T: Element> DeviceBuffer<T> {
     /// Copies the elements to a slice of the host, of the same length. Returns a future; code that
     /// is not asynchronous calls [`wait`](DownloadInto::wait).
     ///
-    /// The copy is enqueued now; if that is refused, the future returns the error. The device
-    /// writes to a pinned block of the runtime. The data is copied to `destination` when the future
-    /// is awaited. So a future that is dropped or forgotten leaves `destination` unchanged.
+    /// The copy is enqueued now; if that is refused, for example because the lengths differ
+    /// ([`Error::WrongLength`]), the future returns the error. The device writes to a
+    /// pinned block of the runtime. The data is copied to `destination` when the future is awaited.
+    /// So a future that is dropped or forgotten leaves `destination` unchanged.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -134,8 +135,9 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole().download_into(destination, stream)
     }
 
-    /// Copies the elements of another buffer or slice to this buffer (`aclrtMemcpyAsync`). The
-    /// source has the same length and is on the same device.
+    /// Copies the elements of another buffer or slice of the same device to this buffer
+    /// (`aclrtMemcpyAsync`). Does not block. Fails with [`Error::WrongLength`] if the lengths
+    /// differ.
     #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
@@ -145,38 +147,40 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().copy_from(source, stream)
     }
 
-    /// Sets every byte to zero (`aclrtMemsetAsync`).
+    /// Sets every byte to zero (`aclrtMemsetAsync`). Does not block.
     #[inline]
     pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         self.whole_mut().fill_zero(stream)
     }
 
-    /// Copies the elements to pinned memory of the same length (`aclrtMemcpyAsync`): `&mut` of a
-    /// [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`.
+    /// Copies the elements to pinned memory (`aclrtMemcpyAsync`): `&mut` of a
+    /// [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`. Fails with
+    /// [`Error::WrongLength`] if the lengths differ.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         self.whole().copy_to(host, stream)
     }
 
-    /// Copies pinned memory of the same length to this buffer (`aclrtMemcpyAsync`): a reference to
-    /// a [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`.
+    /// Copies pinned memory to this buffer (`aclrtMemcpyAsync`): a reference to a
+    /// [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`. Fails with
+    /// [`Error::WrongLength`] if the lengths differ.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         self.whole_mut().copy_from_host(host, stream)
     }
 
-    /// Returns the elements in `range`, for reading. Fails if the range does not lie inside the
-    /// buffer.
+    /// Returns the elements in `range`, for reading. Fails with [`Error::OutOfRange`] if the range
+    /// does not lie inside the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
         Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range)?))
     }
 
-    /// Returns the elements in `range`, for writing. Fails if the range does not lie inside the
-    /// buffer.
+    /// Returns the elements in `range`, for writing. Fails with [`Error::OutOfRange`] if the range
+    /// does not lie inside the buffer.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
         Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range)?))
     }
 
-    /// Splits the buffer, for writing, into the first `mid` elements and the rest. Fails if `mid`
-    /// is greater than the length.
+    /// Splits the buffer, for writing, into the first `mid` elements and the rest. Fails with
+    /// [`Error::OutOfRange`] if `mid` is greater than the length.
     pub fn split_at_mut(
         &mut self,
         mid: usize,

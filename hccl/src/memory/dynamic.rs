@@ -118,14 +118,14 @@ impl DynBuffer {
         }
     }
 
-    /// Returns the elements in `range`, for reading. Fails if the range does not lie inside the
-    /// buffer.
+    /// Returns the elements in `range`, for reading. Fails with [`Error::OutOfRange`] if the range
+    /// does not lie inside the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'_>> {
         DynSlice::from(self).slice(range)
     }
 
-    /// Returns the elements in `range`, for writing. Fails if the range does not lie inside the
-    /// buffer.
+    /// Returns the elements in `range`, for writing. Fails with [`Error::OutOfRange`] if the range
+    /// does not lie inside the buffer.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
         DynSliceMut::from(self).into_slice_mut(range)
     }
@@ -181,8 +181,8 @@ impl<'a> DynSlice<'a> {
         DeviceSlice::new(self.allocation, in_bytes(&self.range, self.dtype))
     }
 
-    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
-    /// range does not lie inside the slice.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails with
+    /// [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DynSlice<'a>> {
         Ok(DynSlice { range: part(&self.range, range)?, ..*self })
     }
@@ -223,8 +223,8 @@ impl<'a> DynSliceMut<'a> {
         DeviceSliceMut::new(self.allocation, in_bytes(&self.range, self.dtype))
     }
 
-    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
-    /// range does not lie inside the slice.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails with
+    /// [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DynSliceMut<'_>> {
         DynSliceMut::from(self).into_slice_mut(range)
     }

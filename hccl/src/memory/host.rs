@@ -17,8 +17,8 @@ use crate::runtime::Runtime;
 /// block until then. [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) borrow a part of the
 /// buffer. A wait for one part does not wait for operations on the other parts.
 ///
-/// If streams of two devices use the buffer at the same time, the call of the second operation
-/// blocks until the first operation is complete, because events do not work across devices.
+/// Events do not work across devices. So if streams of two devices use the buffer at the same time,
+/// the call of the second operation blocks until the first operation is complete.
 ///
 /// ```
 /// # fn main() -> hccl::Result<()> {
@@ -41,7 +41,7 @@ pub struct HostBuffer<T: Element> {
 impl<T: Element> HostBuffer<T> {
     /// Returns the elements. Blocks until no device writes them, and returns an error if that takes
     /// longer than the runtime's deadline. If a copy to the elements, or an operation before that
-    /// copy, has failed and nobody has seen the failure, returns the failure.
+    /// copy, has failed and the program has not seen the failure, returns the failure.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.whole().as_slice()
     }
@@ -52,8 +52,8 @@ impl<T: Element> HostBuffer<T> {
         self.whole_mut().into_mut_slice()
     }
 
-    /// Returns the elements in `range`, to copy from or to read. Fails if the range does not lie
-    /// inside the buffer.
+    /// Returns the elements in `range`, to copy from or to read. Fails with
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if the range does not lie inside the buffer.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -74,14 +74,14 @@ impl<T: Element> HostBuffer<T> {
         self.whole().slice(range)
     }
 
-    /// Returns the elements in `range`, to copy to or to write. Fails if the range does not lie
-    /// inside the buffer.
+    /// Returns the elements in `range`, to copy to or to write. Fails with
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if the range does not lie inside the buffer.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
         self.whole_mut().into_slice_mut(range)
     }
 
-    /// Splits the buffer, for writing, into the first `mid` elements and the rest. Fails if `mid`
-    /// is greater than the length.
+    /// Splits the buffer, for writing, into the first `mid` elements and the rest. Fails with
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if `mid` is greater than the length.
     pub fn split_at_mut(
         &mut self,
         mid: usize,

@@ -70,8 +70,8 @@ impl<'a, T: Element> HostSlice<'a, T> {
         Ok(unsafe { std::slice::from_raw_parts(first.cast(), self.len()) })
     }
 
-    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
-    /// range does not lie inside the slice.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails with
+    /// [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'a, T>> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
@@ -114,22 +114,22 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
         HostSlice::new(self.allocation, self.range.clone()).as_slice()
     }
 
-    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
-    /// range does not lie inside the slice.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails with
+    /// [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<HostSliceMut<'_, T>> {
         Ok(HostSliceMut::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Splits the slice into the first `mid` elements and the rest. Fails if `mid` is greater than
-    /// the length.
+    /// Splits the slice into the first `mid` elements and the rest. Fails with
+    /// [`Error::OutOfRange`] if `mid` is greater than the length.
     pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
         let first = part(&self.range, ..mid)?;
         let second = part(&self.range, mid..)?;
         Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
     }
 
-    /// Splits the slice into pieces of `size` elements. The last piece may be shorter. Fails if
-    /// `size` is 0.
+    /// Splits the slice into pieces of `size` elements. The last piece may be shorter. Fails with
+    /// [`Error::Empty`] if `size` is 0.
     pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = HostSliceMut<'a, T>>> {
         if size == 0 {
             return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
@@ -141,7 +141,7 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
     }
 
     /// Returns a part of the slice to copy from. `range` is in elements relative to its start.
-    /// Fails if the range does not lie inside the slice.
+    /// Fails with [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, T>> {
         Ok(HostSlice::new(self.allocation, part(&self.range, range)?))
     }

@@ -33,7 +33,7 @@ use crate::runtime::Runtime;
 ///
 /// * it stays allocated and at the same address, even if the value is moved;
 /// * its elements are initialised, and it is valid for reads through the pointer;
-/// * nobody writes to it, except `hccl` if the type implements [`HostMemoryMut`].
+/// * no code writes to it, except `hccl` if the type implements [`HostMemoryMut`].
 ///
 /// ```
 /// use std::ptr::NonNull;
@@ -79,8 +79,8 @@ pub unsafe trait HostMemory: Send + 'static {
 ///
 /// # Safety
 ///
-/// The slice of [`HostMemory::memory`] is valid for writes through the pointer too, and until the
-/// value is dropped nobody else reads or writes it.
+/// The slice of [`HostMemory::memory`] is valid for writes through the pointer too. Until the value
+/// is dropped, no other code reads or writes it.
 ///
 /// ```
 /// use hccl::memory::HostMemoryMut;
@@ -192,8 +192,8 @@ impl<M: HostMemory> Registered<M> {
     /// # Errors
     ///
     /// The memory stays registered and is returned with the error. If a copy to the memory, or an
-    /// operation before that copy, has failed and nobody has seen the failure, the error is that
-    /// failure. A second call then returns the memory, with unspecified contents.
+    /// operation before that copy, has failed and the program has not seen the failure, the error
+    /// is that failure. A second call then returns the memory, with unspecified contents.
     #[allow(clippy::result_large_err, reason = "the memory comes back, and it is called seldom")]
     pub fn into_inner(self) -> Result<M, GivenBack<Self>> {
         if let Err(error) = self.memory.host_accesses(&self.memory.all(), true, "into_inner") {
@@ -212,13 +212,13 @@ impl<M: HostMemory> Registered<M> {
 
     /// Returns the elements. Blocks until no device writes them, and returns an error if that takes
     /// longer than the runtime's deadline. If a copy to the elements, or an operation before that
-    /// copy, has failed and nobody has seen the failure, returns the failure.
+    /// copy, has failed and the program has not seen the failure, returns the failure.
     pub fn as_slice(&self) -> Result<&[M::Element]> {
         self.whole().as_slice()
     }
 
-    /// Returns the elements in `range`, to copy from or to read. Fails if the range does not lie
-    /// inside the memory.
+    /// Returns the elements in `range`, to copy from or to read. Fails with [`Error::OutOfRange`]
+    /// if the range does not lie inside the memory.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<HostSlice<'_, M::Element>> {
         self.whole().slice(range)
     }
@@ -245,8 +245,8 @@ impl<M: HostMemoryMut> Registered<M> {
         self.whole_mut().into_mut_slice()
     }
 
-    /// Returns the elements in `range`, to copy to or to write. Fails if the range does not lie
-    /// inside the memory.
+    /// Returns the elements in `range`, to copy to or to write. Fails with [`Error::OutOfRange`] if
+    /// the range does not lie inside the memory.
     pub fn slice_mut(
         &mut self,
         range: impl RangeBounds<usize>,
@@ -395,7 +395,7 @@ impl Lent {
     }
 
     /// Blocks until no device uses the memory. Then returns a failure of an operation that has
-    /// written the memory, if nobody has seen the failure yet.
+    /// written the memory, if the program has not seen the failure yet.
     fn end(self) -> Result<()> {
         self.wait();
         self.memory().take_unseen(&self.memory().all())

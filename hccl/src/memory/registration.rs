@@ -1,11 +1,11 @@
 //! Memory of the program that is registered with the backend: its whole pages, and the ends that
 //! share a page with other memory.
 //!
-//! CANN registers whole pages of 4 KiB, but memory of a program seldom begins and ends at a page
-//! boundary: a large `Vec` of the GNU allocator begins 16 bytes after one. So only the whole pages
-//! inside the memory are registered (the *middle*). The rest, less than a page at either end, has a
-//! copy in pinned memory (the *ends*). A device accesses the bytes of the middle in place, and all
-//! other bytes in the ends.
+//! CANN registers whole pages of 4 KiB. But memory of a program seldom begins and ends at a page
+//! boundary. For example, a large `Vec` of the GNU allocator begins 16 bytes after a boundary. So
+//! only the whole pages inside the memory are registered (the *middle*). The rest, less than a page
+//! at either end, has a copy in pinned memory (the *ends*). A device accesses the bytes of the
+//! middle in place, and all other bytes in the ends.
 //!
 //! For each byte outside the middle, a [note](super::newer) says which copy is newer:
 //!
@@ -45,8 +45,8 @@ pub(super) struct Registration {
     start: *mut c_void,
     /// The range of the registered pages, in bytes from `start`. Empty if there are none.
     middle: Range<usize>,
-    /// Pinned memory for the bytes before the middle, followed by the bytes after it. Null if there
-    /// are no such bytes.
+    /// Pinned memory for the bytes before the middle, followed by the bytes after it. Null if the
+    /// middle covers all bytes.
     ends: *mut c_void,
     newer: Mutex<Notes>,
     /// Keeps the program's memory alive.

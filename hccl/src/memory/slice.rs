@@ -102,8 +102,8 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
     }
 
-    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
-    /// range does not lie inside the slice.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails with
+    /// [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
@@ -174,22 +174,22 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         transfer::fill_zero(&self.region(), stream)
     }
 
-    /// Returns a part of the slice. `range` is in elements relative to its start. Fails if the
-    /// range does not lie inside the slice.
+    /// Returns a part of the slice. `range` is in elements relative to its start. Fails with
+    /// [`Error::OutOfRange`] if the range does not lie inside the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
         Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Splits the slice into the first `mid` elements and the rest. Fails if `mid` is greater than
-    /// the length.
+    /// Splits the slice into the first `mid` elements and the rest. Fails with
+    /// [`Error::OutOfRange`] if `mid` is greater than the length.
     pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
         let first = part(&self.range, ..mid)?;
         let second = part(&self.range, mid..)?;
         Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
     }
 
-    /// Splits the slice into pieces of `size` elements. The last piece may be shorter. Fails if
-    /// `size` is 0.
+    /// Splits the slice into pieces of `size` elements. The last piece may be shorter. Fails with
+    /// [`Error::Empty`] if `size` is 0.
     pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = DeviceSliceMut<'a, T>>> {
         if size == 0 {
             return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });

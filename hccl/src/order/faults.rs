@@ -7,8 +7,8 @@
 //!
 //! The last [`KEPT`] failures are kept one by one. For older failures, and for those that the
 //! backend itself has forgotten, only a range of numbers or tickets is kept. Every operation in the
-//! range counts as failed. So a failure never turns into success. But if nobody has queried the
-//! outcome of a successful operation in time, the operation may be reported as failed.
+//! range counts as failed. So a failure never turns into success. But if the program has not
+//! queried the outcome of a successful operation in time, the operation may be reported as failed.
 //!
 //! A `Work` may outlive its stream. So the failures of earlier streams of the slot are kept in the
 //! same way, separately from those of the present stream.
@@ -150,8 +150,8 @@ impl Faults {
         self.ever.fetch_add(1, Release);
     }
 
-    /// Moves all failures to those of earlier streams. Called when another stream begins; all
-    /// failures have been reported by then.
+    /// Moves all failures to the failures of earlier streams. Called when another stream begins;
+    /// all failures have been reported by then.
     pub(crate) fn begin(&self) {
         if !self.any() {
             return;

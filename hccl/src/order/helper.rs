@@ -13,7 +13,7 @@
 //! is still queued on the other device.
 //!
 //! So the order is not kept for ever. When the newest job has run for [`PATIENCE`], the next job
-//! whose *keys* are free begins beside it. Each further job that runs beside others halves that
+//! whose *keys* are free begins beside it. Each further job that runs beside other jobs halves that
 //! time, down to [`LEAST_PATIENCE`], because the order is lost already. So if two devices have `n`
 //! jobs in opposite orders, all of them begin within one second plus `n` times the least patience.
 //! Jobs that share a key, for example because they use the same communicator, always keep their

@@ -272,7 +272,8 @@ impl<'a> PreparedWaits<'a> {
     }
 
     /// Records events for the conflicts. The caller does not hold the issue lock of its own stream.
-    /// Returns an error if one of the conflicting operations has a failure that nobody has seen.
+    /// Returns an error if one of the conflicting operations has a failure that the program has not
+    /// seen.
     #[cold]
     pub(crate) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();

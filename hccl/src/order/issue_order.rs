@@ -10,7 +10,7 @@
 //!
 //! So an operation does not wait for the order for ever. After [`PATIENCE`] it makes its call while
 //! the other call is still running. Only a call that waits for its peers takes that long, and
-//! waiting for it any longer would be a deadlock or lost time. CANN's own libraries separate such
+//! waiting for it any longer would be a deadlock or lost time. CANN's own libraries separate these
 //! calls by a lock for each communicator. Two operations on one *stream* still keep their order,
 //! since the stream has its own lock. A program that issues them in different orders on different
 //! devices is wrong, and it ends with the connection time-out.
@@ -22,9 +22,10 @@
 //! order, so an operation on that stream pays one load.
 //!
 //! Another stream first becomes the owner, for which it takes two locks. It takes `line`, so that
-//! only one stream becomes the owner at a time, and the issue lock of the present owner, so that no
-//! call is in progress there. The change of the owner is written under that issue lock. So a stream
-//! that holds its own issue lock sees the change and does not mistake itself for the owner.
+//! only one stream becomes the owner at a time. It also takes the issue lock of the present owner,
+//! so that no call is in progress there. The change of the owner is written under that issue lock.
+//! So a stream that holds its own issue lock sees the change and does not mistake itself for the
+//! owner.
 //!
 //! A stream that ends gives the order back, because its slot may go to a stream of another device.
 //! Operations of this device must not wait for the calls of that stream.
@@ -59,7 +60,7 @@ impl<L: Issuer> IssueOrder<L> {
     }
 
     /// Makes `slot` the owner. The caller holds the issue lock of the slot. If the order cannot be
-    /// taken within [`PATIENCE`], this returns all the same, and the owner stays as it is.
+    /// taken within [`PATIENCE`], returns nevertheless, and the owner stays the same.
     #[inline]
     pub(crate) fn take(&self, slot: &'static L) {
         if !self.is_of(slot) {

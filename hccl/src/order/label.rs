@@ -32,8 +32,8 @@ pub(crate) struct Label {
     failure: OnceLock<Arc<PeerReport>>,
     /// Whether the communicator was aborted, so that waits for its operations end.
     pub(crate) aborted: AtomicBool,
-    /// The labels of graphs that use this communicator together with others. An abort of this
-    /// communicator aborts them too.
+    /// The labels of graphs that use this communicator together with other communicators. An abort
+    /// of this communicator aborts them too.
     joint: Mutex<Vec<Weak<Label>>>,
     /// The number of collectives that the communicator has issued itself. Only the communicator
     /// writes it.

@@ -16,7 +16,7 @@
 //! A backend may report a failure only once. So the result of each call must be recorded before the
 //! result of another call is used. A poll makes its call with the lock held. A call that blocks is
 //! listed until its result is recorded. A success is believed only if the target of every listed
-//! call is incomplete, because such a call cannot have received a failure yet.
+//! call is incomplete, because that call cannot have received a failure yet.
 //!
 //! Lock order: the issue lock, then the marks. A poll holds the marks and only try-locks the issue
 //! lock.

@@ -113,8 +113,8 @@ impl StreamQueue {
         self.marks.event_behind(self, number)
     }
 
-    /// Records an event after all operations issued so far, and returns the number of the last one.
-    /// A wait for the event does not wait for operations that are issued later.
+    /// Records an event after all operations issued so far, and returns the number of the last
+    /// operation. A wait for the event does not wait for operations that are issued later.
     pub(crate) fn record(&self) -> Result<u64> {
         let _bound = self.device.bind()?;
         self.reuse_marks();

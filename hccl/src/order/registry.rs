@@ -84,7 +84,7 @@ impl<T> Registry<T> {
 
     /// Moves the entries for which `is_ready` returns true to `ready`. The second argument of
     /// `is_ready` says whether there was an alarm since the last call. `alarms` is the present
-    /// number of alarms, and `heard` that of the last call, which is updated.
+    /// number of alarms. `heard` is the number at the last call, and is updated.
     pub(crate) fn take_due(
         &mut self,
         heard: &mut u64,

@@ -97,8 +97,8 @@ impl Stamps {
     }
 
     /// Stamps `range` for operation `number` of `slot`. Adds to `conflicts` the operations that it
-    /// has to wait for, and those that wrote these bytes and may have a failure that nobody has
-    /// seen. The caller holds the issue lock of the slot.
+    /// has to wait for, and those that wrote these bytes and may have a failure that the program
+    /// has not seen. The caller holds the issue lock of the slot.
     ///
     /// Unless the stamps are shared, the caller must order conflicting operations, as a borrow
     /// does.
@@ -251,7 +251,7 @@ impl Stamps {
     }
 
     /// Returns the operations that have written some of these bytes and may have a failure that
-    /// nobody has seen.
+    /// the program has not seen.
     pub(crate) fn unseen(&self, range: &Range<usize>) -> Conflicts {
         self.find(range, false, |slot, _| slot.may_have_unseen())
     }

@@ -427,7 +427,7 @@ impl StreamSlot {
         others
     }
 
-    /// Notes that the `Work` of this number is gone and that nobody has seen the outcome.
+    /// Notes that the `Work` of this number is gone and that the program has not seen the outcome.
     #[inline]
     pub(crate) fn detach(&self, number: u64, ticket: u64) {
         // The operation is complete and nothing new has failed, so there is nothing to report.

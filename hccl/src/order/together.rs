@@ -1,9 +1,9 @@
 //! Groups: operations of several streams that are enqueued together, with one call for all.
 //!
-//! The steps are those of [`super::issue`]. Each step is done for all streams before the next step
-//! begins: check, take the issue locks, take the numbers, stamp, wait for unfinished conflicting
-//! work of other streams, enqueue, publish. On each of its streams a group is one operation, even
-//! if it contains several.
+//! The steps are the same as in [`super::issue`]: check, take the issue locks, take the numbers,
+//! stamp, wait for unfinished conflicting work of other streams, enqueue, publish. Each step is
+//! done for all streams before the next step begins. On each of its streams a group is one
+//! operation, even if it contains several.
 //!
 //! # Locks
 //!
@@ -11,7 +11,7 @@
 //! enqueueing. They are taken in the order of their addresses, so that two groups do not deadlock.
 //! Other code that holds one issue lock waits for a second one only for a limited time
 //! ([`super::issue_order`]). To resolve a conflict, the group gives up all numbers and all issue
-//! locks. Then it takes them anew.
+//! locks. Then it takes them again.
 
 #![forbid(unsafe_code)]
 
@@ -64,7 +64,7 @@ struct Waits<'a> {
 ///
 /// `enqueue` is called once, with no particular context current. The tasks that it enqueues may use
 /// exactly the memory that the touches name, each on its own stream. If `enqueue` fails, a part of
-/// the group may have been enqueued all the same. Then each number is complete when its stream has
+/// the group may have been enqueued nevertheless. Then each number is complete when its stream has
 /// finished the tasks that it holds at that moment.
 pub(crate) fn issue_together(
     parts: &[Part<'_>],

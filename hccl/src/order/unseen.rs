@@ -1,11 +1,11 @@
-//! Failures that nobody has seen, and the calls that return them.
+//! Failures that the program has not seen, and the calls that return them.
 //!
 //! An operation may fail after its [`Work`](super::work::Work) was dropped. Then a later call
-//! returns the failure, because a later operation may have used the data that the failed one should
-//! have written. An operation is *later* than another one if it comes after it on the same stream,
-//! or on a stream that has waited for it, because of its memory or by an event. A stream keeps the
-//! operations that it has waited for, its *feeds*, until they are complete and their failures are
-//! known.
+//! returns the failure, because a later operation may have used the data that the failed operation
+//! should have written. Operation B is *later* than operation A if B comes after A on the same
+//! stream. It is also later if B is on a stream that has waited for A, because of its memory or by
+//! an event. A stream keeps the operations that it has waited for, its *feeds*, until they are
+//! complete and their failures are known.
 //!
 //! * The next operation of the stream is refused with the failure. So is an operation of another
 //!   stream that uses memory which the failed operation has written.
@@ -29,14 +29,14 @@ use super::timeline::WINDOW;
 use crate::error::Result;
 use crate::sync::lock;
 
-/// The failures that a call returns besides that of its own operation.
+/// The failures that a call returns besides the failure of its own operation.
 #[derive(Clone, Copy)]
 pub(crate) enum Unseen {
     /// The failures of operations whose `Work` was dropped.
     Dropped,
-    /// All failures that nobody has seen, for a host read of data that the operations have written.
-    /// A `Work` that is still alive returns its own failure once more. A failure that the call of
-    /// an operation has returned as an error counts as seen.
+    /// All failures that the program has not seen, for a host read of data that the operations have
+    /// written. A `Work` that is still alive returns its own failure once more. A failure that the
+    /// call of an operation has returned as an error counts as seen.
     Any,
 }
 
@@ -71,9 +71,9 @@ impl StreamSlot {
         self.fed_count.store(fed.len(), Release);
     }
 
-    /// Takes a failure that nobody has seen. Searches the operations up to `number`, then the
-    /// operations of other streams that these waited for, and so on. Operation `number` is
-    /// complete, so all of the others are complete too.
+    /// Takes a failure that the program has not seen. Searches the operations up to `number`, then
+    /// the operations of other streams that these waited for, and so on. Operation `number` is
+    /// complete, so all of the other operations are complete too.
     #[inline]
     pub(crate) fn take_unseen(&'static self, number: u64, unseen: Unseen) -> Result<()> {
         if !self.may_have_unseen() && self.fed_count.load(Acquire) == 0 {
@@ -82,7 +82,7 @@ impl StreamSlot {
         self.take_unseen_of_all(number, unseen)
     }
 
-    /// Returns whether there may be a failure that nobody has seen.
+    /// Returns whether there may be a failure that the program has not seen.
     #[inline]
     pub(crate) fn may_have_unseen(&self) -> bool {
         self.has_news() || self.faults.any_untold()

@@ -8,8 +8,8 @@
 //!
 //! After a drop the operation goes on, and its buffers stay reserved until it is complete. If it
 //! fails, the next operation or synchronise of its stream returns the error. So does the next wait
-//! for a later operation on the same stream, or on a stream that has waited for the failed
-//! operation, for example because both used the same memory.
+//! for a later operation on the same stream. The same is true of a wait on a stream that has
+//! waited for the failed operation, for example because both used the same memory.
 
 #![forbid(unsafe_code)]
 
@@ -144,9 +144,9 @@ impl Work {
         }
     }
 
-    /// Returns a failure of an earlier operation, if nobody has seen the failure yet. Called before
-    /// the host reads the data that this operation has written. The operation itself is complete
-    /// and has succeeded.
+    /// Returns a failure of an earlier operation, if the program has not seen the failure yet.
+    /// Called before the host reads the data that this operation has written. The operation itself
+    /// is complete and has succeeded.
     pub(crate) fn host_reads(&self) -> Result<()> {
         self.slot.take_unseen(self.issued.number, Unseen::Any)
     }
