@@ -241,7 +241,9 @@ impl Error {
             }
             Error::Rank(error) => error.fmt(f),
             Error::Job(error) => error.fmt(f),
-            Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
+            Error::RankGone { rank, reason } => {
+                write!(f, "rank {rank} is gone, so correct that rank first: {reason}")
+            }
             Error::Found { findings } => {
                 let first = findings.first().map(Finding::to_string).unwrap_or_default();
                 f.write_str(first_line(&first).0)
