@@ -5,7 +5,7 @@ use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::task::{Passed, TaskBody};
 
-/// The wait of a stream for a point in another one; see the [module](self).
+/// The wait of a stream for a point in another stream; see the [module](self).
 pub(crate) struct After(pub(crate) Mark);
 
 impl TaskBody<Stream> for After {

@@ -1,4 +1,4 @@
-//! Threads that sleep until something happens anywhere, and the bell that wakes them.
+//! Wakes sleeping threads: those that wait for any completion or change, and the housekeeper.
 //!
 //! A sleeper registers with a [`Bell`], sets the bell, and checks once more whether the event has
 //! already happened. The thread that makes the event happen reads the bell afterwards. A fence on
@@ -16,9 +16,9 @@ pub(crate) struct Bell {
     sleepers: Mutex<Vec<Thread>>,
 }
 
-/// Rung when a task of any stream completes.
+/// The bell that rings when a task of any stream completes.
 pub(crate) static COMPLETIONS: Bell = Bell::new();
-/// Rung by [`announce`].
+/// The bell that [`announce`] rings.
 pub(crate) static CHANGES: Bell = Bell::new();
 
 impl Bell {
@@ -67,8 +67,8 @@ pub(crate) fn completed() {
     COMPLETIONS.ring();
 }
 
-/// Wakes the threads in [`wait_until`](crate::executor::wait_until), because something has changed
-/// that they may be waiting for. Call it after the change.
+/// Wakes the threads in [`wait_until`](crate::executor::wait_until), because their conditions may
+/// have become true. Call it after the change.
 pub(crate) fn announce() {
     fence(Ordering::SeqCst);
     CHANGES.ring();
@@ -78,8 +78,8 @@ pub(crate) fn announce() {
 static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
 static HOUSEKEEPER: OnceLock<std::thread::Thread> = OnceLock::new();
 
-/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work. Returns false if there
-/// is no housekeeper yet.
+/// Wakes the housekeeper if it sleeps. Call it after leaving unfinished work. Returns false if
+/// there is no housekeeper yet.
 #[inline]
 pub(crate) fn notice() -> bool {
     // Pairs with the fence in `await_notice`. The housekeeper sets the flag, then checks for work;
@@ -100,8 +100,8 @@ pub(crate) fn employ(start: impl FnOnce() -> std::thread::Thread) {
     HOUSEKEEPER.get_or_init(start);
 }
 
-/// Parks the housekeeper until work is left unfinished. Does not park it if `is_none` returns
-/// false, because then there is such work already.
+/// Parks the housekeeper until there is unfinished work. Returns at once if `is_none` returns
+/// false, because then there is unfinished work already.
 pub(crate) fn await_notice(is_none: impl FnOnce() -> bool) {
     HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
     fence(Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! Host functions: code of the program that runs in stream order.
 //!
 //! The functions of `aclrtLaunchHostFunc` run on threads of the runtime. New threads are started on
-//! demand, so a function that blocks delays no other one. Inside a function, calls that would block
-//! are refused.
+//! demand, so a function that blocks does not delay other functions. Inside a function, calls that
+//! would block are refused.
 
 use crate::check::OneHost;
 use crate::message::{Failure, fail};
@@ -20,7 +20,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// The function type of `aclrtHostFunc` and `aclrtCallback`.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// The state of the host function that a stream is at. There is at most one: the head of its queue.
+/// The state of the host function at the head of a stream's queue, if there is one.
 ///
 /// The word holds a state in its low bits, and the number of the call above them. A stream can give
 /// up a running call and begin another one. The number distinguishes the two, so that the return of
@@ -55,8 +55,8 @@ impl HostCallState {
         number
     }
 
-    /// Moves the call with this number to another state. Returns false if its stream has given it
-    /// up.
+    /// Moves the call with this number to another state. Returns false if the stream has given the
+    /// call up.
     fn advance(&self, number: u64, from: u64, to: u64) -> bool {
         // Release: the effects of the function are visible to the poll that sees `RETURNED`.
         let moved = self.0.compare_exchange(
@@ -68,7 +68,7 @@ impl HostCallState {
         moved.is_ok()
     }
 
-    /// Ends a call, or gives it up. Returns the state in which it was.
+    /// Ends a call, or gives it up. Returns the state that the call had.
     fn end(&self) -> u64 {
         self.0.fetch_and(!STATE, Ordering::AcqRel) & STATE
     }
@@ -111,8 +111,8 @@ impl HostCallState {
     }
 
     /// Gives up the host function that is the head of a stream. A function that was not called yet
-    /// is never called. A running function is left alone; it is waited for only if a failure stops
-    /// the stream.
+    /// is never called. A running function goes on. The stream waits for its return only if a
+    /// failure stops the stream.
     pub(crate) fn expire(&self, task: String, why: &Reason) -> Step {
         if matches!(why, Reason::Stopped(_)) && !self.end_unless_running() {
             return Step::Park;
@@ -132,13 +132,13 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Returns whether the stream still waits for the function, which was not called yet.
+    /// Returns whether the stream still waits for the function, and no thread has called it yet.
     fn waits(self) -> bool {
         self.stream.host_call.0.load(Ordering::Acquire) == self.number | HANDED_OVER
     }
 
     /// Notes that the calling thread is about to call the function. Returns false if the stream has
-    /// given it up.
+    /// given the function up.
     pub(crate) fn begins(self) -> bool {
         self.stream.host_call.advance(self.number, HANDED_OVER, RUNNING)
     }
@@ -198,7 +198,7 @@ impl TaskBody<Stream> for HostCall {
     }
 }
 
-/// Returns whether the head of the stream is a host function that has begun.
+/// Returns whether the head of the stream is a host function that was passed to a thread.
 pub(crate) fn is_running(stream: &Stream) -> bool {
     stream.host_call.state() != IDLE
 }
@@ -288,11 +288,12 @@ fn blocks_itself(inside: Inside) -> Result<(), Failure> {
         Inside::CpuKernel => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "not allowed inside a CPU kernel, which has the primitives of hcomm_primitives.h: it \
-             may block its own stream"
+             may block its own stream; make this call on the host"
         ),
         _ => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "not allowed inside a host function: it may block its own stream"
+            "not allowed inside a host function: it may block its own stream; make this call on a \
+             thread of the program"
         ),
     }
 }
@@ -307,7 +308,8 @@ pub(crate) fn run_elsewhere(job: CallbackJob) -> Result<(), Failure> {
         {
             return fail!(
                 ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                "no thread can be started for a host function: {error}"
+                "no thread can be started for a host function: {error}; let the process have more \
+                 threads"
             );
         }
     }

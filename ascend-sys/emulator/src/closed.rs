@@ -1,4 +1,4 @@
-//! Whether any thread of the process can still run.
+//! Determines whether any thread of the process can still run.
 //!
 //! A process is *closed* if each of its threads sleeps in one of the emulator's calls, or waits in
 //! the kernel for another thread of the process. Such a wait is a futex without a time limit: a
@@ -9,11 +9,11 @@
 //! A thread that waits for anything else may go on by itself: for a time, a file, a socket, another
 //! process. So may a thread that handles a signal. So a process that catches signals is never
 //! closed, except for the signals by which people end programs. If the kernel does not give this
-//! information, nothing is ever proven.
+//! information, the process never counts as closed.
 //!
-//! There is one exception, for programs in safe Rust, whose waits are marked as such. The first
-//! thread of the process may wait for another thread with a time limit that is far away, if it has
-//! never used a device. The test harness does that.
+//! There is one exception, for programs in safe Rust, which report their waits to the emulator. The
+//! first thread of the process may wait for another thread with a time limit that is far away, if
+//! it has never used a device. The test harness does that.
 
 use crate::executor::cores::{this_thread, threads};
 use crate::program_memory;
@@ -45,7 +45,7 @@ fn is_first(number: i32) -> bool {
 pub(crate) struct Closed {
     /// The threads in calls of the emulator: their numbers, and how often each fell asleep.
     asleep: Vec<(i32, u64)>,
-    /// How often each of these threads has checked whether its wait is over.
+    /// The number of times that each of these threads has checked whether its wait is over.
     looked: Vec<u64>,
     /// The other threads: their numbers, and how often each has run.
     others: Vec<(i32, u64)>,
@@ -81,8 +81,8 @@ impl Closed {
     }
 }
 
-/// Returns how often a thread has run, if only another thread of the process can wake it. `None`
-/// for any other thread.
+/// Returns how often a thread has run, if only another thread of the process can wake it. Returns
+/// `None` for any other thread.
 fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     let call = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).ok()?;
     let mut words = call.split_whitespace();
@@ -99,8 +99,8 @@ fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     (is_futex && is_private).then(|| switches(number)).flatten()
 }
 
-/// Returns whether the time limit of a futex wait is as far away as that of a thread that counts as
-/// asleep. `None` if the limit cannot be read.
+/// Returns whether the time limit of a futex wait is at least [`SHORT`] away. Returns `None` if the
+/// limit cannot be read.
 fn is_far(until: u64, operation: i32) -> Option<bool> {
     const LENGTH: usize = size_of::<libc::timespec>();
     let mut bytes = [const { MaybeUninit::uninit() }; LENGTH];
@@ -131,7 +131,7 @@ pub(crate) fn monotonic() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Reads a clock of the kernel; zero if there is no clock with this id.
+/// Returns the time of a clock of the kernel, or zero if there is no clock with this id.
 fn time_of(clock: libc::clockid_t) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the out parameter is a live local.
@@ -149,7 +149,8 @@ fn switches(number: i32) -> Option<u64> {
     counts.sum()
 }
 
-/// Returns whether no other process can have the memory at this address.
+/// Returns whether the memory at this address belongs to this process alone. Returns `None` if this
+/// cannot be read.
 fn is_own_memory(address: u64) -> Option<bool> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     Some(maps.lines().any(|line| {
@@ -164,9 +165,9 @@ fn is_own_memory(address: u64) -> Option<bool> {
     }))
 }
 
-/// Returns whether a signal could make the process do something. This is so if the process catches
-/// a signal other than these: those that its own errors raise, those that the C library reserves,
-/// and those by which people end programs.
+/// Returns whether a signal could make the process run code. This is so if the process catches a
+/// signal other than these: those that its own errors raise, those that the C library reserves, and
+/// those by which people end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

@@ -1,7 +1,7 @@
-//! Contexts, and which one is current in a thread.
+//! Contexts, and the current context of each thread.
 //!
-//! `aclrtSetDevice` makes the device's *primary* context current. There is one per device, which
-//! all threads share, and whose sets and resets are counted. `aclrtCreateContext` makes further
+//! `aclrtSetDevice` makes the device's *primary* context current. Each device has one, which all
+//! threads share. The emulator counts its sets and resets. `aclrtCreateContext` makes further
 //! contexts. A context has a default stream, and owns the streams that were created in it.
 
 use crate::faults::hold;
@@ -48,8 +48,8 @@ pub(crate) struct Current {
     /// The handle of the context; 0 if there is none.
     pub(crate) context: u64,
     pub(crate) device: u32,
-    /// Whether the thread has set it itself. Otherwise the thread has the default device, or
-    /// nothing.
+    /// Whether the thread has set the context itself. Otherwise it has the context of the default
+    /// device, or none.
     is_set: bool,
 }
 
@@ -115,7 +115,8 @@ fn context(current: Current) -> Result<&'static Context, Failure> {
         Some(context) => Ok(context),
         None => fail!(
             ACL_ERROR_RT_CONTEXT_NULL,
-            "the calling thread's current context is gone: it was destroyed, or device {} was reset",
+            "the calling thread's current context is gone: it was destroyed, or device {} was \
+             reset; call aclrtSetDevice or aclrtSetCurrentContext first",
             machine::named(current.device)
         ),
     }
@@ -138,7 +139,8 @@ impl Stream {
     #[cold]
     fn foreign<T>(&'static self) -> Result<T, Failure> {
         let text = format!(
-            "{} belongs to another context than the calling thread's current one; aclrtSetDevice or aclrtSetCurrentContext first",
+            "{} does not belong to the calling thread's current context; call aclrtSetDevice or \
+             aclrtSetCurrentContext first",
             self.describe()
         );
         Err(Failure::new(ACL_ERROR_RT_STREAM_CONTEXT, text))
@@ -172,7 +174,7 @@ fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
     }) else {
         return fail!(
             ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "every context of the process is in use"
+            "every context of the process is in use; destroy one with aclrtDestroyContext"
         );
     };
     match create_stream(handle, device, 0) {
@@ -218,7 +220,8 @@ pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Locks the primary context of a device, as soon as no thread is ending the context.
+/// Waits until no thread is ending the primary context of a device, then locks it. Returns an error
+/// after [`LONGEST_END`].
 fn settled(device: &'static Device) -> Result<MutexGuard<'static, Primary>, Failure> {
     match device.primary.lock_settled() {
         Some(primary) => Ok(primary),
@@ -257,7 +260,8 @@ pub(crate) fn count_reset(device: &'static Device, force: bool) -> Result<Reset,
         Some(reset) => Ok(reset),
         None => fail!(
             ACL_ERROR_RT_CONTEXT_NULL,
-            "device {} is not set, or was reset as often as it was set already",
+            "device {} is not set, or was reset as often as it was set already; reset it once for \
+             each aclrtSetDevice",
             machine::named(device.id)
         ),
     }
@@ -281,7 +285,7 @@ pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     Ok(handle)
 }
 
-/// Returns an error for a primary context: `aclrtResetDevice` ends it, and a destroy must not.
+/// Returns an error for a primary context, because only `aclrtResetDevice` may end it.
 pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else {
         return Err(unknown(HandleKind::Context, handle));
@@ -289,7 +293,7 @@ pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
     if context.primary.load(Ordering::Relaxed) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "this is the default context of device {}; aclrtResetDevice releases it",
+            "this is the default context of device {}; release it with aclrtResetDevice",
             machine::named(context.device.load(Ordering::Relaxed))
         );
     }

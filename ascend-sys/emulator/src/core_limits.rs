@@ -18,9 +18,9 @@ pub(crate) enum CoreKind {
 /// The limit of each kind of core, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct CoreLimits {
-    /// The limit of cube cores; 0 means none.
+    /// The largest number of cube cores; 0 means no limit.
     cube: AtomicU32,
-    /// The limit of vector cores; 0 means none.
+    /// The largest number of vector cores; 0 means no limit.
     vector: AtomicU32,
 }
 
@@ -36,7 +36,7 @@ impl CoreLimits {
         Some(self.of(kind).load(Ordering::Relaxed)).filter(|limit| *limit != 0)
     }
 
-    /// Sets a limit; 0 means none.
+    /// Sets a limit; 0 removes it.
     pub(crate) fn set(&self, kind: CoreKind, limit: u32) {
         self.of(kind).store(limit, Ordering::Relaxed);
     }
@@ -55,12 +55,13 @@ pub(crate) struct SizeLimits(Mutex<[Option<usize>; SizeLimits::COUNT]>);
 impl SizeLimits {
     pub(crate) const COUNT: usize = 5;
 
-    /// Returns `None` for a limit that was not set, and for a number that is no limit.
+    /// Returns the limit with a number. Returns `None` if it was not set, or if there is no limit
+    /// with this number.
     pub(crate) fn get(&self, limit: usize) -> Option<usize> {
         lock(&self.0).get(limit).copied().flatten()
     }
 
-    /// Sets a limit. Does nothing for a number that is no limit.
+    /// Sets a limit. Does nothing if there is no limit with this number.
     pub(crate) fn set(&self, limit: usize, size: usize) {
         if let Some(kept) = lock(&self.0).get_mut(limit) {
             *kept = Some(size);

@@ -1,5 +1,5 @@
-//! Counting notifies. Each is a number of a device. Streams change the number, and a stream can
-//! wait until a comparison of the number with a value is true.
+//! Counting notifies. Each has a number and belongs to a device. Streams change the number, and a
+//! stream can wait until a comparison of the number with a value is true.
 //!
 //! The state word has the number in its low half, and [`AWAITED`] above it. A waiter registers its
 //! stream, then sets AWAITED and reads the number in one step. A change writes the number and
@@ -55,7 +55,8 @@ impl CountNotify {
         if !device.product().has_count_notifies() {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "device {} has no counting notifies; only Ascend 950 has them",
+                "device {} has no counting notifies; only Ascend 950 has them, so use \
+                 aclrtCreateNotify here",
                 machine::named(device.id)
             );
         }
@@ -67,7 +68,8 @@ impl CountNotify {
             Some((_, handle)) => Ok(handle),
             None => fail!(
                 ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
-                "every counting notify of the process is in use"
+                "every counting notify of the process is in use; destroy one with \
+                 aclrtCntNotifyDestroy"
             ),
         }
     }
@@ -101,8 +103,8 @@ impl CountNotify {
         self.index
     }
 
-    /// Replaces the number by the one that `to` returns for it, if it returns one. Returns whether
-    /// it did.
+    /// Replaces the number by the result of `to` for it. Returns false, and leaves the number, if
+    /// `to` returns `None`.
     fn change(&self, to: impl Fn(u32) -> Option<u32>) -> bool {
         // Release: a wait that reads the number sees the effects of the earlier tasks. Acquire: the
         // change that a wait makes comes after those tasks.
@@ -123,7 +125,7 @@ impl CountNotify {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CountChange {
     Set(u32),
-    /// Adds the value; after the largest number comes 0.
+    /// Adds the value; the sum wraps around to 0.
     Add(u32),
     Or(u32),
     And(u32),
@@ -140,7 +142,7 @@ impl CountChange {
     }
 }
 
-/// The comparison of the number with a value, for which a stream waits.
+/// The comparison of the number with a value that a stream waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountCondition {
     Less,
@@ -190,7 +192,8 @@ pub(crate) fn wait(
     if device != stream.device_id() {
         return fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
-            "the counting notify belongs to device {device}, but {} does not",
+            "the counting notify belongs to device {device}, but {} does not; use a stream of \
+             device {device}",
             stream.describe(),
             device = machine::named(device)
         );
@@ -201,7 +204,8 @@ pub(crate) fn wait(
 fn gone() -> Step {
     Step::Done(fail!(
         ACL_ERROR_RT_INVALID_HANDLE,
-        "the counting notify was destroyed before the stream came to it"
+        "the counting notify was destroyed before the stream came to it; destroy it after the \
+         tasks that use it"
     ))
 }
 
@@ -281,8 +285,8 @@ impl TaskBody<Stream> for WaitForCount {
         Helpers::Queued(vec![Need::Signal(self.handle)])
     }
 
-    /// Returns whether this wait can meet a need: another wait may be for the 0 that this one
-    /// leaves.
+    /// Returns whether this wait can meet a need. It can if it sets the number to 0, because
+    /// another wait may be for that 0.
     fn provides(&self, need: &Need) -> bool {
         self.awaited.clears && matches!(need, Need::Signal(number) if *number == self.handle)
     }

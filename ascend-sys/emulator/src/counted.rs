@@ -14,7 +14,7 @@ pub(crate) struct CountedTable<K, V> {
     count: AtomicUsize,
 }
 
-/// The right to use the table.
+/// The locked table. When it is dropped, it stores the number of entries.
 pub(crate) struct CountedGuard<'a, K, V> {
     entries: MutexGuard<'a, BTreeMap<K, V>>,
     count: &'a AtomicUsize,

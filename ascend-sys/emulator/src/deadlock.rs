@@ -1,13 +1,13 @@
-//! Deadlocks: certain ones are ended, suspected ones are printed.
+//! Finds deadlocks: ends those that are certain, and prints those that are suspected.
 //!
 //! A deadlock is *certain* in two cases.
 //!
-//! - Queued tasks wait for each other in a *cycle*, and each is bound to something that is already
-//!   queued: an event to the record that it must wait for, a rank to a collective that its peer has
-//!   issued. Nothing that a thread does can change this. (A notify, a message and the flag of an
-//!   event are not bound to anything: another stream may bring them.) All tasks of the cycle are
-//!   made to give up.
-//! - Nothing in the process can run. Every stream that has work is parked on another one or on a
+//! - Queued tasks wait for each other in a *cycle*, and each is bound to a task that is already
+//!   queued. The wait for an event is bound to the record of the event, and a rank is bound to the
+//!   collective that its peer has issued. No action of a thread can change this. (Waits for a
+//!   notify, a message or the flag of an event are not bound to a task, because any stream may end
+//!   them.) All tasks of the cycle are made to give up.
+//! - Nothing in the process can run. Every stream that has work is parked on another stream or on a
 //!   thread, and every thread sleeps in one of the emulator's calls or in a wait for another
 //!   thread. Such a process is [closed](crate::closed), and it must stay closed for [`STILL`]. The
 //!   tasks and calls that wait for a thread are made to give up. If some of them wait for other
@@ -38,9 +38,9 @@ use std::time::{Duration, Instant};
 /// examined, or a cycle before it is ended.
 const LOOKS: u32 = 5;
 /// The time for which the process must stay closed. It is longer than `hccl` lets a call wait
-/// behind another one.
+/// behind another call.
 const STILL: Duration = Duration::from_secs(1);
-/// The time until the next check, when other processes have been notified.
+/// The time until the next check, after the state was reported to other processes.
 const NEXT: Duration = Duration::from_millis(250);
 /// The time without any progress after which a message is printed.
 const WARN_AFTER: Duration = Duration::from_secs(10);
@@ -67,18 +67,20 @@ struct Stuck {
     ticket: u64,
     /// The progress of the head.
     progress: u64,
-    /// The streams that have queued something to which this one is bound.
+    /// The streams that have queued the tasks to which the head is bound.
     bound_to: Vec<u32>,
-    /// Whether it waits for a thread. If it gives up, the others may be able to go on.
+    /// Whether the head waits for a thread. If the head gives up, other streams may be able to go
+    /// on.
     root: bool,
-    /// Whether it waits for a record that is queued in another stream, which is listed itself.
+    /// Whether the head waits for a record or a message that is queued in another stream. That
+    /// stream is listed itself.
     follows: bool,
-    /// Whether it waits for a thread only to record a notify.
+    /// Whether the head waits only for the records of notifies or events.
     signal: bool,
-    /// Whether it waits for something that may come from anywhere. If so, it is printed, but is no
-    /// part of a proof.
+    /// Whether the head waits for a write of memory, which may come from anywhere. If so, the
+    /// stream is printed, but no deadlock is proven.
     open: bool,
-    /// The names of the processes that it waits for.
+    /// The names of the processes that the head waits for.
     abroad: Vec<u64>,
 }
 
@@ -89,11 +91,11 @@ pub(crate) struct Watch {
     seen: HashMap<u32, (u64, u32)>,
     /// The last cycle, and how often in a row it was found.
     cycle: (Vec<u64>, u32),
-    /// The waits that do not move.
+    /// The state since which nothing has moved; `None` if a stream moves.
     still: Option<Still>,
     /// The time of the next check of the threads of the process.
     again: Option<Instant>,
-    /// The time before which there is no check at all. Checks must not take the time that the
+    /// The time before which there is no check, so that checks do not take the time that the
     /// program needs.
     rests: Option<Instant>,
 }
@@ -103,7 +105,7 @@ struct Still {
     state: Vec<u64>,
     since: Instant,
     closed: Option<ClosedSince>,
-    /// Whether the streams were printed. Each call keeps this for itself.
+    /// Whether the streams were printed. A waiting call notes separately whether it was printed.
     printed: bool,
 }
 
@@ -171,7 +173,7 @@ impl Watch {
         }
     }
 
-    /// Returns whether the stuck streams have a cycle that was there for long enough.
+    /// Returns whether [`LOOKS`] checks in a row have found the same cycle of stuck streams.
     fn found_cycle(&mut self, stuck: &[Stuck]) -> bool {
         let members = members_of_cycles(stuck);
         let state = state_of(members.iter().map(|at| &stuck[*at]));
@@ -182,7 +184,7 @@ impl Watch {
         !members.is_empty() && self.cycle.1 >= LOOKS
     }
 
-    /// Handles that all streams are stuck.
+    /// Handles a check that has found all streams stuck.
     fn nothing_moves(&mut self, stuck: Vec<Stuck>, sleepers: &[SleepingThread]) {
         let state = state_of(stuck.iter());
         let calls: Vec<Arc<WaitingCall>> =
@@ -316,13 +318,14 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
     Examined::Stuck(stuck)
 }
 
-/// Returns a stream that has something queued which meets the need.
+/// Returns a stream that has queued a task which meets the need.
 fn provider(streams: &[&'static Stream], need: &Need) -> Option<&'static Stream> {
     let has = |stream: &&&'static Stream| stream.queue.has_waiting(|task| task.provides(need));
     streams.iter().find(has).copied()
 }
 
-/// Returns the largest set of streams in which each one is bound to a stream of the set.
+/// Returns the largest set of stuck streams in which each stream is bound to a stream of the set.
+/// The set holds positions in `stuck`.
 fn members_of_cycles(stuck: &[Stuck]) -> Vec<usize> {
     let mut members: Vec<usize> = (0..stuck.len()).collect();
     loop {
@@ -342,7 +345,7 @@ fn cycle_of(stuck: Vec<Stuck>) -> Vec<Stuck> {
     stuck.into_iter().enumerate().filter_map(keep).map(unrooted).collect()
 }
 
-/// Returns the names of the processes that some wait needs.
+/// Returns the names of the processes that the tasks and calls wait for.
 fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
     let of_calls = calls.iter().flat_map(|call| match &call.ends {
         Enders::Processes(names) => names.as_slice(),
@@ -390,9 +393,9 @@ fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
     }
 }
 
-/// Makes the stuck tasks and calls give up. Those that wait for others go on when the others have
-/// given up. The returned function wakes the streams of the tasks; a poll before that ends a task
-/// for the same reason.
+/// Makes the stuck tasks and calls give up. If some of them wait for a thread, only these give up,
+/// and the rest can then go on. The returned function wakes the streams of the tasks; a poll before
+/// that ends a task for the same reason.
 fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<dyn FnOnce()> {
     let text: Arc<str> = text.into();
     let reason = Reason::Deadlock(text.clone());
@@ -410,7 +413,8 @@ fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>], text: String) -> Box<d
     Box::new(move || stuck.iter().for_each(|s| s.stream.wake()))
 }
 
-/// Prints that nothing has moved for a while, if that concerns the program.
+/// Prints that nothing has moved for [`WARN_AFTER`], if a stream or call of the default block is
+/// among the waits.
 fn print(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) {
     /// The block of programs that request none.
     const DEFAULT: u32 = 0;
@@ -418,7 +422,8 @@ fn print(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) {
     if blocks.any(|block| block == Some(DEFAULT)) || calls.iter().any(|c| c.block == Some(DEFAULT))
     {
         eprintln!(
-            "ascend-emulator: nothing has moved for {} s, which may be a deadlock; still waiting{}",
+            "ascend-emulator: nothing has moved for {} s, which may be a deadlock; check whether \
+             these waits can still end{}",
             WARN_AFTER.as_secs(),
             stillness::list(lines(stuck, calls), 0)
         );

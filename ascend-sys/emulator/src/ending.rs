@@ -1,5 +1,4 @@
-//! How contexts, devices and blocks end. All objects that a program has on them, in every module,
-//! end with them.
+//! Ends contexts, devices and blocks, and all objects that a program has on them, in every module.
 
 use crate::count_notify::CountNotify;
 use crate::fabric::{cluster, registry};
