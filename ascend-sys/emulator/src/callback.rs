@@ -308,8 +308,8 @@ pub(crate) fn run_elsewhere(job: CallbackJob) -> Result<(), Failure> {
         {
             return fail!(
                 ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                "no thread can be started for a host function: {error}; let the process have more \
-                 threads"
+                "no thread can be started for a host function: {error}; raise the process's limit \
+                 on threads"
             );
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Event {
     index: u32,
     device: AtomicU32,
     flags: AtomicU32,
-    /// Whether it was made by `aclrtCreateEventExWithFlag`.
+    /// Whether the event was made by `aclrtCreateEventExWithFlag`.
     ex: AtomicBool,
     /// The latest record, as the host sees it.
     state: AtomicU64,
@@ -58,17 +58,17 @@ pub(crate) struct Event {
     /// The time of the last completed record of an event that keeps time, as [`nanoseconds`]
     /// returns it.
     time: AtomicU64,
-    /// The graph in which it was recorded last, and in `captured_node` the node: see `capture`. 0
-    /// if it was recorded in a stream.
+    /// The handle of the graph in which the event was recorded last; 0 if it was recorded in a
+    /// stream. `captured_node` is the node in that graph: see `capture`.
     captured: AtomicU64,
     captured_node: AtomicU32,
     /// The number of unfinished waits of streams for the event.
     waits: AtomicU32,
-    /// The part that other processes can have; only for an event with `ACL_EVENT_IPC`.
+    /// The part that other processes can share; only for an event with `ACL_EVENT_IPC`.
     shared: Mutex<Option<Arc<SharedEvent>>>,
 }
 
-/// The error for an event that counts as complete only once it is recorded, and is not recorded.
+/// The error for an event that is not recorded, and counts as complete only after a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotRecorded;
 
@@ -107,14 +107,17 @@ impl Event {
         let shared = match flags & ACL_EVENT_IPC {
             0 => None,
             _ => Some(SharedEvent::new().map_err(|e| {
-                let text = format!("cannot make shared memory: {e}");
+                let text = format!(
+                    "cannot make shared memory: {e}; raise the process's limits on files and memory"
+                );
                 Failure::new(ACL_ERROR_RT_NO_EVENT_RESOURCE, text)
             })?),
         };
         Event::create_with(device, flags, ex, shared)
     }
 
-    /// Makes an event for one of another process, on a device of the calling thread.
+    /// Makes an event that stands for an event of another process, on a device of the calling
+    /// thread.
     pub(crate) fn import(device: u32, shared: Arc<SharedEvent>) -> Result<u64, Failure> {
         Event::create_with(device, ACL_EVENT_IPC, true, Some(shared))
     }
@@ -137,7 +140,10 @@ impl Event {
         });
         match taken {
             Some((_, handle)) => Ok(handle),
-            None => fail!(ACL_ERROR_RT_NO_EVENT_RESOURCE, "every event of the process is in use"),
+            None => fail!(
+                ACL_ERROR_RT_NO_EVENT_RESOURCE,
+                "every event of the process is in use; destroy one with aclrtDestroyEvent"
+            ),
         }
     }
 
@@ -206,7 +212,7 @@ impl Event {
         !self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
 
-    /// Returns the part of it that other processes can have.
+    /// Returns the part of the event that other processes can share, if it has one.
     #[inline]
     pub(crate) fn shared(&self) -> Option<Arc<SharedEvent>> {
         if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {
@@ -215,13 +221,16 @@ impl Event {
         lock(&self.shared).clone()
     }
 
-    /// Returns an error for an operation that is not possible with an event of several processes.
+    /// Returns an error if other processes can share the event. `what` names the refused operation.
     #[inline]
     pub(crate) fn is_for_one_process(&self, what: &str) -> Result<(), Failure> {
         if self.flags.load(Ordering::Relaxed) & ACL_EVENT_IPC == 0 {
             return Ok(());
         }
-        fail!(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event with ACL_EVENT_IPC cannot be {what}")
+        fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "an event with ACL_EVENT_IPC cannot be {what}; use an event without this flag"
+        )
     }
 
     /// Returns the graph and the node of the last record, if that record was captured.
@@ -235,17 +244,18 @@ impl Event {
         self.captured.store(graph, Ordering::Release);
     }
 
-    /// Returns the flags with which it was created.
+    /// Returns the flags with which the event was created.
     pub(crate) fn flags(&self) -> u32 {
         self.flags.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it was made for waits across the border of a capture.
+    /// Returns whether the event was made for waits across the border of a capture
+    /// (`ACL_EVENT_EXTERNAL`).
     pub(crate) fn is_external(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0
     }
 
-    /// Returns whether it was made by `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
+    /// Returns whether the event was made by `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
     pub(crate) fn is_for_captures(&self) -> bool {
         self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
@@ -258,7 +268,8 @@ impl Event {
         }
         fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
-            "the event belongs to device {device}, but {} does not",
+            "the event belongs to device {device}, but {} does not; use a stream of device \
+             {device}",
             stream.describe(),
             device = machine::named(device)
         )
@@ -306,7 +317,8 @@ impl Event {
         if !ex && !self.is_flag() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the event was created without ACL_EVENT_SYNC: streams cannot wait for it"
+                "the event was created without ACL_EVENT_SYNC: streams cannot wait for it; create \
+                 it with this flag"
             );
         }
         let target = match self.mark() {
@@ -345,8 +357,8 @@ impl Event {
         if !self.is_flag() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "only events of aclrtCreateEvent, or of aclrtCreateEventWithFlag with \
-                 ACL_EVENT_SYNC, can be reset"
+                "this event cannot be reset; create it with aclrtCreateEvent, or with \
+                 aclrtCreateEventWithFlag and ACL_EVENT_SYNC"
             );
         }
         Ok(ResetEvent { event: self, handle })
@@ -403,20 +415,21 @@ impl Event {
         if !self.keeps_time() {
             return fail!(
                 ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-                "the event was created without ACL_EVENT_TIME_LINE"
+                "the event was created without ACL_EVENT_TIME_LINE; create it with this flag"
             );
         }
         match self.mark() {
             Some(mark) if executor::is_complete(mark) => Ok(self.time.load(Ordering::Acquire)),
             _ => fail!(
                 ACL_ERROR_RT_EVENT_NOT_COMPLETE,
-                "the event is not recorded or not complete yet"
+                "the event is not recorded or not complete yet; record it, then wait for it with \
+                 aclrtSynchronizeEvent"
             ),
         }
     }
 }
 
-/// Returns the nanoseconds since the first call in this process.
+/// Returns the number of nanoseconds since the first call of this function in the process.
 pub(crate) fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64

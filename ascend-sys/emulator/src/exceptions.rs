@@ -4,13 +4,13 @@
 //! A task fails while its stream is polled, with the queue locked, so no code of the program can
 //! run there. Instead, the failure is passed to one thread of the emulator, which calls the
 //! callbacks for one failure after another. So a callback that blocks delays other callbacks, but
-//! no stream. A callback may call any function, even one that waits for streams.
+//! it does not delay streams. A callback may call any function, even one that waits for streams.
 //!
 //! A task that gives up because its stream is aborted or ends has not failed by itself, and no
 //! callback is called for it.
 //!
-//! A callback gets a number in place of the pointer. The accessors look the number up, so a number
-//! that is stale or invalid is an error.
+//! A callback gets a number in place of the pointer to an `aclrtExceptionInfo`. The accessors look
+//! the number up, so a number that is stale or invalid is an error.
 
 use crate::message::{Failure, fail};
 use ascend_sync::lock_std as lock;
@@ -28,11 +28,11 @@ use std::thread;
 /// A task that has failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exception {
-    /// The low bits of its number in the stream.
+    /// The low 32 bits of the number of the task in its stream.
     pub(crate) task: u32,
     /// The number of the stream, as `aclrtStreamGetId` returns it.
     pub(crate) stream: u32,
-    /// The thread that submitted it, by its number in the operating system.
+    /// The number that the operating system gives the thread that submitted the task.
     pub(crate) thread: u32,
     /// The number of the device for the program.
     pub(crate) device: u32,
@@ -83,7 +83,7 @@ pub(crate) fn register(callback: ExceptionCallback) -> Result<(), Failure> {
     })
 }
 
-/// Removes a callback. Does not wait for one that is running.
+/// Removes a callback. Does not wait for a call of it that is running.
 pub(crate) fn unregister(callback: ExceptionCallback) -> Result<(), Failure> {
     change(|callbacks| {
         let before = callbacks.registered.len();
@@ -91,7 +91,7 @@ pub(crate) fn unregister(callback: ExceptionCallback) -> Result<(), Failure> {
         if callbacks.registered.len() == before {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
-                "callback is not registered; aclrtExceptionInfoCallbackRegister registers it"
+                "callback is not registered; register it with aclrtExceptionInfoCallbackRegister"
             );
         }
         Ok(())
@@ -122,7 +122,8 @@ pub(crate) fn failed(failure: &Failure, exception: impl FnOnce(aclError) -> Exce
     }
 }
 
-/// Returns whether a task with this code gave up because its stream or its context ends.
+/// Returns whether a task with this code gave up because its stream or context was aborted, was
+/// stopped or ends.
 pub(crate) fn is_a_consequence(code: aclError) -> bool {
     matches!(
         code,
@@ -169,8 +170,8 @@ pub(crate) fn find(info: *const aclrtExceptionInfo) -> Result<Exception, Failure
         Some(exception) => Ok(*exception),
         None => fail!(
             ACL_ERROR_INVALID_PARAM,
-            "info ({info:p}) is not an exception of a running callback; it is valid only inside \
-             the callback"
+            "info ({info:p}) is not an exception of a running callback; use it only inside the \
+             callback that gets it"
         ),
     }
 }

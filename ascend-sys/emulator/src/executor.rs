@@ -1,9 +1,9 @@
-//! The executor: streams are run by the threads that issue, the threads that wait, the housekeeper
-//! and its workers.
+//! Runs the streams: on the threads that issue, the threads that wait, the housekeeper and its
+//! workers.
 //!
 //! There is no ready queue. A thread that waits polls its own stream. Before it yields or sleeps,
 //! it also polls the streams of other threads. Before it sleeps, it arranges to be woken: it arms
-//! the task that its stream is parked on, and every stream that this one waits for in turn. The
+//! the task that its stream is parked on, and every stream that its stream waits for in turn. The
 //! [`housekeeper`] runs work that no thread waits for, and so do [`workers`] while cores are free.
 
 pub(crate) mod cores;
@@ -95,7 +95,10 @@ fn refusal(stream: &Stream, code: aclError) -> Failure {
         Some(reason) => reason.text().to_string(),
         None => "it is being destroyed".to_string(),
     };
-    Failure::new(code, format!("{} takes no more tasks: {why}", stream.describe()))
+    Failure::new(
+        code,
+        format!("{} takes no more tasks: {why}; use a new stream", stream.describe()),
+    )
 }
 
 /// Waits until every task up to `ticket` is complete. Returns false if `limit` passes first.
@@ -158,9 +161,9 @@ pub(crate) fn wait_before_end(stream: &'static Stream, ticket: u64) {
 /// The time that a call which ends work by force waits for running work to give up.
 const FORCED: Duration = Duration::from_millis(100);
 
-/// Waits until the tasks up to `ticket`, which are to give up, have done so, for at most
-/// [`FORCED`]. A task that cannot give up yet, because its memory is still being touched, gives up
-/// later.
+/// Waits until the tasks up to `ticket`, which were told to give up, have given up. Waits for at
+/// most [`FORCED`]. A task that cannot give up yet, because its memory is still being touched,
+/// gives up later.
 pub(crate) fn run_out(stream: &'static Stream, ticket: u64) {
     wait(stream, ticket, Some(FORCED));
 }
@@ -298,7 +301,7 @@ fn passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// A mark that the calling thread polls the stream repeatedly.
+/// Counts the calling thread among the watchers of a stream while the thread polls it repeatedly.
 struct Watching(&'static Stream);
 
 impl Watching {
@@ -362,8 +365,8 @@ impl Goal for Ticket {
 }
 
 /// Arms the chain of streams before a parked stream: it may wait for another stream, which may wait
-/// for a third. Registers each stream with the next one, and arms that one. A stream registers
-/// before it polls the next one, so it misses no progress of that one.
+/// for a third. Registers each stream with the next stream, and arms the next stream. The
+/// registration comes before the poll of the next stream, so no progress of that stream is missed.
 fn arm_upstream(stream: &'static Stream) -> Readiness {
     let first = stream;
     let mut stream = stream;

@@ -1,4 +1,4 @@
-//! The failed tasks of a stream, and which of the failures were returned to the host.
+//! Keeps the failures of a stream's tasks, and notes which of them were returned to the host.
 
 use crate::message::Failure;
 use ascend_sync::lock_std as lock;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The number of failures that are kept.
+/// The number of failures that are kept for a stream.
 const REMEMBERED: usize = 64;
 
 /// The failures of a stream; see the [module](self).
@@ -32,7 +32,7 @@ struct NotedFailures {
 }
 
 impl Failures {
-    /// Removes all failures. The tickets are not reset.
+    /// Removes all failures. Does not reset the ticket up to which failures count as returned.
     pub(crate) fn clear(&self) {
         let mut noted = lock(&self.noted);
         noted.last.clear();
@@ -58,7 +58,7 @@ impl Failures {
         found.map(|(_, failure)| failure.clone())
     }
 
-    /// Returns the first failure among some tasks, if it is still kept.
+    /// Returns the first failure among some tasks that is still kept.
     pub(crate) fn first_within(&self, tickets: &Range<u64>) -> Option<Failure> {
         let noted = lock(&self.noted);
         let found = noted.last.iter().find(|(ticket, _)| tickets.contains(ticket));

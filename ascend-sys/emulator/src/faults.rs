@@ -22,7 +22,8 @@ fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
     if index >= settings.count {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "there is no device {index} in block {block}, which has {} devices",
+            "there is no device {index} in block {block}; pass a number below {}, the number of \
+             its devices",
             settings.count
         );
     }
@@ -53,9 +54,9 @@ pub(crate) fn forget(device: &Device) {
 /// The properties of an operation that faults depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct FaultTarget {
-    /// Whether it meets peers for the first time.
+    /// Whether the operation meets peers for the first time.
     pub(crate) meets: bool,
-    /// Whether it has a count that is not zero.
+    /// Whether the operation has a count that is not zero.
     pub(crate) counts: bool,
 }
 
@@ -104,7 +105,8 @@ fn before_with_faults(
                 registry::leave_with_call(device.id);
                 return refuse!(
                     HCCL_E_UNAVAIL,
-                    "rank {} has left: its device was told to have this fault",
+                    "rank {} has left: its device was told to have this fault; make new \
+                     communicators to go on",
                     member.rank
                 );
             }
@@ -117,7 +119,7 @@ fn before_with_faults(
 }
 
 /// Applies the faults of a rank that is about to meet the others for the first time. `operations`
-/// is the number of operations that its group issues on the device before.
+/// is the number of operations that its group issues on the device before this contact.
 #[inline]
 pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Failure> {
     if !are_any() {

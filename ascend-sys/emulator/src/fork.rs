@@ -1,7 +1,7 @@
-//! Devices do not survive a fork. The child has none of the threads that run streams and answer
-//! other processes, but it shares the memory. A lock that one of those threads held stays locked in
-//! the child for ever. So [every entry](crate::abi) returns an error in the child before it does
-//! anything. The parent is not affected.
+//! Refuses devices in a child that was forked from a process which used devices. The child does not
+//! have the threads that run streams and answer other processes, but it shares the memory. A lock
+//! that one of those threads held stays locked in the child for ever. So [every entry](crate::abi)
+//! returns an error in the child before it does anything. The parent is not affected.
 
 use crate::message::{Failure, fail};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_NULL;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set in a child that was forked from a process which used devices.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The functions that also work in such a child, because they only return constants.
+/// The functions that also work in a forked child, because they only return constants.
 const CONSTANTS: [&str; 8] = [
     "aclDataTypeSize",
     "aclGetCannAttribute",
@@ -23,7 +23,7 @@ const CONSTANTS: [&str; 8] = [
     "aclsysGetVersionStr",
 ];
 
-/// Ensures that every child that is forked from this process from now on is refused devices.
+/// Makes every child that is forked from this process from now on refuse devices.
 pub(crate) fn devices_are_used() {
     static WATCH: Once = Once::new();
     unsafe extern "C" fn in_child() {
@@ -35,14 +35,14 @@ pub(crate) fn devices_are_used() {
     });
 }
 
-/// Returns an error for a function of the C ABI in a process that was forked from one that used
-/// devices.
+/// Returns an error for a function of the C ABI, except the [`CONSTANTS`], in a process that was
+/// forked from one that used devices.
 #[inline]
 pub(crate) fn refuse_in_child(function: &str) -> Result<(), Failure> {
     if is_child() && !CONSTANTS.contains(&function) { refused() } else { Ok(()) }
 }
 
-/// Returns an error for any use of devices in such a process.
+/// Returns an error for any use of devices in a process that was forked from one that used devices.
 pub(crate) fn refuse_devices() -> Result<(), Failure> {
     if is_child() { refused() } else { Ok(()) }
 }
@@ -56,6 +56,7 @@ fn is_child() -> bool {
 fn refused() -> Result<(), Failure> {
     fail!(
         ACL_ERROR_RT_CONTEXT_NULL,
-        "this process was forked from one that used devices, which do not survive a fork; start it with exec, or fork first"
+        "this process was forked from one that used devices, which do not survive a fork; start \
+         it with exec, or fork before the first use of a device"
     )
 }

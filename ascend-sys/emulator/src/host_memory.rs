@@ -34,8 +34,9 @@ pub(crate) fn register(address: usize, size: usize) -> bool {
 }
 
 /// Ends a registration: the memory belongs to the program alone again. First waits for the queued
-/// tasks that touch the memory, and for no others, because those may wait for a call that the
-/// calling thread makes next. Returns false if another thread has ended the registration before.
+/// tasks that touch the memory. Does not wait for other tasks, because they may wait for a call
+/// that the calling thread makes next. Returns false if another thread has ended the registration
+/// before.
 pub(crate) fn unregister(memory: &Range<usize>, by: &'static str) -> bool {
     for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
         executor::wait_for_users(stream, memory);

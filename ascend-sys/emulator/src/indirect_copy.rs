@@ -1,5 +1,5 @@
-//! Copies whose addresses are words of memory. The words are read when the copy begins, so an
-//! earlier task or kernel may write them.
+//! Copies whose addresses are stored in words of memory. The words are read when the copy begins,
+//! so an earlier task or kernel may write them.
 
 use crate::capture;
 use crate::check;
@@ -13,7 +13,7 @@ use crate::task::{TaskBody, Touch};
 use crate::value::{BYTES, Word};
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
-/// One end of a copy.
+/// The address of the source or the destination of a copy.
 #[derive(Clone, Copy)]
 pub(crate) enum CopyEnd {
     Given(usize),
@@ -51,7 +51,7 @@ impl CopyEnd {
                     _ => fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
                         "the word at {:#x} holds {address:#x}, and the offset is {offset}: the sum \
-                         is not a valid address",
+                         is not a valid address; write an address there before the copy",
                         nominal(word.data())
                     ),
                 }
@@ -98,7 +98,8 @@ impl CopyDescriptor {
         if mark != CopyDescriptor::MARK {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the memory at {:#x} has no description of a copy; aclrtSetMemcpyDesc writes one",
+                "the memory at {:#x} has no description of a copy; write one with \
+                 aclrtSetMemcpyDesc",
                 nominal(self.0[0].data())
             );
         }
@@ -116,7 +117,7 @@ impl CopySource {
         }
     }
 
-    /// Returns the words that are read.
+    /// Returns the words that the copy reads for its addresses and length.
     fn words(self) -> Vec<Word> {
         match self {
             CopySource::Ends { to, from, .. } => {
@@ -147,7 +148,7 @@ pub(crate) fn enqueue(
 
 const NAME: &str = "copy with addresses in memory";
 
-/// The task of a copy whose addresses are words of memory.
+/// The task of a copy whose addresses are stored in words of memory.
 struct IndirectCopy {
     source: CopySource,
     plan: PlanCopy,

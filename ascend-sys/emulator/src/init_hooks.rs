@@ -84,11 +84,15 @@ impl<F: Address> InitHooks<F> {
                 hooks.remove(at);
                 Ok(())
             }
-            None => fail!(ACL_ERROR_INVALID_PARAM, "cbFunc is not registered with the type {kind}"),
+            None => fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "cbFunc is not registered with the type {kind}; pass a function and the type that \
+                 it was registered with"
+            ),
         }
     }
 
-    /// Calls `each` with the callbacks until it breaks. Does nothing if this thread is in a
+    /// Calls `each` with each callback until `each` breaks. Does nothing if this thread is in a
     /// callback.
     fn call(&self, mut each: impl FnMut(Hook<F>) -> ControlFlow<()>) {
         struct InsideHook;
@@ -125,22 +129,28 @@ impl<F: Address> Hook<F> {
     fn answered(&self, function: &str, answer: c_int) -> Result<(), Failure> {
         match answer {
             0 => Ok(()),
-            code => fail!(code, "a callback of type {} for {function} returned {code}", self.kind),
+            code => fail!(
+                code,
+                "a callback of type {} for {function} returned {code}; return 0 from it to \
+                 report success",
+                self.kind
+            ),
         }
     }
 }
 
 fn checked<F>(kind: aclRegisterCallbackType, callback: Option<F>) -> Result<(u32, F), Failure> {
     if !matches!(kind.0, 0..=7 | 65_535) {
-        return fail!(ACL_ERROR_INVALID_PARAM, "type is {}; 0 to 7 and 65535 exist", kind.0);
+        return fail!(ACL_ERROR_INVALID_PARAM, "type is {}; pass 0 to 7, or 65535", kind.0);
     }
     match callback {
         Some(function) => Ok((kind.0, function)),
-        None => fail!(ACL_ERROR_INVALID_PARAM, "cbFunc is NULL"),
+        None => fail!(ACL_ERROR_INVALID_PARAM, "cbFunc is NULL; pass a function"),
     }
 }
 
-/// Calls the callbacks of `aclInit` with the text of its configuration, up to one that fails.
+/// Calls the callbacks of `aclInit` with the text of its configuration, until one of them fails.
+/// Returns its error.
 pub(crate) fn tell_init(configuration: &CStr) -> Result<(), Failure> {
     let (text, length) = (configuration.as_ptr(), configuration.count_bytes());
     let mut result = Ok(());
@@ -153,7 +163,7 @@ pub(crate) fn tell_init(configuration: &CStr) -> Result<(), Failure> {
     result
 }
 
-/// Calls all callbacks of `aclFinalize`. Returns the result of the first one that fails.
+/// Calls all callbacks of `aclFinalize`. Returns the error of the first callback that fails.
 pub(crate) fn tell_finalize() -> Result<(), Failure> {
     let mut result = Ok(());
     FINALIZE.call(|hook| {

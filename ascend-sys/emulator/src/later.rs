@@ -1,7 +1,7 @@
-//! Deferred work: each item waits for something else to end, and is tried until it is done.
+//! Runs deferred work. Each item waits until other work has ended, and is tried until it is done.
 //!
 //! The housekeeper tries the items at every tick while anything is unfinished. Other threads try
-//! them after they have ended something that an item may wait for.
+//! them after they have ended work that an item may wait for.
 
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;
@@ -13,11 +13,11 @@ type Look = Box<dyn FnMut() -> bool + Send>;
 static ALL: Mutex<Vec<Look>> = Mutex::new(Vec::new());
 /// Whether there are items.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// Held by the thread that tries the items. A second thread tries them again afterwards, because an
-/// item that it has made possible may have been tried too early.
+/// Held by the thread that tries the items. A second thread tries them again afterwards, because
+/// the first may have tried an item before the second ended the work that the item waits for.
 static AT_IT: Mutex<()> = Mutex::new(());
 
-/// Calls `look` now, and again later until it returns true. Does not wait for that.
+/// Calls `look` now, and again later until it returns true. Returns after the first call.
 pub(crate) fn until_done(mut look: impl FnMut() -> bool + Send + 'static) {
     if !look() {
         let mut all = lock(&ALL);
@@ -26,7 +26,7 @@ pub(crate) fn until_done(mut look: impl FnMut() -> bool + Send + 'static) {
     }
 }
 
-/// Tries all items. Called when something has ended.
+/// Tries all items. Call it after ending work that an item may wait for.
 #[inline]
 pub(crate) fn look() {
     if ANY.load(Ordering::Acquire) {

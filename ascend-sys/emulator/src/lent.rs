@@ -1,4 +1,5 @@
-//! A shared pointer that is lent for the duration of a call, and counted only if it is kept longer.
+//! A shared pointer that is lent for the duration of a call. It is counted only if it is kept
+//! longer.
 //!
 //! Most tasks are complete when the call that submits them returns. To count the references to
 //! shared objects up and down again would take two atomic steps, a tenth of the call's time.
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// A pointer that is lent; see the [module](self).
 pub(crate) struct Lent<T> {
     shared: ManuallyDrop<Arc<T>>,
-    /// Whether it is counted.
+    /// Whether the pointer is counted.
     kept: bool,
 }
 

@@ -85,7 +85,7 @@ pub use abi::undeclared::{UNDECLARED, Undeclared};
 pub use abi::unsupported::{UNSUPPORTED, Unsupported};
 pub use ascend_reduce::{self as reduce, copy};
 
-/// Returns the functions of the emulator. A function that it does not have is `None`.
+/// Returns the functions of the emulator. A function that the emulator does not have is `None`.
 pub fn table() -> ascend_sys::Functions {
     let mut table = ascend_sys::Functions::default();
     abi::fill(&mut table);

@@ -107,7 +107,7 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
     if !(1..=MAX_DEVICES).contains(&request.count) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} devices: a block has 1 to {MAX_DEVICES}",
+            "the number of devices is {}; a block needs 1 to {MAX_DEVICES}",
             request.count
         );
     }
@@ -163,7 +163,8 @@ impl DeviceBlocks {
                 None => {
                     return fail!(
                         ACL_ERROR_RT_MEMORY_ALLOCATION,
-                        "no address space left for {} devices of {memory} bytes; ask for less memory per device, or destroy a block",
+                        "no address space left for a block of {} x {memory} bytes; ask for less \
+                         memory per device, or destroy a block",
                         request.count
                     );
                 }
@@ -213,7 +214,11 @@ pub(crate) fn block(number: u32) -> Result<Settings, Failure> {
 }
 
 fn no_block<T>(number: u32) -> Result<T, Failure> {
-    fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no block {number}, or it was destroyed already")
+    fail!(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "there is no block {number}, or it was destroyed already; pass a number that \
+         ascendExtBlockCreate returned"
+    )
 }
 
 /// Takes a block out of use: its devices can no longer be found.
@@ -246,7 +251,7 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
 /// Returns the device with a number that a program gave. The error says why there is none.
 pub(crate) fn device(number: i32) -> Result<&'static Device, String> {
     let Ok(number) = u32::try_from(number) else {
-        return Err(format!("there is no device {number}"));
+        return Err(format!("there is no device {number}; pass 0 or a larger number"));
     };
     if number >= DEFAULT_IDS {
         return device_in_use(number);
@@ -255,11 +260,13 @@ pub(crate) fn device(number: i32) -> Result<&'static Device, String> {
     match visible.id(number) {
         Some(id) => Ok(device_slot(id)),
         None if visible.count() < settings.count => Err(format!(
-            "there is no device {number}; {} are visible (ASCEND_RT_VISIBLE_DEVICES)",
+            "there is no device {number}; pass a number below {}, the number of visible devices \
+             (ASCEND_RT_VISIBLE_DEVICES)",
             visible.count()
         )),
         None => Err(format!(
-            "there is no device {number}; this machine has {} (ASCEND_EMULATOR_DEVICES)",
+            "there is no device {number}; pass a number below {}, the number of devices of this \
+             machine (ASCEND_EMULATOR_DEVICES)",
             settings.count
         )),
     }
@@ -270,7 +277,9 @@ pub(crate) fn device_in_use(id: u32) -> Result<&'static Device, String> {
     if (id as usize) < MAX_IDS && device_slot(id).settings().is_some() {
         return Ok(device_slot(id));
     }
-    Err(format!("there is no device {id}, or its block was destroyed"))
+    Err(format!(
+        "there is no device {id}, or its block was destroyed; use a device of a live block"
+    ))
 }
 
 /// Returns the number that programs use for a device: [`device`] finds the device by it.
@@ -298,12 +307,13 @@ pub(crate) fn on_machine(number: i32, visible: bool) -> Result<u32, Failure> {
     if id >= seen.settings.count {
         let count = seen.settings.count;
         return Err(refused(format!(
-            "there is no device {number}; this machine has {count} (ASCEND_EMULATOR_DEVICES)"
+            "there is no device {number}; pass a number below {count}, the number of devices of \
+             this machine (ASCEND_EMULATOR_DEVICES)"
         )));
     }
     if visible && seen.visible.number(id).is_none() {
         return Err(refused(format!(
-            "device {number} of the machine is not visible (ASCEND_RT_VISIBLE_DEVICES)"
+            "device {number} of the machine is not visible; add it to ASCEND_RT_VISIBLE_DEVICES"
         )));
     }
     Ok(id)
@@ -341,7 +351,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
     }
 }
 
-/// Returns the number of a device as its program counts: from 0 in its block.
+/// Returns the number that the program of a device uses for it: from 0 in its block.
 pub(crate) fn named(id: u32) -> u32 {
     device_slot(id).settings().map_or(id, |settings| match settings.block {
         0 => number_of(id),
@@ -349,7 +359,7 @@ pub(crate) fn named(id: u32) -> u32 {
     })
 }
 
-/// Assigns a part of the device address range, of whole granules, to a device.
+/// Assigns a part of the device address range to a device. The part consists of whole granules.
 pub(crate) fn assign(addresses: &Range<usize>, device: &Device) {
     note_owner(addresses, device.id + 1);
 }
@@ -370,12 +380,12 @@ pub(crate) fn device_of_granule(granule: usize) -> Result<u32, &'static str> {
         0 => Err(
             "device memory that this process does not have; import memory of another process first",
         ),
-        GONE => Err("device memory of a block of devices that is gone"),
+        GONE => Err("device memory of a block of devices that is gone; allocate it anew"),
         device => Ok(device - 1),
     }
 }
 
-/// The block that C programs see, and which of its devices they see.
+/// The block that C programs see, and the devices of it that they see.
 struct DefaultBlock {
     settings: Settings,
     visible: Visible,
@@ -394,7 +404,7 @@ pub(crate) fn visible_count() -> Result<u32, String> {
     seen_by_programs().map(|seen| seen.visible.count())
 }
 
-/// Returns the number of devices that a program can name together with this one.
+/// Returns the number of devices that a program with this device can name, including this device.
 pub(crate) fn count_beside(device: &Device) -> u32 {
     match device.settings() {
         Some(Settings { block: 0, .. }) => visible_count().unwrap_or(1),

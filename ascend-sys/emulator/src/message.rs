@@ -1,5 +1,5 @@
-//! The reasons why calls failed: the texts that `aclGetRecentErrMsg` returns, and the code that
-//! `aclrtGetLastError` returns.
+//! Keeps the reasons why calls failed: the texts that `aclGetRecentErrMsg` returns, and the code
+//! that `aclrtGetLastError` returns.
 //!
 //! Both belong to the calling thread, as in CANN by default. The texts belong to the process if the
 //! configuration of `aclInit` says so.
@@ -16,14 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The text for a panic, wherever it is caught.
-pub(crate) const PANICKED: &str = "the emulator panicked; this is a defect of the emulator";
+pub(crate) const PANICKED: &str =
+    "the emulator panicked; this is a defect of the emulator, so please report it";
 
 /// A code of one of CANN's two families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorCode {
     Acl(aclError),
     Hccl(HcclResult),
-    /// An argument is NULL: each family has a code and a text of its own for that.
+    /// An argument is NULL. Each family has its own code and text for this.
     Null,
 }
 
@@ -102,8 +103,9 @@ impl Failure {
         }
     }
 
-    /// Returns the code and the text with which a function of HCCL reports the failure. They are
-    /// its own, or those for a failure of a function of the runtime that it called.
+    /// Returns the code and the text with which a function of HCCL reports the failure. For the
+    /// failure of a runtime function that it called, the code is `HCCL_E_RUNTIME`, and the text has
+    /// the runtime's code.
     #[cold]
     pub(crate) fn in_hccl(&self) -> (HcclResult, Arc<str>) {
         match self.code {
@@ -168,7 +170,7 @@ macro_rules! refuse {
 }
 pub(crate) use refuse;
 
-/// The number of texts that are kept for a thread that does not take them.
+/// The largest number of texts that are kept for a thread that does not take them.
 const KEPT: usize = 32;
 
 thread_local! {
@@ -209,7 +211,7 @@ pub(crate) fn add_text(text: String) {
 }
 
 /// Returns the texts since the last call, newest first, or null if there are none. They are valid
-/// until the thread's next call of this.
+/// until the thread calls this function again.
 pub(crate) fn take_texts() -> *const c_char {
     let mut texts = match OF_PROCESS.load(Ordering::Relaxed) {
         true => std::mem::take(&mut *lock(&TEXTS_OF_PROCESS)),

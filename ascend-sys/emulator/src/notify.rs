@@ -1,5 +1,5 @@
-//! Notifies. Each is one latched bit of a device: a stream sets it, and another stream waits for it
-//! and clears it.
+//! Notifies. Each is one latched bit of a device. A stream sets the bit, and another stream waits
+//! for the bit and clears it.
 
 use crate::check;
 use crate::ipc::exports::{ExportedThing, end, export};
@@ -65,7 +65,8 @@ impl Notify {
             Some(handle) => Ok(handle),
             None => fail!(
                 ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
-                "device {} has {used} of {most} notifies in use",
+                "device {} has {used} of {most} notifies in use; destroy one with \
+                 aclrtDestroyNotify",
                 machine::named(device.id)
             ),
         }
@@ -81,16 +82,20 @@ impl Notify {
         taken.map(|(_, handle)| handle)
     }
 
-    /// Makes a notify for one of another process, on a device of the calling thread.
+    /// Makes a notify that stands for a notify of another process, on a device of the calling
+    /// thread.
     pub(crate) fn import(device: &Device, shared: Arc<SharedNotify>) -> Result<u64, Failure> {
         match Notify::take(device.id, Some(NotifyLink { shared, key: None })) {
             Some(handle) => Ok(handle),
-            None => fail!(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "every notify of the process is in use"),
+            None => fail!(
+                ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
+                "every notify of the process is in use; destroy one with aclrtDestroyNotify"
+            ),
         }
     }
 
-    /// Returns the key by which other processes import it, and exports it first if it is not
-    /// exported. If `permitted` is true, only permitted processes may import it.
+    /// Returns the key by which other processes import the notify. Exports the notify first if it
+    /// is not exported. If `permitted` is true, only permitted processes may import it.
     pub(crate) fn export(&self, home: Home, permitted: bool) -> Result<ExportKey, Failure> {
         let mut link = lock(&self.shared);
         if let Some(NotifyLink { shared, key }) = &*link {
@@ -100,7 +105,9 @@ impl Notify {
             };
         }
         let shared = SharedNotify::new().map_err(|e| {
-            let text = format!("cannot make shared memory: {e}");
+            let text = format!(
+                "cannot make shared memory: {e}; raise the process's limits on files and memory"
+            );
             Failure::new(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text)
         })?;
         let key = export(home, ExportedThing::Notify(Arc::clone(&shared)), permitted);
@@ -112,14 +119,14 @@ impl Notify {
         Ok(key)
     }
 
-    /// Returns the number of its export.
+    /// Returns the number of the notify's export.
     pub(crate) fn export_number(&self) -> Result<u64, Failure> {
         match &*lock(&self.shared) {
             Some(NotifyLink { key: Some(key), .. }) => Ok(key.number),
             Some(NotifyLink { shared, key: None }) => Err(not_here("permitted", shared)),
             None => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the notify is not exported; aclrtNotifyGetExportKey exports it"
+                "the notify is not exported; export it with aclrtNotifyGetExportKey"
             ),
         }
     }
@@ -192,7 +199,8 @@ impl Notify {
 /// Returns the error for an action that only the process that created a notify can take.
 fn not_here(what: &str, shared: &SharedNotify) -> Failure {
     let text = format!(
-        "the notify belongs to process {}: it is {what} there, and can only be recorded here",
+        "the notify belongs to process {}: it is {what} there, and can only be recorded here; make \
+         this call there",
         shared.creator().unwrap_or_default()
     );
     Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text)
@@ -203,7 +211,10 @@ pub(crate) fn handle_of(id: u64) -> Result<u64, Failure> {
     let mut live = NOTIFIES.live_handles();
     match live.find(|(notify, _)| u64::from(notify.index) == id) {
         Some((_, handle)) => Ok(handle),
-        None => fail!(ACL_ERROR_RT_INVALID_HANDLE, "there is no notify with the number {id}"),
+        None => fail!(
+            ACL_ERROR_RT_INVALID_HANDLE,
+            "there is no notify with the number {id}; pass a number of aclrtGetNotifyId"
+        ),
     }
 }
 
@@ -224,7 +235,8 @@ pub(crate) fn wait(
     if device != stream.device_id() {
         return fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
-            "the notify belongs to device {device}, but {} does not",
+            "the notify belongs to device {device}, but {} does not; use a stream of device \
+             {device}",
             stream.describe(),
             device = machine::named(device)
         );
@@ -280,7 +292,8 @@ impl TaskBody<Stream> for RecordNotify {
 fn gone() -> Step {
     Step::Done(fail!(
         ACL_ERROR_RT_INVALID_HANDLE,
-        "the notify was destroyed before the stream came to it"
+        "the notify was destroyed before the stream came to it; destroy it after the tasks that \
+         use it"
     ))
 }
 
@@ -289,7 +302,7 @@ pub(crate) struct WaitNotify {
     notify: &'static Notify,
     handle: u64,
     limit: Option<Duration>,
-    /// Whether another process has recorded it.
+    /// Whether another process has recorded the notify.
     by_other: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Polling: how the tasks of a stream make progress, and how a stream is woken.
+//! Polls streams: runs their tasks, and wakes streams whose tasks may be able to go on.
 //!
 //! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may
 //! wake other streams. Those are polled after the outermost poll of the thread, and never inside
-//! it, so that polls do not nest without end. Waiters and the housekeeper run the work that is then
-//! left unfinished: the [`bell`] is rung for them.
+//! it, so that polls do not nest without end. Waiters and the housekeeper run the work that is left
+//! unfinished; the [`bell`] wakes them.
 
 use crate::bell;
 use crate::check;
@@ -111,8 +111,8 @@ impl Stream {
         outcome
     }
 
-    /// Polls like [`poll`](Self::poll), for a helper. If another thread is already polling, leaves
-    /// no note for that thread, so that it keeps its cache line.
+    /// Polls like [`poll`](Self::poll), for a helper. If another thread is already polling, does
+    /// not leave a note for that thread, so the thread keeps its cache line.
     #[inline]
     pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
         if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
@@ -124,8 +124,8 @@ impl Stream {
         wake(self);
     }
 
-    /// Makes everything queued give up for `reason`, as soon as it no longer touches memory. New
-    /// tasks are still accepted. Returns the last ticket that gives up.
+    /// Makes all queued tasks give up for `reason`, each as soon as it no longer touches memory.
+    /// New tasks are still accepted. Returns the last ticket that gives up.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {
         let mut why = lock(&self.reason);
         *why = Some(reason);
@@ -145,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// Holds the stream: no more tasks begin, and queued and new ones stay in the queue.
+    /// Holds the stream: no more tasks begin, and queued and new tasks stay in the queue.
     pub(crate) fn hold(&'static self) {
         // If the stream is already held, an earlier call has stopped it, so the data of that call
         // stays.
@@ -168,7 +168,7 @@ impl Stream {
         self.wake();
     }
 
-    /// Refuses new tasks with `code` and voids the queued ones.
+    /// Refuses new tasks with `code`, and makes the queued tasks give up for `reason`.
     pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
         self.queue.set_gate(code);
         self.void(reason);
@@ -184,7 +184,7 @@ impl Stream {
         }
     }
 
-    /// Stops every stream of the context, because a task of this one failed
+    /// Stops every stream of the context, because a task of this stream failed
     /// (`ACL_STOP_ON_FAILURE`).
     fn stop_context(&'static self) {
         let why = format!("{} stops all streams of its context on failure", self.describe());
@@ -262,7 +262,8 @@ impl Stream {
             None => String::new(),
         };
         format!(
-            "is stopped (aclrtStreamStop){since} and begins no task until aclrtStreamAbort drops those it has"
+            "is stopped (aclrtStreamStop){since} and begins no task until aclrtStreamAbort drops \
+             those it has"
         )
     }
 
@@ -284,10 +285,10 @@ impl Stream {
     }
 }
 
-/// Makes everything queued in some streams give up for `reason`. No task gives up before all
-/// streams are marked. Otherwise a stream that waits for another one would take the end of that
-/// one's tasks for their completion, and go on with data that never came. Returns the last of these
-/// tasks of each stream.
+/// Makes all queued tasks of some streams give up for `reason`. No task gives up before all streams
+/// are marked. Otherwise a stream that waits for a second stream could mistake the end of the
+/// second stream's tasks for their completion. It would then go on with data that never came.
+/// Returns each stream with the ticket of the last task that gives up.
 ///
 /// The streams must come in the order of their slots, as in [`STREAMS`], each of them once.
 pub(crate) fn void_together(

@@ -1,4 +1,4 @@
-//! The differences between products that concern the runtime (not HCCL).
+//! Lists the differences between products that concern the runtime (not HCCL).
 
 use ascend_program::check;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Product {
         self.of_kernels().vector_cores()
     }
 
-    /// Returns the size of the local memory of a vector core in bytes, if it is known.
+    /// Returns the size of a vector core's local memory in bytes, if it is known.
     pub(crate) fn bytes_of_a_vector_core(self) -> Option<u64> {
         match self {
             Product::A2 | Product::A3 => Some(192 << 10),

@@ -1,12 +1,12 @@
-//! Reads of the program's own memory at addresses that may be wrong.
+//! Reads the program's own memory at addresses that may be invalid.
 //!
-//! The kernel copies the bytes. So memory that is not mapped is an error, whereas a load would end
-//! the process with a signal.
+//! The kernel copies the bytes. So memory that is not mapped is an error. A load would end the
+//! process with a signal.
 
 use std::mem::MaybeUninit;
 
-/// Reads bytes at an address into `to`. Returns the number of bytes that could be read, from the
-/// first one on. Returns `None` if the kernel refuses to copy for other reasons.
+/// Reads bytes at an address into `to`. Returns the number of bytes that could be read, counted
+/// from the first byte. Returns `None` if the kernel refuses to copy for other reasons.
 pub(crate) fn read(address: usize, to: &mut [MaybeUninit<u8>]) -> Option<usize> {
     // Miri has no such call.
     if cfg!(miri) {

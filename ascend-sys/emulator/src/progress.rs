@@ -35,8 +35,9 @@ impl Progress {
     }
 }
 
-/// A point in a task queue, after a job. Freed memory is reused once such points are complete. The
-/// type hides the queue, so that `memory` does not depend on queues or jobs.
+/// A point in a task queue, after a job. Freed memory is reused once the points that are recorded
+/// for it are complete. The type hides the queue, so that `memory` does not depend on queues or
+/// jobs.
 #[derive(Clone, Copy)]
 pub(crate) struct QueuePoint {
     progress: &'static Progress,

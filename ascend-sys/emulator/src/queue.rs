@@ -43,7 +43,7 @@ const HELD: i32 = i32::MIN;
 pub(crate) enum JobStep<F> {
     /// The job is finished, and done with all memory, even if it failed.
     Done(Result<(), F>),
-    /// There is nothing to do until something else happens.
+    /// The job has nothing to do until an event that it waits for.
     Park,
     /// A piece of work is done (at most about 20 microseconds), and more can be done at once.
     Again,
@@ -59,7 +59,7 @@ pub(crate) trait Job: Sized {
     /// Makes progress. Called with the lock held.
     fn poll(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// Arranges that the queue is woken when a poll may help. Called when the job is parked and a
-    /// waiter is about to sleep. Returns true if that has already happened.
+    /// waiter is about to sleep. Returns true if a poll may already help.
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
     /// Gives up, as soon as nothing of the job touches memory any more. Called because the ticket
     /// of the job was voided.
@@ -77,7 +77,7 @@ pub(crate) trait Job: Sized {
 pub(crate) trait Fresh<J: Job> {
     /// Does the same as [`Job::poll`].
     fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure>;
-    /// Makes the job that stays in the queue. This job takes hold of everything that the submitting
+    /// Makes the job that stays in the queue. The job takes hold of all objects that the submitting
     /// call only lends it.
     fn into_job(self) -> J;
 }
@@ -161,7 +161,7 @@ pub(crate) struct TaskQueue<J: Job> {
     armed: AtomicU32,
     /// 0 if the gate is open, [`HELD`], or the code with which new jobs are refused.
     gate: AtomicI32,
-    /// Jobs with tickets up to this one give up instead of running.
+    /// Jobs with tickets up to this ticket give up instead of running.
     void: AtomicU64,
     waiters: Mutex<Vec<RegisteredWaiter<J::Owner>>>,
 }
@@ -404,8 +404,8 @@ impl<J: Job> TaskQueue<J> {
     }
 
     /// Registers a waiter for `ticket`, then polls and arms the head. A thread that gets
-    /// [`Readiness::Sleep`] may park. If it then goes on for another reason than the completion, it
-    /// must call [`TaskQueue::forget_thread`].
+    /// [`Readiness::Sleep`] may park. If the thread then goes on before the completion, it must
+    /// call [`TaskQueue::forget_thread`].
     pub(crate) fn register(
         &self,
         owner: &'static J::Owner,
@@ -453,7 +453,7 @@ impl<J: Job> TaskQueue<J> {
     }
 
     /// Wakes every sleeping thread, whatever its ticket, because there is work that it could help
-    /// with. Returns whether there was a thread.
+    /// with. Returns whether a thread was registered.
     pub(crate) fn unpark_threads(&self) -> bool {
         if self.armed.load(Ordering::Acquire) == 0 {
             return false;
@@ -469,8 +469,7 @@ impl<J: Job> TaskQueue<J> {
         any
     }
 
-    /// Makes everything submitted so far give up instead of running. Returns the last voided
-    /// ticket.
+    /// Makes all jobs submitted so far give up instead of running. Returns the last voided ticket.
     pub(crate) fn void_all(&self) -> u64 {
         let _order = self.queue.lock();
         let last = self.progress.submitted.load(Ordering::Relaxed);
@@ -483,7 +482,7 @@ impl<J: Job> TaskQueue<J> {
         ticket <= self.void.load(Ordering::Acquire)
     }
 
-    /// Makes jobs with tickets up to this one give up instead of running, from the next poll on.
+    /// Makes jobs with tickets up to this ticket give up instead of running, from the next poll on.
     pub(crate) fn void_until(&self, ticket: u64) {
         self.void.fetch_max(ticket, Ordering::AcqRel);
     }

@@ -31,7 +31,7 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
         if call!(ascendExtBlockCreate(&config(1, memory), &mut number, &mut first)) == 0 {
             taken.push(Block { number, first });
         } else {
-            assert!(message().contains("no address space left for 1 devices"), "{}", message());
+            assert!(message().contains("no address space left for a block of 1"), "{}", message());
             memory /= 2;
         }
     }
