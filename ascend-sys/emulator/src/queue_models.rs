@@ -1,6 +1,6 @@
-//! Loom explores every interleaving of the protocol in `queue`. The models check that no waiter
-//! sleeps for ever, that `completed` only grows, and that jobs finish in the order of their
-//! tickets.
+//! Loom models of the protocol in `queue`. Loom explores every interleaving. The models check that
+//! no waiter sleeps for ever, that `completed` only grows, and that jobs finish in the order of
+//! their tickets.
 //!
 //! Run them by `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`.
 
@@ -86,8 +86,8 @@ impl Job for Probe {
     }
 }
 
-/// The owner of a stream of a model, which frees the stream when it is dropped: loom needs every
-/// object of a run to be dropped in that run.
+/// The owner of a stream of a model. It frees the stream when it is dropped, because loom needs
+/// every object of a run to be dropped in that run.
 struct Owned(*mut QueueModel);
 
 impl Owned {

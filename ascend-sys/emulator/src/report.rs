@@ -37,7 +37,8 @@ pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Fail
     if thread == 0 || stream.subscriber.load(Ordering::Acquire) != 0 {
         return fail!(
             ACL_ERROR_RT_STREAM_SUBSCRIBE,
-            "threadId is 0, or {} has a thread already",
+            "threadId is 0, or {} has a thread already; pass a thread, or call \
+             aclrtUnSubscribeReport first",
             stream.describe()
         );
     }
@@ -74,7 +75,7 @@ fn end_subscription(thread: u64, stream: &'static Stream) -> Result<Vec<Callback
     if thread == 0 || stream.subscriber.load(Ordering::Acquire) != thread {
         return fail!(
             ACL_ERROR_STREAM_NOT_SUBSCRIBE,
-            "{} is not subscribed by thread {thread:#x}",
+            "{} is not subscribed by thread {thread:#x}; pass the thread of aclrtSubscribeReport",
             stream.describe()
         );
     }
@@ -103,7 +104,7 @@ pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
         let Some(inbox) = inboxes.get_mut(&thread) else {
             return fail!(
                 ACL_ERROR_THREAD_NOT_SUBSCRIBE,
-                "the calling thread is subscribed to no stream"
+                "the calling thread is subscribed to no stream; call aclrtSubscribeReport first"
             );
         };
         // A stream that was aborted has given up the callbacks that no thread has called yet.
@@ -119,7 +120,7 @@ pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
         if left.is_zero() {
             return fail!(
                 ACL_ERROR_RT_REPORT_TIMEOUT,
-                "no callback came within {:?}",
+                "no callback came within {:?}; call this again, or pass a longer timeout",
                 limit.unwrap_or_default()
             );
         }
@@ -139,7 +140,7 @@ pub(crate) fn launch(
     if stream.subscriber.load(Ordering::Acquire) == 0 {
         return fail!(
             ACL_ERROR_RT_STREAM_NO_CB_REG,
-            "no thread is subscribed to {}",
+            "no thread is subscribed to {}; call aclrtSubscribeReport first",
             stream.describe()
         );
     }
@@ -166,7 +167,8 @@ impl Callback {
         let Some(inbox) = inboxes.get_mut(&stream.subscriber.load(Ordering::Acquire)) else {
             return fail!(
                 ACL_ERROR_RT_STREAM_NO_CB_REG,
-                "no thread is subscribed to {} any more",
+                "no thread is subscribed to {} any more; call aclrtUnSubscribeReport only after \
+                 the callbacks have run",
                 stream.describe()
             );
         };

@@ -1,8 +1,9 @@
-//! The threads that sleep in calls of the emulator, and what each of them waits for.
+//! Tracks the threads that sleep in calls of the emulator, and the condition that each of them
+//! waits for.
 //!
-//! A wait counts only if nothing but another thread or a stream can end it. A wait with a short
-//! limit does not count, because it ends by itself. A thread that waits in slices, and reports
-//! this, counts as asleep between the slices as long as it waits for the same thing.
+//! A wait counts only if another thread or a stream has to end it. A wait with a short limit does
+//! not count, because it ends by itself. A thread that waits in slices, and reports this, counts as
+//! asleep between the slices as long as it waits for the same condition.
 //! [`deadlock`](crate::deadlock) determines whether any thread or stream is left that can end a
 //! wait. It can also end a wait itself, with a verdict.
 
@@ -25,7 +26,7 @@ pub(crate) enum Until {
     /// A point of a stream, as a number. The caller has reported that it continues the same wait
     /// after this slice.
     SlicedMark(u64),
-    /// Other threads of the program. The program announces the wait, and only the program has the
+    /// Other threads of the program. The program announces the wait, and only the program knows the
     /// reason.
     Said,
     /// Other threads, for whose calls a call of the emulator waits.
@@ -86,7 +87,8 @@ struct SleepRecord {
     /// The kernel's number of the thread.
     number: i32,
     asleep: AtomicBool,
-    /// How often the thread has checked, asleep, and found that its wait is not over.
+    /// The number of times that the sleeping thread has checked and found that its wait is not
+    /// over.
     looked: AtomicU64,
     state: Mutex<SleepState>,
 }
@@ -94,19 +96,19 @@ struct SleepRecord {
 #[derive(Default)]
 struct SleepState {
     until: Option<Until>,
-    /// How often it fell asleep for another reason than the time before.
+    /// The number of times that the thread fell asleep for another reason than the time before.
     sleeps: u64,
 }
 
 static THREADS: Mutex<Vec<Arc<SleepRecord>>> = Mutex::new(Vec::new());
-/// The number of threads that sleep in calls that wait for calls of others.
+/// The number of threads that sleep in calls that wait for calls of other threads.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// The kernel's numbers of the emulator's threads, which do nothing by themselves. Names would not
 /// do, because other threads can have the same names.
 static OWN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
-/// Marks the calling thread as one of the emulator's own, until this is dropped.
+/// Marks the calling thread as one of the emulator's own threads, until this value is dropped.
 pub(crate) struct OwnThread(i32);
 
 impl OwnThread {
@@ -123,7 +125,7 @@ impl Drop for OwnThread {
     }
 }
 
-/// Returns whether a thread is one of the emulator's own.
+/// Returns whether a thread is one of the emulator's own threads.
 pub(crate) fn is_own(number: i32) -> bool {
     lock(&OWN).contains(&number)
 }
@@ -141,8 +143,8 @@ thread_local! {
     static REGISTRATION: RefCell<Option<Registration>> = const { RefCell::new(None) };
 }
 
-/// Returns the record of the calling thread. `None` if the thread is ending: it may still wait, in
-/// the drop of a thread local.
+/// Returns the record of the calling thread. Returns `None` if the thread is ending. It may still
+/// wait then, in the drop of a thread local.
 fn record() -> Option<Arc<SleepRecord>> {
     let register = || {
         let record = Arc::new(SleepRecord {
@@ -160,7 +162,7 @@ fn record() -> Option<Arc<SleepRecord>> {
     REGISTRATION.try_with(get).ok()
 }
 
-/// Marks the calling thread as waiting, until this is dropped.
+/// Marks the calling thread as waiting, until this value is dropped.
 pub(crate) struct Asleep {
     record: Option<Arc<SleepRecord>>,
     is_call: bool,
@@ -234,7 +236,7 @@ pub(crate) fn say(patience: Duration) {
     }
 }
 
-/// Returns whether any thread sleeps in a call that waits for calls of others.
+/// Returns whether any thread sleeps in a call that waits for calls of other threads.
 pub(crate) fn any_calls() -> bool {
     CALLS.load(Ordering::SeqCst) != 0
 }

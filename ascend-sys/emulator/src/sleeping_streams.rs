@@ -1,13 +1,13 @@
-//! Streams that sleep until something changes.
+//! Keeps the streams that sleep until a change, and wakes them.
 //!
-//! A stream is added before it checks whether the change has come. A thread that changes something
+//! A stream is added before it checks whether the change has come. A thread that makes a change
 //! wakes the streams afterwards. So at least one of the two sees the other.
 
 use crate::stream::Stream;
 use ascend_sync::lock_std as lock;
 use std::sync::Mutex;
 
-/// The streams that sleep until one thing changes; see the [module](self).
+/// The streams that sleep until one object changes; see the [module](self).
 #[derive(Default)]
 pub(crate) struct SleepingStreams(Mutex<Vec<&'static Stream>>);
 

@@ -1,10 +1,10 @@
 //! Objects that callers refer to by a handle: streams, events, contexts, notifies, communicators,
 //! graphs, threads, channels.
 //!
-//! A handle is a slot number with a generation, packed into the pointer value. It is never an
-//! address, because its top bits make it one that no program can map. So a stale or made-up handle
-//! is an error and not a crash. Slots are in chunks that are never unmapped. So a reference stays
-//! valid for the life of the process, even after the object in the slot has ended.
+//! A handle is a slot number with a generation, packed into the pointer value. Its top bits differ
+//! from those of every address that a program can map. So a stale or made-up handle is an error and
+//! not a crash. Slots are in chunks that are never unmapped. So a reference stays valid for the
+//! life of the process, even after the object in the slot has ended.
 
 use crate::message::Failure;
 use ascend_sys::ACL_ERROR_RT_INVALID_HANDLE;
@@ -230,14 +230,19 @@ pub(crate) fn unknown(kind: HandleKind, handle: u64) -> Failure {
 fn complaint(kind: HandleKind, handle: u64) -> String {
     let name = kind.name();
     match HandleKind::of(handle) {
-        _ if handle == 0 => format!("the {name} is NULL"),
-        None => format!("{handle:#x} is no {name} handle of this process"),
+        _ if handle == 0 => format!("the {name} is NULL; pass a handle"),
+        None => format!(
+            "{handle:#x} is not the handle of any {name} of this process; pass a handle that the \
+             emulator returned"
+        ),
         Some(what) if what == kind => {
-            format!("the {name} {handle:#x} was destroyed, by a call or with its device")
+            format!(
+                "the {name} {handle:#x} was destroyed, by a call or with its device; make a new one"
+            )
         }
         Some(what) => {
             let (what, name) = (with_article(what.name()), with_article(name));
-            format!("{handle:#x} is the handle of {what}, not of {name}")
+            format!("{handle:#x} is the handle of {what}, not of {name}; pass a handle of {name}")
         }
     }
 }

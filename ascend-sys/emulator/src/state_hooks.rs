@@ -2,7 +2,8 @@
 //! reset, when a stream is created or destroyed, and when the tasks of a device are aborted.
 //!
 //! The callbacks are called in the order of their names, on the thread that made the causing call,
-//! with no lock held. So a callback may call any function. No callback is called for such a call.
+//! with no lock held. So a callback may call any function. The calls that a callback makes call no
+//! callbacks.
 
 use crate::counted::CountedTable;
 use crate::machine;
@@ -34,8 +35,8 @@ impl<F: Copy> StateHooks<F> {
         StateHooks(CountedTable::new())
     }
 
-    /// Registers a callback, which replaces an earlier one of the same name. Without a callback,
-    /// removes the earlier one.
+    /// Registers a callback, which replaces an earlier callback of the same name. If `callback` is
+    /// `None`, removes the earlier callback, and returns an error if there is none.
     pub(crate) fn set(
         &self,
         name: String,
@@ -43,7 +44,7 @@ impl<F: Copy> StateHooks<F> {
         args: *mut c_void,
     ) -> Result<(), Failure> {
         if name.is_empty() {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "regName is empty");
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "regName is empty; pass a name");
         }
         match callback {
             Some(callback) => {
@@ -53,7 +54,7 @@ impl<F: Copy> StateHooks<F> {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
                     "callback is NULL, which removes a callback, but none is registered under the \
-                     name \"{name}\""
+                     name \"{name}\"; pass the name of a registered callback"
                 );
             }
             None => {}
@@ -61,7 +62,7 @@ impl<F: Copy> StateHooks<F> {
         Ok(())
     }
 
-    /// Calls all callbacks, up to one that fails.
+    /// Calls all callbacks until one of them fails. Returns the error of that callback.
     fn call(
         &self,
         mut each: impl FnMut(&str, F, *mut c_void) -> Result<(), Failure>,
@@ -116,7 +117,8 @@ pub(crate) fn tell_abort(
                 let device = machine::find_device(number).map_or(0, |device| device.id);
                 fail!(
                     ACL_ERROR_RT_DEVICE_TASK_ABORT,
-                    "the callback \"{name}\" returned {answer} in stage {} of the abort of device {}",
+                    "the callback \"{name}\" returned {answer} in stage {} of the abort of device \
+                     {}; return 0 from it to allow the abort",
                     stage.0,
                     machine::named(device)
                 )

@@ -21,8 +21,7 @@ pub(crate) type Step = queue::JobStep<Failure>;
 pub(crate) enum Reason {
     /// It was parked at the head of its stream for longer than its limit.
     Timeout(Duration),
-    /// Nothing in the process, or in several processes, can run any more. The text lists what waits
-    /// for what.
+    /// Nothing in the process, or in several processes, can run any more. The text lists the waits.
     Deadlock(Arc<str>),
     /// `aclrtStreamAbort`, or the stream was destroyed by force.
     Aborted,
@@ -52,7 +51,11 @@ impl Reason {
 
     pub(crate) fn text(&self) -> Arc<str> {
         match self {
-            Reason::Timeout(limit) => format!("gave up after {:.1} s", limit.as_secs_f64()).into(),
+            Reason::Timeout(limit) => format!(
+                "gave up after {:.1} s; find out why it does not end, or set a longer limit",
+                limit.as_secs_f64()
+            )
+            .into(),
             Reason::Deadlock(text) => format!("deadlock: {text}").into(),
             Reason::Aborted => "the stream was aborted".into(),
             Reason::DeviceAborted => "the tasks of the device were aborted".into(),
@@ -77,15 +80,15 @@ pub(crate) struct WordTask {
 
 /// The streams, threads or processes that could help a parked task.
 pub(crate) enum Helpers {
-    /// The point of another stream that the task returns as its upstream, and nothing else.
+    /// Only the point of another stream that the task returns as its upstream.
     Point,
     /// Other streams, which are examined themselves.
     Streams,
     /// The tasks and calls that meet these needs. All of the needs must be met.
     Queued(Vec<Need>),
-    /// Anything: the task may go on by itself.
+    /// Any thread or process. The task may also go on by itself.
     Anybody,
-    /// Anything that writes a word of memory. A write may come from anywhere, and no stream is
+    /// Any code that writes a word of memory. A write may come from anywhere, and no stream is
     /// notified of it.
     Writers,
 }
@@ -94,7 +97,8 @@ pub(crate) enum Helpers {
 /// is stuck.
 pub(crate) const NEEDS: usize = 8;
 
-/// Something that a task waits for, and that a task of another stream may provide.
+/// An event that a task waits for, and that a task of another stream, a call or another process may
+/// bring about.
 pub(crate) enum Need {
     /// The record of this signal.
     Signal(u64),

@@ -111,7 +111,7 @@ impl Stream {
             Some((stream, _)) => Ok(stream),
             None => Err(Failure::new(
                 ACL_ERROR_RT_NO_STREAM_RESOURCE,
-                "every stream of the process is in use",
+                "every stream of the process is in use; destroy one with aclrtDestroyStream",
             )),
         }
     }
@@ -163,13 +163,13 @@ impl Stream {
         self.failures.of(ticket)
     }
 
-    /// Returns the first failure among some tasks, if it is still kept.
+    /// Returns the first failure among some tasks that is still kept.
     pub(crate) fn failure_within(&self, tickets: &Range<u64>) -> Option<Failure> {
         self.failures.first_within(tickets)
     }
 
-    /// Returns the last failure that no synchronise has returned. From now on, it counts as
-    /// returned.
+    /// Returns the last failure that no synchronise has returned. From now on, all earlier failures
+    /// count as returned.
     #[inline]
     pub(crate) fn take_unreported(&self) -> Result<(), Failure> {
         self.failures.report(u64::MAX)
@@ -219,7 +219,8 @@ impl Mark {
     }
 
     /// Returns the last failure of the tasks before the point that no synchronise has returned.
-    /// From now on, it counts as returned. Does nothing if the point is not complete.
+    /// From now on, all failures before the point count as returned. Does nothing if the point is
+    /// not complete.
     pub(crate) fn take_unreported(self) -> Result<(), Failure> {
         match self.stream() {
             Some(stream) if stream.queue.completed() >= self.ticket() => {

@@ -1,4 +1,4 @@
-//! How a stream ends.
+//! Ends streams, and aborts the tasks of a device.
 
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
@@ -6,8 +6,8 @@ use crate::{capture, executor, poll, report};
 use ascend_sys::aclError;
 use std::time::Duration;
 
-/// Makes the handle of a stream invalid, and drops its queued tasks. Waits only for the piece of
-/// work that is running. A running host function is left alone.
+/// Makes the handle of a stream invalid, and drops its queued tasks. Waits for the piece of work
+/// that is running, but not for a running host function.
 pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
     // If two threads destroy it at once, only one of them does anything.
     if stream.take_handle() {
@@ -18,8 +18,8 @@ pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
     }
 }
 
-/// `aclrtDeviceTaskAbort`: makes all queued tasks of a device give up. If tasks cannot do so yet,
-/// waits for them for `limit` in total; after that, they end later.
+/// `aclrtDeviceTaskAbort`: makes all queued tasks of a device give up. Waits for tasks that cannot
+/// give up yet, for at most `limit` in total. Tasks that need more time end later.
 pub(crate) fn abort_all(device: u32, limit: Option<Duration>) {
     let streams = STREAMS.live().filter(|stream| stream.device_id() == device);
     let told = poll::void_together(streams, &Reason::DeviceAborted);

@@ -38,7 +38,7 @@ const FREE: &str = "aclrtMemPoolFreeAsync";
 
 pub(crate) struct StreamPool {
     device: u32,
-    /// The largest number of bytes that it may use.
+    /// The largest number of bytes that the pool may use.
     most: u64,
     /// The number of bytes up to which freed memory stays reserved (rule 4).
     threshold: u64,
@@ -73,7 +73,7 @@ struct Pooled {
     pool: u64,
     /// The number of the allocation, which no other allocation has.
     number: u64,
-    /// The number of bytes of the pool that it uses.
+    /// The number of bytes of the pool that the allocation uses.
     uses: u64,
     stage: PooledStage,
 }
@@ -221,7 +221,8 @@ impl StreamPool {
         let Some(used) = used else {
             return fail!(
                 ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "out of memory: {bytes} bytes of a pool that has {} of at most {} in use",
+                "out of memory: {bytes} bytes of a pool that has {} of at most {} in use; free \
+                 memory of the pool, or ask for less",
                 self.used.now,
                 self.most
             );
@@ -239,7 +240,8 @@ impl StreamPool {
             }
             Err(oom) => fail!(
                 ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "out of memory: {bytes} bytes of a pool of device {}, of whose memory {} of {} are free",
+                "out of memory: {bytes} bytes of a pool of device {}, of whose memory {} of {} are \
+                 free; free memory, or ask for less",
                 machine::named(device.id),
                 oom.free,
                 oom.total
@@ -270,7 +272,7 @@ impl StreamPools {
         if device.id != stream.device_id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
-                "the pool belongs to device {}, but {} does not",
+                "the pool belongs to device {}, but {} does not; use a stream of that device",
                 machine::named(device.id),
                 stream.describe()
             );
@@ -278,7 +280,8 @@ impl StreamPools {
         if device.faults.allocation_fails() {
             return fail!(
                 ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "out of memory: device {} was told to have this fault",
+                "out of memory: device {} was told to have this fault; end it with \
+                 ascendExtFaultClear",
                 machine::named(device.id)
             );
         }
@@ -304,8 +307,8 @@ impl StreamPools {
         Ok((start, number))
     }
 
-    /// Takes over memory (rule 3): the smallest allocation that is large enough. Returns its
-    /// address, or `None` if there is none.
+    /// Takes over the smallest allocation that is large enough (rule 3). Returns its address, or
+    /// `None` if there is none that is large enough.
     fn take_over(
         &mut self,
         handle: u64,
@@ -339,14 +342,14 @@ impl StreamPools {
             if start != first {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "ptr: {start:#x} is {} bytes inside {name}, only its first address {first:#x} can be freed",
+                    "ptr: {start:#x} is {} bytes inside {name}; pass its first address {first:#x}",
                     start - first
                 );
             }
             if one.stage != PooledStage::Used {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
-                    "ptr: {name} is being freed by {FREE} already"
+                    "ptr: {name} is being freed by {FREE} already; free it only once"
                 );
             }
             one.stage = PooledStage::Freeing;
@@ -354,16 +357,18 @@ impl StreamPools {
         }
         let why = match memory::resolve(start, 1) {
             Ok(found) if matches!(found.place, MemoryPlace::Device(_)) => {
-                format!("{start:#x} is device memory of no pool; aclrtFree frees it")
+                format!("{start:#x} is device memory that is not of a pool; free it with aclrtFree")
             }
-            Ok(_) => format!("{start:#x} is no device memory"),
+            Ok(_) => format!(
+                "{start:#x} is not device memory; pass an address of aclrtMemPoolMallocAsync"
+            ),
             Err(text) => text,
         };
         fail!(ACL_ERROR_RT_PARAM_INVALID, "ptr: {why}")
     }
 
     /// Ends the allocation that begins at `start`, if `is_it` returns true for it. Returns whether
-    /// it did.
+    /// an allocation has ended.
     fn end_pooled(&mut self, start: usize, is_it: impl FnOnce(&Pooled) -> bool) -> bool {
         let Some(Pooled { pool: handle, uses, .. }) = self
             .allocations
@@ -390,7 +395,7 @@ impl StreamPools {
         true
     }
 
-    /// Ends a pool that is over (rule 5).
+    /// Ends a pool if it is destroyed and has no allocations any more (rule 5).
     fn end_if_over(&mut self, handle: u64) {
         if self.pools.get(&handle).is_some_and(|pool| pool.is_destroyed && pool.used.now == 0) {
             self.pools.remove(&handle);

@@ -1,5 +1,5 @@
-//! Where the work of calls begins: a task enters a stream, or something is done at once. This
-//! module calls checked mode and captures, so that the submitting modules depend on neither.
+//! Begins the work of calls: puts a task into a stream, or reports work that is done at once. This
+//! module calls checked mode and captures, so that the submitting modules do not depend on them.
 //!
 //! Each execution of a graph issues operations of communicators and kernels anew. These enter a
 //! captured stream in [another way](crate::capture::record_call), and report to checked mode

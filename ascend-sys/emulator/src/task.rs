@@ -43,12 +43,12 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     /// Called with the queue of the stream locked.
     fn poll(&mut self, stream: &'static O) -> Step;
 
-    /// Takes hold of everything that the submitting call only lends to the task. Called at most
+    /// Takes hold of all objects that the submitting call only lends to the task. Called at most
     /// once, when the first poll has not completed the task.
     fn keep(&mut self) {}
 
     /// Arranges that the stream is woken when a poll may help. Called when the task is parked and a
-    /// thread is about to sleep. Returns true if that has already happened.
+    /// thread is about to sleep. Returns true if a poll may already help.
     fn arm(&mut self, _: &'static O) -> bool {
         false
     }
@@ -76,7 +76,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         None
     }
 
-    /// Returns what could help the parked task: see `deadlock`.
+    /// Returns the streams, threads or processes that could help the parked task: see `deadlock`.
     fn helpers(&self) -> Helpers {
         Helpers::Anybody
     }
@@ -91,8 +91,8 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         false
     }
 
-    /// Returns a copy of the task, for another place in a stream. `None` for tasks that make sense
-    /// only once, which cannot be captured.
+    /// Returns a copy of the task, for another place in a stream. Returns `None` for tasks that can
+    /// run only once, which cannot be captured.
     fn again(&self) -> Option<ErasedTask<O>> {
         None
     }

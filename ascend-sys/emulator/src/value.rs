@@ -6,7 +6,7 @@
 //! a task, a kernel, the host, another process.
 //!
 //! Checked mode orders a wait after every value that [`WriteValue`] wrote before. It derives no
-//! order from words that something else has written.
+//! order from words that other code has written.
 
 use crate::memory::nominal;
 use crate::message::Failure;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The size of a word in bytes, which is also its alignment.
 pub(crate) const BYTES: usize = size_of::<u64>();
 
-/// A word of memory that a task reaches.
+/// A word of memory that a task reads or writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Word(*mut u64);
 

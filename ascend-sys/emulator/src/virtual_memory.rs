@@ -7,7 +7,7 @@
 //! 1. Physical memory is mapped at one place at most.
 //! 2. When it is unmapped, its bytes stay where they are. They move when it is mapped elsewhere,
 //!    and before other memory is mapped at that place or the addresses are released.
-//! 3. It ends when it is not mapped and has no references.
+//! 3. Physical memory ends when it is not mapped and has no references.
 //! 4. Memory that other processes have imported, or that belongs to them, does not move: see
 //!    [`shared`].
 
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The unit of the sizes and places of physical memory, in bytes: they are multiples of it.
+/// The unit of physical memory, in bytes. Its sizes and places are multiples of this unit.
 pub(crate) const GRANULARITY: usize = window::HUGE_PAGE;
 
 struct Physical {
@@ -89,17 +89,21 @@ pub(crate) fn reserve(device: &Device, bytes: usize, by: &'static str) -> Result
     Ok(start)
 }
 
-/// Ends a range. Returns an error if something is mapped in it.
+/// Ends a range. Returns an error if memory is mapped in it.
 pub(crate) fn release(start: usize) -> Result<(), Failure> {
     let mut all = lock(&ALL);
     let Some(range) = all.ranges.get(&start) else {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no reserved range begins at {start:#x}");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "virPtr: no reserved range begins at {start:#x}; pass an address of \
+             aclrtReserveMemAddress"
+        );
     };
     let addresses = range.addresses.bytes();
     if let Some((piece, _)) = all.pieces.range(addresses.clone()).next() {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "virPtr: memory is mapped at {piece:#x}; aclrtUnmapMem first"
+            "virPtr: memory is mapped at {piece:#x}; call aclrtUnmapMem first"
         );
     }
     let movable = |physical: &&mut Physical| !physical.sharing.is_fixed();
@@ -120,14 +124,15 @@ pub(crate) fn allocate(
     if device.faults.allocation_fails() {
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "out of memory: device {} was told to have this fault",
+            "out of memory: device {} was told to have this fault; end it with ascendExtFaultClear",
             machine::named(device.id)
         );
     }
     if let Err(oom) = device.memory.charge(bytes) {
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "out of memory: {bytes} bytes of device {}, of which {} of {} are free",
+            "out of memory: {bytes} bytes of device {}, of which {} of {} are free; free memory, \
+             or ask for less",
             machine::named(device.id),
             oom.free,
             oom.total
@@ -165,19 +170,21 @@ pub(crate) fn map(
     if bytes != size {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "size is {bytes}, but the physical memory has {size} bytes; it is mapped as a whole"
+            "size is {bytes}, but the physical memory has {size} bytes; pass its whole size"
         );
     }
     if let Some(at) = mapped_at {
         return fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "the physical memory is mapped at {at:#x}; the emulator maps it at one place only"
+            "the physical memory is mapped at {at:#x}; the emulator maps it at one place only, so \
+             call aclrtUnmapMem first"
         );
     }
     if !start.is_multiple_of(GRANULARITY) {
         return fail!(
             ACL_ERROR_RT_ADDR_UNALIGNED,
-            "virPtr is {start:#x}; memory is mapped at multiples of {GRANULARITY} bytes"
+            "virPtr is {start:#x}; memory is mapped at multiples of {GRANULARITY} bytes, so pass \
+             a multiple"
         );
     }
     let place = start..start.saturating_add(bytes);
@@ -203,7 +210,10 @@ pub(crate) fn unmap(start: usize, by: &'static str) -> Result<(), Failure> {
     if lock(&ALL).unmap(start, by)? {
         return Ok(());
     }
-    fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped that begins at {start:#x}")
+    fail!(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "virPtr: no memory is mapped that begins at {start:#x}; pass an address of aclrtMapMem"
+    )
 }
 
 /// Adds a reference to the physical memory that is mapped at an address, and returns its handle.
@@ -212,7 +222,10 @@ pub(crate) fn retain(address: usize) -> Result<u64, Failure> {
     let piece = all.pieces.range(..=address).next_back();
     let found = piece.filter(|(start, (_, bytes))| address - **start < *bytes);
     let Some(handle) = found.map(|(_, (handle, _))| *handle) else {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "virPtr: no memory is mapped at {address:#x}");
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "virPtr: no memory is mapped at {address:#x}; map memory there with aclrtMapMem first"
+        );
     };
     // Mapped memory exists even if the program has freed the last reference.
     let Some(physical) = all.physical.get_mut(&handle) else {
@@ -280,8 +293,8 @@ impl VirtualMemory {
         Ok(has_contents)
     }
 
-    /// Returns the start of the range that contains a place. Returns an error if something is
-    /// mapped at the place, or if memory of the device cannot be mapped there.
+    /// Returns the start of the range that contains a place. Returns an error if memory is mapped
+    /// at the place, or if memory of the device cannot be mapped there.
     fn range_for(
         &self,
         place: &Range<usize>,
@@ -293,7 +306,8 @@ impl VirtualMemory {
         let Some(range) = range.filter(|it| end - it.addresses.start() <= it.bytes) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "virPtr: {start:#x} with {} bytes is in no reserved range",
+                "virPtr: {start:#x} with {} bytes is in no reserved range; reserve the addresses with \
+                 aclrtReserveMemAddress first",
                 end - start
             );
         };
@@ -302,15 +316,16 @@ impl VirtualMemory {
         {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "virPtr: memory is mapped at {piece:#x} already, which overlaps {start:#x} with {} bytes",
+                "virPtr: memory is mapped at {piece:#x} already, which overlaps {start:#x} with \
+                 {} bytes; call aclrtUnmapMem first",
                 end - start
             );
         }
         if range.device != device && self.pieces.range(range.addresses.bytes()).next().is_some() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "the physical memory is of device {}, and memory of device {} is mapped in the range; a range has \
-                 memory of one device",
+                "the physical memory is of device {}, and memory of device {} is mapped in \
+                 the range; use another range, since a range has memory of one device",
                 machine::named(device),
                 machine::named(range.device)
             );
@@ -355,8 +370,8 @@ impl VirtualMemory {
         Ok(true)
     }
 
-    /// Moves contents out of a place: those of physical memory that is not mapped, but whose bytes
-    /// are there.
+    /// Moves the bytes of physical memory out of a place, if the memory is not mapped but still has
+    /// its bytes there.
     fn clear_place(&mut self, place: &Range<usize>) -> Result<(), Failure> {
         self.lying_in(place).try_for_each(Physical::keep)
     }
@@ -422,12 +437,15 @@ impl Physical {
                 self.references = more;
                 Ok(())
             }
-            None => fail!(ACL_ERROR_RT_PARAM_INVALID, "the memory has too many references"),
+            None => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the memory has too many references; end some with aclrtFreePhysical"
+            ),
         }
     }
 
-    /// Moves its bytes out of the place where it was mapped, and leaves none there, because they
-    /// would count twice.
+    /// Moves the bytes out of the place where the memory was mapped. Leaves no bytes there, because
+    /// they would count twice.
     fn keep(&mut self) -> Result<(), Failure> {
         let Contents::At(start) = self.contents else { return Ok(()) };
         self.may_move(start)?;
@@ -435,7 +453,8 @@ impl Physical {
         if kept.try_reserve_exact(self.bytes).is_err() {
             return fail!(
                 ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "no memory for the {} bytes of physical memory that was mapped at {start:#x}",
+                "no memory for the {} bytes of physical memory that was mapped at {start:#x}; free \
+                 memory of the host",
                 self.bytes
             );
         }

@@ -1,4 +1,4 @@
-//! The threads that poll a stream repeatedly, so that others need not.
+//! Counts the threads that poll a stream repeatedly, so that other threads need not wake it.
 //!
 //! A thread that makes an event happen for which the stream may wait checks for watchers
 //! afterwards. If there are some, the thread need not wake the stream. A thread that stops watching

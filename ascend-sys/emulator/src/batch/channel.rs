@@ -3,7 +3,7 @@
 //! Messages are numbered. Each message uses a place, which later messages use again. Each side
 //! writes its contribution into its own cache line of the place, the number last. A side that finds
 //! both numbers takes chunks to copy: the receiver from the front, the sender from the back. So for
-//! messages of the same size, each side finds its data of the last message in its caches.
+//! messages of the same size, the caches of each side still hold its data of the last message.
 //!
 //! The state of a message is one word, its [`MessageProgress`]. Every step is one atomic change of
 //! that word: a chunk is taken, a chunk is done, or the message is withdrawn before any chunk was
@@ -25,7 +25,7 @@ const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
 const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 
 /// The largest number of chunks of a message. Very large messages have larger chunks instead of
-/// more.
+/// more chunks.
 const MOST: usize = 1 << 15;
 
 #[repr(C)]
@@ -81,7 +81,7 @@ pub(crate) enum Found {
 enum MessageView {
     Nothing,
     Done,
-    /// Both sides have posted the message. The progress, and the progress with one more chunk
+    /// Both sides have posted the message. Holds the progress, and the progress with one more chunk
     /// taken.
     Open(MessageProgress, MessageProgress),
 }

@@ -50,7 +50,7 @@ pub(crate) struct BatchItem {
 pub(crate) enum ItemState {
     /// The item waits for a free place, or, if the peer is the rank itself, for its copy.
     New,
-    /// The item is posted. The number of its message in the channel.
+    /// The item is posted. Holds the number of its message in the channel.
     Posted(u64),
     /// The number of bytes that are copied, for a message of the rank to itself.
     Copied(usize),

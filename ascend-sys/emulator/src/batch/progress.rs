@@ -33,7 +33,7 @@ impl MessageProgress {
     }
 
     /// Returns whether message `sequence` is done. The place may already have a later message,
-    /// because a side may post that before it has checked this one.
+    /// because a side may post the later message before it has checked this message.
     pub(super) fn is_done(self, sequence: u16) -> bool {
         match self.sequence.wrapping_sub(sequence) as i16 {
             0 => self.left == 0,
@@ -41,8 +41,8 @@ impl MessageProgress {
         }
     }
 
-    /// Returns the progress with one more of the message's `chunks` chunks taken; `None` if none is
-    /// left.
+    /// Returns the progress with one more of the message's `chunks` chunks taken. Returns `None` if
+    /// no chunk is left.
     pub(super) fn take(self, sequence: u16, chunks: u16, send: bool) -> Option<Self> {
         let now = match self {
             fresh if fresh.is_fresh(sequence) => Self { sequence, back: 0, front: 0, left: chunks },

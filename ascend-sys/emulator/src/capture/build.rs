@@ -1,10 +1,10 @@
 //! Graphs that are built: a program binds streams to a graph, and the operations on these streams
 //! become its nodes.
 //!
-//! A bound stream behaves like a captured one of mode RELAXED. It is a branch; branch 0 is the
-//! stream that was bound first. A branch waits for another one only if events say so. But no branch
-//! begins before the graph is executed: node 0 is a record at the beginning of branch 0, for which
-//! the other branches wait.
+//! A bound stream behaves like a captured one of mode RELAXED. Each bound stream is a branch;
+//! branch 0 is the stream that was bound first. A branch waits for another branch only if the
+//! program uses events for that. But no branch begins before the graph is executed: node 0 is a
+//! record at the beginning of branch 0, for which the other branches wait.
 
 use super::graph::{self, GraphState, Node, NodeAction};
 use super::recording::{CaptureRecording, CapturedStream, forget, is_free};
@@ -50,7 +50,7 @@ fn building<R>(
         Some(recording) if recording.is_built => use_it(state),
         _ => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the graph is not being built: this needs one of aclmdlRIBuildBegin, not yet ended"
+            "the graph is not being built; pass one of aclmdlRIBuildBegin, before aclmdlRIBuildEnd"
         ),
     })
 }
@@ -61,13 +61,14 @@ pub(crate) fn bind(handle: u64, stream: &'static Stream) -> Result<(), Failure> 
         if context::is_default(stream) {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
-                "the default stream cannot be bound to a graph"
+                "the default stream cannot be bound to a graph; use a stream of aclrtCreateStream"
             );
         }
         if state.device != stream.device_id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
-                "the graph is built on device {}, but {} is on another device",
+                "the graph is built on device {}, but {} is on another device; use a stream of the \
+                 graph's device",
                 machine::named(state.device),
                 stream.describe()
             );
@@ -101,7 +102,7 @@ pub(crate) fn end_stream(handle: u64, stream: &'static Stream) -> Result<(), Fai
         if track.has_ended {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{} has already ended in the graph (aclmdlRIEndTask)",
+                "{} has already ended in the graph; call aclmdlRIEndTask only once for it",
                 stream.describe()
             );
         }
@@ -126,7 +127,7 @@ fn track_of<'a>(
 }
 
 fn not_bound(stream: &'static Stream) -> Failure {
-    let text = format!("{} is not bound to the graph", stream.describe());
+    let text = format!("{} is not bound to the graph; pass a stream that is", stream.describe());
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 
@@ -152,7 +153,7 @@ fn is_closed(track: &CapturedStream) -> Result<(), Failure> {
         None => Ok(()),
         Some(_) => fail!(
             ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-            "a task group of {} is open; aclmdlRICaptureTaskGrpEnd first",
+            "a task group of {} is open; call aclmdlRICaptureTaskGrpEnd first",
             track.stream.describe()
         ),
     }
@@ -166,7 +167,7 @@ pub(crate) fn end(handle: u64) -> Result<(), Failure> {
         if recording.tracks.is_empty() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "no stream was bound to the graph; aclmdlRIBindStream binds one"
+                "no stream was bound to the graph; bind one with aclmdlRIBindStream"
             );
         }
         recording.tracks.iter().try_for_each(is_closed)?;

@@ -57,7 +57,7 @@ pub(crate) struct GraphState {
     pub(super) branches: usize,
     /// The stream that is updating one of its task groups.
     pub(super) updater: Option<&'static Stream>,
-    /// Handles of its task groups.
+    /// The handles of the task groups of the graph.
     pub(super) groups: Vec<u64>,
     /// The handles of those tasks that a program has queried, by node.
     pub(super) tasks: BTreeMap<usize, u64>,
@@ -67,13 +67,13 @@ pub(crate) struct GraphState {
     /// them.
     pub(super) bound: Vec<u64>,
     pub(crate) on_destroy: Vec<(crate::callback::HostFunction, CallbackArgument)>,
-    /// The handles of its own streams, by branch. The stream of branch 0 is for executions without
-    /// a stream.
+    /// The handles of the graph's own streams, by branch. The stream of branch 0 is for executions
+    /// without a stream.
     streams: Vec<u64>,
     /// The end of the newest execution.
     last: Option<Mark>,
     /// The points of the records of an execution, by node. They are kept so that the next execution
-    /// allocates nothing.
+    /// does not allocate memory.
     marks: Vec<Mark>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct CallbackArgument(pub(crate) *mut c_void);
 // SAFETY: the registration promised that the callback may be called on any thread with it.
 unsafe impl Send for CallbackArgument {}
 
-/// A node: something that every execution issues.
+/// A node: a task or call that every execution issues, or a record or wait that orders branches.
 pub(super) struct Node {
     pub(super) branch: usize,
     pub(super) step: NodeAction,
@@ -98,7 +98,7 @@ pub(super) enum NodeAction {
     Record(u64),
     /// A wait for the record at this node, of the event with this handle.
     Wait(usize, u64),
-    /// Nothing, because a program has disabled the node.
+    /// A node that a program has disabled. It issues nothing.
     Disabled,
 }
 
@@ -166,7 +166,10 @@ pub(super) fn create(
     match taken {
         Some((_, handle)) => Ok(handle),
         None => {
-            fail!(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "every graph of the process is in use")
+            fail!(
+                ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                "every graph of the process is in use; destroy one with aclmdlRIDestroy"
+            )
         }
     }
 }
@@ -192,11 +195,14 @@ pub(crate) fn with_complete<R>(
     with(handle, |state| match &state.recording {
         None => use_it(state),
         Some(recording) if recording.is_built => {
-            fail!(ACL_ERROR_RT_MODEL_CAPTURED, "the graph is being built; aclmdlRIBuildEnd first")
+            fail!(
+                ACL_ERROR_RT_MODEL_CAPTURED,
+                "the graph is being built; call aclmdlRIBuildEnd first"
+            )
         }
         Some(_) => fail!(
             ACL_ERROR_RT_MODEL_CAPTURED,
-            "the graph is being captured; aclmdlRICaptureEnd first"
+            "the graph is being captured; call aclmdlRICaptureEnd first"
         ),
     })
 }
@@ -216,7 +222,7 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
     if stream.is_diverted() {
         return fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "{} is being captured; a graph cannot be part of another",
+            "{} is being captured; a graph cannot be part of another, so execute it on another stream",
             stream.describe()
         );
     }
@@ -224,7 +230,8 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
         if state.device != stream.device_id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
-                "the graph was captured on device {}, but {} is on another device",
+                "the graph was captured on device {}, but {} is on another device; use a stream of \
+                 the graph's device",
                 machine::named(state.device),
                 stream.describe()
             );
@@ -233,7 +240,7 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
     })
 }
 
-/// `aclmdlRIExecute`: executes on a stream of the graph's own, and waits.
+/// `aclmdlRIExecute`: executes a graph on a stream of its own, and waits for the execution.
 pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(), Failure> {
     let (stream, ticket) = with_complete(handle, |state| {
         let stream = state.own_stream(0)?;
@@ -245,7 +252,7 @@ pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(
     }
     fail!(
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        "not complete after {:?}, and {}",
+        "not complete after {:?}, and {}; pass a longer timeout, or find out why",
         limit.unwrap_or_default(),
         stream.unfinished()
     )
@@ -357,7 +364,7 @@ pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         if !executor::wait(stream, last.ticket(), Some(DESTROY)) {
             return fail!(
                 ACL_ERROR_RT_MODEL_RUNNING,
-                "the graph still runs after {DESTROY:?}: {}",
+                "the graph still runs after {DESTROY:?}: {}; wait for its executions first",
                 stream.waiting_for()
             );
         }
@@ -448,7 +455,7 @@ impl TaskBody<Stream> for Branch {
 }
 
 impl GraphState {
-    /// Returns its number among the graphs that exist.
+    /// Returns the number of the graph among the graphs that exist.
     pub(crate) fn id(&self) -> u32 {
         self.handle as u32 & 0xff_ffff
     }

@@ -1,4 +1,4 @@
-//! Task groups: nodes of a graph that can be replaced by others of the same kinds.
+//! Task groups: nodes of a graph that can be replaced by other nodes of the same kinds.
 
 use super::graph::{self, NodeAction};
 use super::recording::is_free;
@@ -55,7 +55,8 @@ pub(crate) fn begin(stream: &'static Stream) -> Result<(), Failure> {
     in_capture(stream, |group| match group {
         Some(_) => fail!(
             ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-            "a task group of {} is open already; groups do not nest",
+            "a task group of {} is open already; call aclmdlRICaptureTaskGrpEnd first, since groups \
+             do not nest",
             stream.describe()
         ),
         None => {
@@ -72,7 +73,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
         Some(nodes) => Ok(nodes),
         None => fail!(
             ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-            "no task group of {} is open; aclmdlRICaptureTaskGrpBegin opens one",
+            "no task group of {} is open; open one with aclmdlRICaptureTaskGrpBegin",
             stream.describe()
         ),
     })?;
@@ -82,7 +83,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     let Some((_, handle)) = taken else {
         return fail!(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "every task group of the process is in use"
+            "every task group of the process is in use; destroy graphs that are not used"
         );
     };
     graph::with(graph, |state| {
@@ -104,7 +105,11 @@ fn in_capture<R>(
     match used {
         Ok(Some(result)) => Ok((handle, result)),
         Err(failure) if handle != 0 => Err(failure),
-        _ => fail!(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "{} is not being captured", stream.describe()),
+        _ => fail!(
+            ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+            "{} is not being captured; call aclmdlRICaptureBegin first",
+            stream.describe()
+        ),
     }
 }
 
@@ -118,7 +123,8 @@ pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), F
         if let Some(updater) = state.updater {
             return fail!(
                 ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-                "{} is updating a task group of the same graph; only one stream at a time can",
+                "{} is updating a task group of the same graph; only one stream at a time can, so \
+                 call aclmdlRICaptureTaskUpdateEnd first",
                 updater.describe()
             );
         }
@@ -139,7 +145,8 @@ pub(super) fn is_updating(stream: &'static Stream) -> bool {
     lock(&UPDATES).iter().any(|update| std::ptr::eq(update.stream, stream))
 }
 
-/// Records a task for the update of a group. It must be of the kind of the task that it replaces.
+/// Records a task for the update of a group. The task must be of the same kind as the task that it
+/// replaces.
 pub(super) fn replace(
     stream: &'static Stream,
     step: NodeAction,
@@ -149,7 +156,7 @@ pub(super) fn replace(
     let Some(update) = updates.iter_mut().find(|update| std::ptr::eq(update.stream, stream)) else {
         return fail!(
             ACL_ERROR_RT_STREAM_NOT_CAPTURED,
-            "the update of {} has just ended",
+            "the update of {} has just ended; submit tasks before aclmdlRICaptureTaskUpdateEnd",
             stream.describe()
         );
     };
@@ -161,12 +168,13 @@ pub(super) fn replace(
         }
         Some((_, kind)) => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "task {position} of the group is a {kind}, and cannot become a {}",
+            "task {position} of the group is a {kind}, and cannot become a {}; submit tasks of the \
+             same kinds in the same order",
             step.kind()
         ),
         None => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "the group has {position} tasks, but the update has more"
+            "the number of tasks in the group is {position}, but the update has more; submit as many"
         ),
     }
 }
@@ -184,7 +192,7 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     let Some(Update { graph, old, new, .. }) = take_update(stream) else {
         return fail!(
             ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-            "{} updates no task group",
+            "{} updates no task group; call aclmdlRICaptureTaskUpdateBegin first",
             stream.describe()
         );
     };
@@ -194,7 +202,8 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
         if old.len() != new.len() {
             return fail!(
                 ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-                "the group has {} tasks, but the update has only {}; the graph is unchanged",
+                "the number of tasks in the group is {}, but the update has only {}; the graph is \
+                 unchanged, so repeat the update with all tasks",
                 old.len(),
                 new.len()
             );
@@ -208,7 +217,7 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     })
 }
 
-/// Abandons the update of a stream that ends. Returns false if the stream was updating nothing.
+/// Abandons the update of a stream that ends. Returns false if the stream was not updating a group.
 pub(super) fn abandon(stream: &'static Stream) -> bool {
     let Some(update) = take_update(stream) else { return false };
     // If the graph is gone, it has no updater either.
@@ -219,7 +228,7 @@ pub(super) fn abandon(stream: &'static Stream) -> bool {
     true
 }
 
-/// Returns the group among these that a node belongs to.
+/// Returns the one of the `groups` that a node belongs to.
 pub(super) fn of_node(groups: &[u64], node: usize) -> Option<u64> {
     let has_it = |handle: &u64| {
         GROUPS.get(*handle).is_some_and(|group| lock(&group.members).nodes.contains(&node))

@@ -77,7 +77,7 @@ impl Mode {
             2 => Ok(Mode::Relaxed),
             _ => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "mode is {value}; 0 (GLOBAL), 1 (THREAD_LOCAL) and 2 (RELAXED) exist"
+                "mode is {value}; pass 0 (GLOBAL), 1 (THREAD_LOCAL) or 2 (RELAXED)"
             ),
         }
     }
@@ -87,8 +87,8 @@ thread_local! {
     static THREAD_MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
-/// Sets the mode of the calling thread, and returns the earlier mode. Of this mode and that of a
-/// capture, the laxer one applies.
+/// Sets the mode of the calling thread, and returns the earlier mode. The laxer of this mode and
+/// the mode of a capture applies.
 pub(crate) fn exchange_mode(mode: Mode) -> Mode {
     THREAD_MODE.replace(mode)
 }
@@ -150,21 +150,22 @@ pub(crate) fn may_act_at_once() -> Result<(), Failure> {
         None => Ok(()),
         Some(active) => fail!(
             ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
-            "a stream is being captured in mode {:?}, and this call would take effect at once; use the asynchronous call on \
-             the captured stream, or aclmdlRICaptureThreadExchangeMode with RELAXED",
+            "a stream is being captured in mode {:?}, and this call would take effect at once; use \
+             the asynchronous call on the captured stream, or \
+             aclmdlRICaptureThreadExchangeMode with RELAXED",
             active.mode
         ),
     }
 }
 
 /// Returns an error for an asynchronous copy of pageable memory on a captured stream, or if another
-/// capture forbids it. Such a copy is not recorded, and not really asynchronous.
+/// capture forbids it. A copy of pageable memory is not recorded, and takes effect at once.
 pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     if stream.is_diverted() {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} is being captured, and pageable host memory need not live until the graph runs; use memory of \
-             aclrtMallocHost",
+            "{} is being captured, and pageable host memory need not live until the graph runs; use \
+             memory of aclrtMallocHost",
             stream.describe()
         );
     }
@@ -172,7 +173,8 @@ pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
         None => Ok(()),
         Some(active) => fail!(
             ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
-            "another stream is being captured in mode {:?}, and a copy of pageable host memory takes effect at once",
+            "another stream is being captured in mode {:?}, and a copy of pageable host memory takes \
+             effect at once; use memory of aclrtMallocHost",
             active.mode
         ),
     }
@@ -190,8 +192,8 @@ pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
         None => Ok(()),
         Some(_) => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "a stream of device {device} is being captured (aclmdlRICaptureEnd first), or a graph is being built on it \
-             (aclmdlRIBuildEnd first)",
+            "a stream of device {device} is being captured, or a graph is being built on it; call \
+             aclmdlRICaptureEnd or aclmdlRIBuildEnd first",
             device = machine::named(device)
         ),
     }
@@ -205,7 +207,7 @@ pub(crate) fn is_real(event: &Event) -> Result<(), Failure> {
         Some((graph, _)) if find_active(|active| active.graph == graph).is_some() => fail!(
             ACL_ERROR_RT_EVENT_CAPTURED,
             "the event was recorded in a stream that is being captured: it marks a place in the \
-             graph, and nothing has run"
+             graph, and nothing has run; call aclmdlRICaptureEnd first"
         ),
         _ => Ok(()),
     }

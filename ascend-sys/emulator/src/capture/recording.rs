@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// The state of a capture while it goes on.
 pub(super) struct CaptureRecording {
-    /// Whether it is not a capture, but a graph that is built, whose streams were bound.
+    /// Whether the recording is a graph that is built from bound streams, and not a capture.
     pub(super) is_built: bool,
     mode: Mode,
     thread: ThreadId,
@@ -32,7 +32,7 @@ pub(super) struct CaptureRecording {
     pub(super) tracks: Vec<CapturedStream>,
     /// The nodes that are records for which a stream waits.
     waited: BTreeSet<usize>,
-    /// The reason why it can no longer become a graph.
+    /// The reason why the recording can no longer become a graph.
     invalid: Option<String>,
 }
 
@@ -40,8 +40,8 @@ pub(super) struct CaptureRecording {
 pub(super) struct CapturedStream {
     pub(super) stream: &'static Stream,
     newest: Option<usize>,
-    /// Whether nothing more of the stream belongs to the graph. This is possible only for a graph
-    /// that is built.
+    /// Whether later operations of the stream do not belong to the graph. This is possible only for
+    /// a graph that is built.
     pub(super) has_ended: bool,
     /// The nodes of the task group that is open.
     pub(super) group: Option<Vec<usize>>,
@@ -74,7 +74,8 @@ pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
     if handle == 0 {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
-            "stream is NULL, and the default stream cannot be captured"
+            "stream is NULL, and the default stream cannot be captured; use a stream of \
+             aclrtCreateStream"
         );
     }
     let mode = Mode::of(mode)?;
@@ -83,7 +84,7 @@ pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
     if context::default_stream(current)? == stream.handle() {
         return fail!(
             ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
-            "the default stream cannot be captured; aclrtCreateStream makes one that can"
+            "the default stream cannot be captured; use a stream of aclrtCreateStream"
         );
     }
     is_free(stream)?;
@@ -92,7 +93,8 @@ pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
     if flags != 0 {
         return fail!(
             ACL_ERROR_RT_INTERNAL_ERROR,
-            "{} was created with the flags {flags:#x}, with which a stream cannot be captured",
+            "{} was created with the flags {flags:#x}, with which a stream cannot be captured; \
+             create one without them",
             stream.describe()
         );
     }
@@ -116,7 +118,7 @@ pub(super) fn is_free(stream: &'static Stream) -> Result<(), Failure> {
     }
     fail!(
         ACL_ERROR_RT_STREAM_CAPTURED,
-        "{} is being captured already, or updates a task group",
+        "{} is being captured already, or updates a task group; end that first",
         stream.describe()
     )
 }
@@ -142,14 +144,14 @@ pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
         Status::None => Ok(()),
         Status::Active(_) | Status::Invalidated => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "{} is being captured: its operations are recorded and do not run; aclmdlRICaptureEnd \
-             first",
+            "{} is being captured: its operations are recorded and do not run; call \
+             aclmdlRICaptureEnd first",
             stream.describe()
         ),
         Status::Bound => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
             "{} is bound to a graph that is being built: its operations become part of the graph; \
-             aclmdlRIBuildEnd or aclmdlRIUnbindStream first",
+             call aclmdlRIBuildEnd or aclmdlRIUnbindStream first",
             stream.describe()
         ),
     }
@@ -161,7 +163,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     let not_captured = || {
         Failure::new(
             ACL_ERROR_RT_STREAM_NOT_CAPTURED,
-            format!("{} is not being captured", stream.describe()),
+            format!("{} is not being captured; call aclmdlRICaptureBegin first", stream.describe()),
         )
     };
     let ended = graph::with(handle, |state| {
@@ -194,26 +196,26 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
 }
 
 impl CaptureRecording {
-    /// Checks that it can become a graph.
+    /// Checks that the recording can become a graph.
     fn check(&self) -> Result<(), Failure> {
         if self.mode != Mode::Relaxed && self.thread != std::thread::current().id() {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
                 "another thread began the capture, so only mode RELAXED would allow this; the \
-                 recording is discarded"
+                 recording is discarded, so capture again, and end the capture in its thread"
             );
         }
         if let Some(why) = &self.invalid {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
-                "the capture has become invalid: {why}"
+                "the capture has become invalid: {why}; begin a new one"
             );
         }
         for CapturedStream { stream, newest, group, .. } in &self.tracks {
             if group.is_some() {
                 return fail!(
                     ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-                    "a task group of {} is open; aclmdlRICaptureTaskGrpEnd first",
+                    "a task group of {} is open; call aclmdlRICaptureTaskGrpEnd first",
                     stream.describe()
                 );
             }
@@ -280,14 +282,14 @@ impl GraphState {
         let Some((recording, branch)) = self.captures(stream) else {
             return fail!(
                 ACL_ERROR_RT_STREAM_NOT_CAPTURED,
-                "the capture of {} has just ended",
+                "the capture of {} has just ended; issue operations before aclmdlRICaptureEnd",
                 stream.describe()
             );
         };
         if let Some(why) = &recording.invalid {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
-                "the capture of {} has become invalid: {why}",
+                "the capture of {} has become invalid: {why}; begin a new one",
                 stream.describe()
             );
         }
@@ -298,7 +300,8 @@ impl GraphState {
         if track.has_ended {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{} has ended in the graph being built (aclmdlRIEndTask) and records no more",
+                "{} has ended in the graph being built (aclmdlRIEndTask) and records no more; issue \
+                 the operation on another bound stream",
                 stream.describe()
             );
         }
@@ -326,7 +329,8 @@ impl GraphState {
 pub(super) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
     if task.again().is_none() {
         let handle = stream.diverted.load(Ordering::Acquire);
-        let text = format!("this cannot be captured: {}", task.describe());
+        let text =
+            format!("this cannot be captured: {}; issue it outside of captures", task.describe());
         let failure = Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text);
         return graph::with(handle, |state| Err(state.invalidate(failure)));
     }
@@ -418,8 +422,8 @@ pub(crate) fn wait_event(
     event.wait(handle, stream, limit)
 }
 
-/// Handles a wait in which the stream or the event belongs to a capture. Returns false if it is an
-/// ordinary wait after all.
+/// Handles a wait in which the stream or the event belongs to a capture. Returns false if the wait
+/// is an ordinary wait.
 #[cold]
 fn wait_in_graph(
     event: &'static Event,
@@ -447,12 +451,14 @@ fn wait_in_graph(
         if !event.is_for_captures() {
             return Err(state.invalidate(Failure::new(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "only events of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL can be waited for in a capture",
+                "a capture cannot wait for this event; create it with aclrtCreateEventExWithFlag and \
+                 ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL",
             )));
         }
         let Some((_, record)) = recorded.filter(|(graph, _)| *graph == handle) else {
             let text = format!(
-                "{} is being captured and cannot wait for an event that was not recorded in the same capture",
+                "{} is being captured and cannot wait for an event that was not recorded in the same \
+                 capture; record it there, or create it with ACL_EVENT_EXTERNAL",
                 stream.describe()
             );
             return Err(state.invalidate(Failure::new(ACL_ERROR_RT_CAPTURE_DEPENDENCY, text)));
@@ -470,15 +476,16 @@ impl GraphState {
         if context::is_default(stream) {
             return fail!(
                 ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
-                "the event was recorded in a stream that is being captured, and the default stream cannot join a capture"
+                "the event was recorded in a stream that is being captured, and the default stream \
+                 cannot join a capture; let a stream of aclrtCreateStream wait"
             );
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };
         if recording.is_built {
             return fail!(
                 ACL_ERROR_RT_CAPTURE_DEPENDENCY,
-                "the event was recorded in a stream that is bound to a graph being built, and {} is not; \
-                 aclmdlRIBindStream binds it",
+                "the event was recorded in a stream that is bound to a graph being built, and {} is \
+                 not; bind it with aclmdlRIBindStream",
                 stream.describe()
             );
         }

@@ -66,7 +66,7 @@ pub(crate) fn of_stream(stream: &'static Stream) -> Result<Vec<u64>, Failure> {
     let Some((graph, branch)) = graph::owner_of(stream.handle()) else {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} is not a stream of a graph; aclmdlRIGetStreams returns those",
+            "{} is not a stream of a graph; pass a stream that aclmdlRIGetStreams returned",
             stream.describe()
         );
     };
@@ -136,7 +136,8 @@ pub(crate) fn disable(task: u64) -> Result<(), Failure> {
     edit(task, |kind| match kind {
         GraphTaskKind::EventRecord(_) | GraphTaskKind::EventWait(_) => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "the task is a record of an event or a wait for one, which orders the streams of the graph"
+            "the task is a record of an event or a wait for one, which orders the streams of the \
+             graph; disable other tasks only"
         ),
         _ => Ok((NodeAction::Disabled, Vec::new())),
     })
@@ -152,7 +153,10 @@ pub(crate) fn set(task: u64, new: Task) -> Result<(), Failure> {
         GraphTaskKind::ValueWrite(_) | GraphTaskKind::ValueWait(_) => {
             Ok((NodeAction::Task(new), held))
         }
-        _ => fail!(ACL_ERROR_RT_PARAM_INVALID, "the task is no longer a {wanted}"),
+        _ => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the task is no longer a {wanted}; query its type with aclmdlRITaskGetType"
+        ),
     })
 }
 

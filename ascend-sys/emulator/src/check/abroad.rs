@@ -1,4 +1,4 @@
-//! The messages between the checkers of processes whose ranks share a communicator.
+//! Exchanges messages between the checkers of processes whose ranks share a communicator.
 //!
 //! A checker sends two kinds of message: the clock of its rank when the rank arrives at a meeting,
 //! and each access of its rank to memory of a rank of another process. It sends them before the
@@ -7,9 +7,9 @@
 //! [note](super::note) after the operation waits until all messages have arrived.
 //!
 //! The process that owns the memory compares the accesses and prints findings. An unchecked rank
-//! does not send its clock. So a process that receives anything from such a rank is assumed to know
-//! everything that was sent to other processes before. Because of this, some races are missed, but
-//! no false one is reported.
+//! does not send its clock. So a process that receives data from an unchecked rank is assumed to
+//! know everything that was sent to other processes before. Because of this, some races are missed,
+//! but no false race is reported.
 
 use super::blocks::engine;
 use super::clock::ClockPoint;
@@ -125,7 +125,7 @@ impl Drop for CheckedComm {
     }
 }
 
-/// Returns the accesses of an operation of another process to memory of this one.
+/// Returns the accesses of an operation of another process to memory of this process.
 fn touches(told: &ToldOperation) -> Vec<Touch> {
     let touch = |touch: &ToldTouch| {
         let start = nominal(std::ptr::without_provenance(touch.data));
@@ -202,8 +202,8 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Returns the arrivals of these participants, each given with its rank; `None` if all of them
-    /// are in this process.
+    /// Returns the arrivals of these participants, each given with its rank. Returns `None` if all
+    /// of them are in this process.
     pub(super) fn of(
         comm: &Arc<Comm>,
         participants: impl Iterator<Item = (usize, usize)>,
@@ -247,7 +247,7 @@ impl Arrivals {
         self.told.iter().all(|(participant, _)| engine.has_arrived(key, *participant))
     }
 
-    /// Returns whether the rank may have learned something that no checker has reported.
+    /// Returns whether the rank may have learned of steps that no checker has reported.
     pub(super) fn leave_something_out(&self, engine: &Checker, key: ArrivalKey) -> bool {
         self.some_tell_nothing || !self.are_heard(engine, key)
     }

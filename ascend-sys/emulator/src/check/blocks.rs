@@ -134,8 +134,8 @@ pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
     }
 }
 
-/// Reports that the function `call` unregisters host memory. It has waited for all work on the
-/// memory.
+/// Reports that the function `call` unregisters host memory. The function has waited for all work
+/// on the memory.
 #[inline]
 pub(crate) fn unregistered(start: usize, call: &'static str) {
     if is_on() {
@@ -215,15 +215,16 @@ pub(crate) fn host_takes(device: u32, signal: u64, name: impl FnOnce() -> String
     }
 }
 
-/// Reports that the host has received something from another process, in a call that belongs to no
-/// device.
+/// Reports that the host has received data or a signal from another process, in a call that does
+/// not belong to a device.
 pub(crate) fn host_is_told_by_others() {
     if is_on() {
         every_engine(None).iter().for_each(|engine| engine.host_is_told());
     }
 }
 
-/// Reports that the host has received something from a process that sends nothing to checkers.
+/// Reports that the host has received data or a signal from a process that sends nothing to
+/// checkers.
 #[cold]
 pub(crate) fn host_is_told(device: u32) {
     if let Some(engine) = engine(device) {

@@ -3,10 +3,10 @@
 //!
 //! The checker is independent of streams and devices. Hooks report events to it, in the order in
 //! which they happen: an operation [begins](Checker::begin) on a component; a component
-//! [learns](Checker::learn) that another one has passed a point; participants
+//! [learns](Checker::learn) that another component has passed a point; participants
 //! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it; a signal is
-//! [set](Checker::set) and [taken](Checker::take). If a component learns something at a step, all
-//! its later steps know it too, and so does every component that learns of one of these steps.
+//! [set](Checker::set) and [taken](Checker::take). If a component learns a fact at a step, all its
+//! later steps know the fact, too. So does every component that learns of one of these steps.
 //!
 //! All threads of the host are one component: a fact that a call has reported to one thread counts
 //! as known to every later call of any thread. Threads can communicate in ways that the checker
@@ -35,7 +35,8 @@ mod touch;
 /// The component of the host, which stands for all of its threads.
 pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
 /// The number of changes of a component's knowledge that are remembered. For an older step, the
-/// knowledge of a slightly later one is used. So races may be missed, but no false one is reported.
+/// knowledge of a slightly later step is used. So races may be missed, but no false race is
+/// reported.
 const REMEMBERED: usize = 4096;
 /// The largest number of findings that are kept.
 const KEPT: usize = 1000;
@@ -70,12 +71,12 @@ struct CheckerState {
     /// The number of steps of the host so far.
     host_time: u64,
     memory: ShadowMemory,
-    /// Things other than memory that may have only one user at a time.
+    /// The objects other than memory that may have only one user at a time, by number.
     owned: HashMap<u64, Shadow>,
     meetings: HashMap<ArrivalKey, CheckedMeeting>,
     signals: HashMap<u64, CheckedSignal>,
     foreign: ForeignComponents,
-    /// Everything that was reported to other processes.
+    /// The steps that other processes may know of.
     told: Clock,
     /// The last number that was given out, for each name.
     numbers: HashMap<ArrivalKey, u64>,
@@ -97,8 +98,8 @@ struct KnownSteps {
 
 struct CheckedMeeting {
     arrivals: Vec<Option<Arc<Clock>>>,
-    /// The number of participants in this process. `expected` is the number of participants that
-    /// report their arrival.
+    /// The number of participants in this process. `expected` is the number of participants, here
+    /// and elsewhere, that report their arrival.
     own: usize,
     expected: usize,
     /// The union of the clocks of all arrivals, once all participants have arrived.
@@ -145,8 +146,8 @@ impl Checker {
         });
     }
 
-    /// Notes that the operation uses a thing that may have only one user at a time. `name` is the
-    /// name of the thing.
+    /// Notes that the operation uses an object that may have only one user at a time. `thing` and
+    /// `name` are the number and the name of the object.
     pub(crate) fn own(
         &self,
         at: ClockPoint,
@@ -340,24 +341,25 @@ impl Checker {
         lock(&self.state).host_step()
     }
 
-    /// Notes that other processes receive something, so that they may know of the steps up to `at`.
+    /// Notes that other processes receive data or a signal, so that they may know of the steps up
+    /// to `at`.
     pub(crate) fn tells(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(at);
         state.told.join(&clock);
     }
 
-    /// Notes that something was received from a process that reports nothing to checkers. That
-    /// process may know everything that was sent to other processes before. This is assumed, so
-    /// that no false race is reported.
+    /// Notes that data or a signal was received from a process that reports nothing to checkers.
+    /// That process may know everything that was sent to other processes before. The checker
+    /// assumes this, so that it reports no false race.
     pub(crate) fn is_told(&self, at: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.told.clone();
         state.learn(at, &clock);
     }
 
-    /// Notes that the host has received something from a process that reports nothing to checkers:
-    /// see [`is_told`](Self::is_told).
+    /// Notes that the host has received data or a signal from a process that reports nothing to
+    /// checkers: see [`is_told`](Self::is_told).
     pub(crate) fn host_is_told(&self) {
         let at = self.host_steps();
         self.is_told(at);

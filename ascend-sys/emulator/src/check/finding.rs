@@ -19,16 +19,16 @@ pub(crate) enum FindingKind {
     Freed,
     /// A read of bytes that were never written.
     Unwritten,
-    /// Two parts of one operation touch the same bytes.
+    /// Two parts of one operation that touch the same bytes.
     Overlap,
-    /// Two operations of one rank of a communicator are not ordered.
+    /// Two operations of one rank of a communicator that nothing orders.
     Shared,
-    /// A notify is set again while it is set.
+    /// A notify that is set again while it is set.
     SetTwice,
-    /// A notify is set again although its last wait may not be over.
+    /// A notify that is set again although its last wait may not be over.
     SetEarly,
-    /// A kernel that has ended breaks a rule of kernels, in a part that the check before its launch
-    /// had to leave out.
+    /// A kernel that has broken a rule of kernels, in a part that the check before its launch had
+    /// to leave out.
     Kernel(Box<ascend_program::check::Finding>),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct FindingSide {
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
-    /// The name of the allocation, or of another thing that the finding is about.
+    /// The name of the allocation, or of another object that the finding is about.
     pub(crate) memory: Arc<str>,
     /// The size of the allocation in bytes; 0 if the finding is not about memory.
     pub(crate) size: usize,
@@ -90,7 +90,7 @@ impl FindingSide {
         if self.is_host() { place } else { format!("task {} of {place}", self.time) }
     }
 
-    /// Returns whether the host of this process or of another one did the operation.
+    /// Returns whether the host of this or another process did the operation.
     pub(crate) fn is_host(&self) -> bool {
         self.operation.place == HOST_NAME
     }
@@ -159,8 +159,8 @@ impl Finding {
         }
     }
 
-    /// Returns, for a finding in a kernel, the rule, the place, and an order of steps in which the
-    /// error happens.
+    /// Returns the rule, the place, and an order of steps in which the error happens, for a finding
+    /// in a kernel. Returns nothing for other findings.
     pub(crate) fn places(&self) -> Vec<String> {
         let FindingKind::Kernel(found) = &self.kind else { return Vec::new() };
         let place = format!("rule {}, {}:{}:{}", found.rule, found.file, found.line, found.column);

@@ -1,4 +1,4 @@
-//! The hosts of several processes count as one component, as the threads of a process do.
+//! Makes the hosts of several processes count as one component, as the threads of a process do.
 //!
 //! Processes can communicate in ways that the checker cannot see: a pipe, a file, MPI. So each call
 //! of the C ABI and each host function first receives the clocks that the hosts of other processes

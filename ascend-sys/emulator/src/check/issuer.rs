@@ -1,8 +1,8 @@
 //! The clock of the code that issues work.
 //!
 //! A thread of the host has the clock of the host. A CPU kernel has its own clock, because it runs
-//! on the device: it knows what its stream knew when it began, and what it has waited for since. So
-//! if kernels of two ranks issue an operation, only the waits of the operation itself order the
+//! on the device. It begins with the knowledge of its stream, and learns only from its own waits.
+//! So if kernels of two ranks issue an operation, only the waits of the operation itself order the
 //! ranks.
 
 use super::clock::{Clock, ClockPoint};
@@ -10,7 +10,7 @@ use super::engine::Checker;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The clock of a CPU kernel, with its checker; none if its device is not checked.
+/// The clock of a CPU kernel, with its checker; `None` if its device is not checked.
 #[derive(Clone)]
 pub(crate) struct KernelClock(Option<(Arc<Checker>, Arc<Clock>)>);
 

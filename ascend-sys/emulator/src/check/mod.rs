@@ -1,5 +1,5 @@
-//! Checked mode. It finds accesses to memory that nothing orders, whether or not they collided in
-//! this run.
+//! Checked mode, which finds accesses to memory that nothing orders, whether or not they collided
+//! in this run.
 //!
 //! A checked block of devices has a [`Checker`], which tracks the happens-before relation: a vector
 //! clock for each stream and one for the host ([`clock`]), and for every byte its last write and
@@ -27,10 +27,11 @@
 //! | the record of an event | a stream that has waited for it; the host, when a call reports that it is complete |
 //! | the record of a notify | the wait that it ended |
 //! | all work of a stream | the host, after a synchronise, a query that reports completion, or a call that waited for it |
-//! | the work before a host function | the host, when the function runs; also, from everything that the host knows when it returns to the work after it |
+//! | the work before a host function | the host, when the function runs |
+//! | all that the host knows when a host function returns | the work after the function |
 //! | the work before a CPU kernel | the work that the kernel issues |
 //! | the work before a collective, on every rank | the work after it, on every rank that needs that rank's data |
-//! | the work before a send or its receive | the work after the other one of the two |
+//! | the work before a send or its receive | the work after the matching receive or send |
 //! | the exchange of memory with a rank of another process | the accesses of that rank to the memory |
 //!
 //! The threads of the host count as one component: if one of them learns a fact, all of them know

@@ -21,7 +21,8 @@ use std::time::Duration;
 /// is silent for longer counts as one that reports nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A task that only reports to the checker what comes next in the stream.
+/// A task that only reports to the checker: the next operation of the stream, or the end of the
+/// last.
 pub(crate) struct CheckNote {
     pub(super) engine: Arc<Checker>,
     /// The clock of the issuer when it issued the note.
@@ -41,7 +42,7 @@ pub(super) enum NoteKind {
         name: String,
         operation: Arc<CheckedOperation>,
     },
-    /// Something is sent to other processes.
+    /// Data or a signal is sent to other processes.
     Tell,
     /// A host function begins, so the host learns what the stream knows.
     ToHost,
@@ -53,11 +54,11 @@ pub(super) enum NoteKind {
 #[derive(Clone)]
 pub(super) struct Begin {
     pub(super) operation: Arc<CheckedOperation>,
-    /// Whether its parts must not share a byte.
+    /// Whether the parts of the operation must not share a byte.
     pub(super) apart: bool,
-    /// The number and the name of a thing that may have only one user at a time.
+    /// The number and the name of an object that may have only one user at a time.
     pub(super) owns: Option<(u64, String)>,
-    /// The meetings at which it arrives.
+    /// The meetings at which the operation arrives.
     pub(super) arrives: Vec<Arriving>,
 }
 
@@ -132,7 +133,7 @@ impl TaskBody<Stream> for Box<CheckNote> {
         "note of the check for races".into()
     }
 
-    /// Handles a failure of the stream, after which the operation will not run.
+    /// Handles a failure of the stream, after which the next operation will not run.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         match &self.what {
             NoteKind::Begin(_) | NoteKind::Set { .. } => {
@@ -193,16 +194,16 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     }
 }
 
-/// Notes that the stream is about to send something to other processes, in a way that checkers do
-/// not see.
+/// Notes that the stream is about to send data or a signal to other processes, in a way that
+/// checkers do not see.
 pub(crate) fn tells(stream: &'static Stream) -> Result<(), Failure> {
     let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
     let known = known_to_issuer(&engine);
     stream.enqueue(Box::new(CheckNote { engine, known, what: NoteKind::Tell })).map(drop)
 }
 
-/// Notes that the next operation of the stream is one whose accesses are known only at its end.
-/// Returns the call that issued it, if the device is checked.
+/// Notes that the accesses of the stream's next operation are known only at its end. Returns the
+/// call that issued it, if the device is checked.
 pub(crate) fn will_be_done(
     stream: &'static Stream,
     call: &'static str,

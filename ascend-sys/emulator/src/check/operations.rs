@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) struct Announced(Option<(Arc<Checker>, Vec<Leaving>)>);
 
 impl Announced {
-    /// Handles an announced operation that was not put into the stream. The next one gets its
+    /// Handles an announced operation that was not put into the stream. The next operation gets its
     /// numbers.
     pub(crate) fn withdrawn(self) {
         if let Some((engine, leaves)) = self.0 {
@@ -115,7 +115,7 @@ fn of_member(member: &Member, number: u64) -> String {
     format!("#{number} of communicator \"{}\", rank {rank}{zeros}", comm.title())
 }
 
-/// Returns the number and the name of a rank of a communicator, as a thing that may have only one
+/// Returns the number and the name of a rank of a communicator, as an object that may have only one
 /// operation at a time.
 fn owns(member: &Member) -> (u64, String) {
     let name = format!("rank {} of communicator \"{}\"", member.rank, member.comm.title());
@@ -173,8 +173,8 @@ fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
 }
 
 impl Sees {
-    /// Returns the arrivals in other processes on which it depends. There are `participants`
-    /// participants, and `rank_of` returns the rank of each.
+    /// Returns the arrivals in other processes on which this knowledge depends. There are
+    /// `participants` participants, and `rank_of` returns the rank of each.
     fn awaited(
         self,
         comm: &Arc<Comm>,

@@ -35,7 +35,7 @@ pub(crate) struct Access {
     pub(crate) operation: Arc<CheckedOperation>,
 }
 
-/// The shadow of one allocation, or of anything else that may have only one user at a time.
+/// The shadow of one allocation, or of another object that may have only one user at a time.
 #[derive(Debug)]
 pub(crate) struct Shadow {
     /// The name, for findings.

@@ -1,5 +1,5 @@
-//! The picture of a finding. It has the two operations on their rows, the steps that order them,
-//! and the bytes that they share.
+//! Draws the picture of a finding: the two operations on their rows, the steps that order them, and
+//! the bytes that they share.
 
 use super::finding::{Finding, FindingSide};
 use ascend_timeline::draw::svg::{Svg, shorten};

@@ -58,7 +58,7 @@ fn a_data_buffer_that_is_gone_or_made_up_is_an_error() {
     assert!(text.contains("aclGetDataBufferSizeV2: the data buffer"), "{text}");
     assert_eq!(call!(aclGetDataBufferAddr(0x10 as *const aclDataBuffer)), null_mut());
     let text = message();
-    assert!(text.contains("0x10 is no data buffer handle"), "{text}");
+    assert!(text.contains("0x10 is not the handle of any data buffer"), "{text}");
 }
 
 #[test]
