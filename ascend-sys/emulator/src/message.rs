@@ -89,7 +89,7 @@ impl Failure {
     /// Makes the failure for an argument that is NULL.
     #[cold]
     pub(crate) fn null(argument: &str) -> Failure {
-        Failure::new(ErrorCode::Null, format!("{argument} is NULL"))
+        Failure::new(ErrorCode::Null, format!("{argument} is NULL; pass a valid pointer"))
     }
 
     /// Returns the code that a function of the runtime returns. Functions of the runtime do not

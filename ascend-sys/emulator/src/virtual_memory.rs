@@ -306,8 +306,8 @@ impl VirtualMemory {
         let Some(range) = range.filter(|it| end - it.addresses.start() <= it.bytes) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "virPtr: {start:#x} with {} bytes is in no reserved range; reserve the addresses with \
-                 aclrtReserveMemAddress first",
+                "virPtr: {start:#x} with {} bytes is in no reserved range; reserve the addresses \
+                 with aclrtReserveMemAddress first",
                 end - start
             );
         };

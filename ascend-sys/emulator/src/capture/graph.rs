@@ -222,7 +222,8 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
     if stream.is_diverted() {
         return fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "{} is being captured; a graph cannot be part of another, so execute it on another stream",
+            "{} is being captured; a graph cannot be part of another, so execute it on a stream \
+             that is not",
             stream.describe()
         );
     }

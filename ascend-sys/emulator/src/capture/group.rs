@@ -55,8 +55,8 @@ pub(crate) fn begin(stream: &'static Stream) -> Result<(), Failure> {
     in_capture(stream, |group| match group {
         Some(_) => fail!(
             ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-            "a task group of {} is open already; call aclmdlRICaptureTaskGrpEnd first, since groups \
-             do not nest",
+            "a task group of {} is open already; call aclmdlRICaptureTaskGrpEnd first, since \
+             groups do not nest",
             stream.describe()
         ),
         None => {
@@ -174,7 +174,8 @@ pub(super) fn replace(
         ),
         None => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "the number of tasks in the group is {position}, but the update has more; submit as many"
+            "the number of tasks in the group is {position}, but the update has more; submit \
+             as many"
         ),
     }
 }

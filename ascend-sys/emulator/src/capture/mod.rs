@@ -164,8 +164,8 @@ pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     if stream.is_diverted() {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "{} is being captured, and pageable host memory need not live until the graph runs; use \
-             memory of aclrtMallocHost",
+            "{} is being captured, and pageable host memory need not live until the graph runs; \
+             use memory of aclrtMallocHost",
             stream.describe()
         );
     }
@@ -173,8 +173,8 @@ pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
         None => Ok(()),
         Some(active) => fail!(
             ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
-            "another stream is being captured in mode {:?}, and a copy of pageable host memory takes \
-             effect at once; use memory of aclrtMallocHost",
+            "another stream is being captured in mode {:?}, and a copy of pageable host memory \
+             takes effect at once; use memory of aclrtMallocHost",
             active.mode
         ),
     }

@@ -300,8 +300,8 @@ impl GraphState {
         if track.has_ended {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "{} has ended in the graph being built (aclmdlRIEndTask) and records no more; issue \
-                 the operation on another bound stream",
+                "{} has ended in the graph being built (aclmdlRIEndTask) and records no more; \
+                 issue the operation on another bound stream",
                 stream.describe()
             );
         }
@@ -451,14 +451,14 @@ fn wait_in_graph(
         if !event.is_for_captures() {
             return Err(state.invalidate(Failure::new(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "a capture cannot wait for this event; create it with aclrtCreateEventExWithFlag and \
-                 ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL",
+                "a capture cannot wait for this event; create it with aclrtCreateEventExWithFlag \
+                 and ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL",
             )));
         }
         let Some((_, record)) = recorded.filter(|(graph, _)| *graph == handle) else {
             let text = format!(
-                "{} is being captured and cannot wait for an event that was not recorded in the same \
-                 capture; record it there, or create it with ACL_EVENT_EXTERNAL",
+                "{} is being captured and cannot wait for an event that was not recorded in the \
+                 same capture; record it there, or create it with ACL_EVENT_EXTERNAL",
                 stream.describe()
             );
             return Err(state.invalidate(Failure::new(ACL_ERROR_RT_CAPTURE_DEPENDENCY, text)));
@@ -484,8 +484,8 @@ impl GraphState {
         if recording.is_built {
             return fail!(
                 ACL_ERROR_RT_CAPTURE_DEPENDENCY,
-                "the event was recorded in a stream that is bound to a graph being built, and {} is \
-                 not; bind it with aclmdlRIBindStream",
+                "the event was recorded in a stream that is bound to a graph being built, and {} \
+                 is not; bind it with aclmdlRIBindStream",
                 stream.describe()
             );
         }

@@ -1,6 +1,6 @@
-//! A description of what happened to a communicator: its text, and the part of each rank.
+//! The description of the failure of a communicator: its text, and the part of each rank.
 
-/// A description of what happened to a communicator.
+/// The description of the failure of a communicator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) text: String,

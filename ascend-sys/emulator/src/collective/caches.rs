@@ -8,21 +8,22 @@ use ascend_reduce::Store;
 /// The size of the last level of cache of an unknown machine.
 const FALLBACK: u64 = 16 << 20;
 
-/// The most bytes of a last level of cache for each core of a processor. If a system reports more,
-/// it sees only some cores of its processor, as a virtual machine does, and cores that it does not
-/// see use the cache, too.
+/// The largest size of the last level of cache for each core of a processor, in bytes. If a system
+/// reports more, it sees only some cores of its processor, as a virtual machine does. The cores
+/// that it does not see use the cache, too.
 const MOST_FOR_A_CORE: u64 = 32 << 20;
 
-/// Returns how to write when an operation reads and writes `working_set` bytes altogether.
+/// Returns the kind of stores for an operation that reads and writes `working_set` bytes
+/// altogether.
 pub(crate) fn store_for(working_set: usize) -> Store {
     static LIMIT: OnceLock<u64> = OnceLock::new();
     let limit = *LIMIT.get_or_init(|| lasting_bytes(Path::new("/sys/devices/system/cpu")));
     if working_set as u64 > limit { Store::Streaming } else { Store::Plain }
 }
 
-/// Returns the number of bytes that stay in caches between two operations: the size of the last
-/// level of cache, or the size of all caches of the level before it, if unseen cores use the last
-/// level.
+/// Returns the number of bytes that stay in caches between two operations. This is the size of the
+/// last level of cache. If unseen cores use that level, it is the size of all caches of the level
+/// before.
 fn lasting_bytes(directory: &Path) -> u64 {
     let cores = cores(directory);
     let mut caches: Vec<Cache> = (0..8).filter_map(|index| Cache::read(directory, index)).collect();
@@ -36,7 +37,7 @@ fn lasting_bytes(directory: &Path) -> u64 {
     }
 }
 
-/// The number of cores of the machine.
+/// Returns the number of cores of the machine.
 fn cores(directory: &Path) -> u64 {
     let is_core = |name: &str| {
         name.strip_prefix("cpu")
@@ -50,7 +51,7 @@ fn cores(directory: &Path) -> u64 {
 /// A cache of core 0.
 struct Cache {
     bytes: u64,
-    /// The number of cores that share it.
+    /// The number of cores that share the cache.
     cores: u64,
 }
 
@@ -81,7 +82,8 @@ mod tests {
 
     use super::*;
 
-    /// Writes a machine of so many cores with caches, each of a size and a set of cores.
+    /// Writes the files of a machine with `cores` cores and with caches, each with a size and a set
+    /// of cores. Returns the bytes that stay in its caches.
     fn machine(name: &str, cores: u32, caches: &[(&str, &str)]) -> u64 {
         let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         for core in 0..cores {

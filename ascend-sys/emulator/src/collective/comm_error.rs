@@ -29,7 +29,7 @@ pub(crate) struct CommError {
 /// The operation or call in which a communicator failed, or to which the failure is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Origin {
-    /// A call, before anything entered a stream.
+    /// A call, before it put a task into a stream.
     Call,
     /// A collective, by its number.
     Collective(u64),
@@ -42,7 +42,7 @@ pub(crate) enum Origin {
 /// The classes of failure that callers see as different codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
-    /// The ranks called different things.
+    /// The ranks called different operations, or passed different arguments.
     Mismatch,
     /// The two sides of a message differ.
     Message,
@@ -82,8 +82,8 @@ impl CommError {
         Self { absent, ..self }
     }
 
-    /// Returns the text that reports the error to the operation or call `asks`: the number of
-    /// CANN's (`report`), the cause, the details and the remedy.
+    /// Returns the text that reports the error to the operation or call `asks`: CANN's error number
+    /// (`report`), the cause, the details and the remedy.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
         self.worded(report, asks, "This communicator has failed")
@@ -115,7 +115,7 @@ impl CommError {
 }
 
 impl Cause {
-    /// Returns the code with which a stream reports it.
+    /// Returns the code with which a stream reports a failure of this cause.
     pub(crate) fn acl_error(self) -> ascend_sys::aclError {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
@@ -126,7 +126,8 @@ impl Cause {
         }
     }
 
-    /// Returns the code with which a later call on the communicator reports it.
+    /// Returns the code with which a later call on the communicator reports a failure of this
+    /// cause.
     pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::HcclResult::HCCL_E_PARA,
@@ -137,7 +138,7 @@ impl Cause {
         }
     }
 
-    /// Returns the number under which CANN documents it.
+    /// Returns the error number under which CANN documents a failure of this cause.
     pub(crate) fn report_code(self) -> &'static str {
         match self {
             Self::Mismatch | Self::Message => "EI0005",
@@ -146,24 +147,26 @@ impl Cause {
         }
     }
 
-    /// Returns the advice to the user, without the sentence on the end of the communicator.
+    /// Returns the advice to the user, without the sentence about a new communicator.
     fn advice(self) -> &'static str {
         match self {
             Self::Mismatch => {
-                "All ranks must issue the same operations with the same arguments in the same order. "
+                "All ranks must issue the same operations with the same arguments in the same \
+                 order. "
             }
             Self::Message => {
-                "A send and its receive must have the same count and data type; the messages from one rank to another pair in \
-                 the order in which they are issued. "
+                "A send and its receive must have the same count and data type; the messages from \
+                 one rank to another pair in the order in which they are issued. "
             }
             Self::Timeout | Self::Deadlock => {
-                "Find out why the awaited ranks do not come: an operation needs all of its ranks, and a message needs both of its \
-                 sides. "
+                "Find out why the awaited ranks do not come: an operation needs all of its ranks, \
+                 and a message needs both of its sides. "
             }
             Self::Gone | Self::Aborted => "",
             Self::Unrecorded => {
-                "Each wait needs one record of the same notify; a second record before the wait is lost. Check that the recording side \
-                 has issued its record for this index, and that it does not wait for something else first. "
+                "Each wait needs one record of the same notify; a second record before the wait is \
+                 lost. Check that the recording side has issued its record for this index, and \
+                 that it does not wait for something else first. "
             }
         }
     }

@@ -73,7 +73,7 @@ impl Gathered {
 }
 
 /// Returns the number of bytes that the operation may touch in the send buffer and in the receive
-/// buffer of a rank, from their starts. `None` if the table reaches beyond any memory.
+/// buffer of a rank, from their starts. Returns `None` if the table reaches beyond any memory.
 fn ends_of(request: &CollectiveRequest, table: &Table, rank: usize) -> Option<(usize, usize)> {
     let end = |half| table.extent(half, request.dtype).ok().map(|Extent { end, .. }| end);
     let own = table.blocks().of(SENDS, rank, request.dtype).0;

@@ -1,19 +1,19 @@
 //! The division of the work of a large operation among threads: chunks that belong to homes and are
 //! claimed by compare-and-swap.
 //!
-//! Every home owns the runs of some ranks (see `plan`). These are the same in every call, so that a
-//! core finds its data of the last call in its caches. A rank that has finished its own chunks
-//! claims chunks of other homes. The caller computes the number of chunks in the runs of given
-//! ranks; all ranks must get the same numbers. Each word carries the number of its operation, so
-//! nothing needs resetting between operations.
+//! Every home owns the runs of some ranks (see `plan`). A home has the same runs in every call, so
+//! that a core finds its data of the last call in its caches. A rank that has finished its own
+//! chunks claims chunks of other homes. The caller computes the number of chunks in the runs of
+//! given ranks; all ranks must get the same numbers. Each word carries the number of its operation,
+//! so nothing needs resetting between operations.
 //!
 //! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs. After a
-//! close, no thread works on its chunks any more; once it runs, it cannot be closed. So a rank can
-//! give up, and no thread touches its memory afterwards. A rank that starts claims a chunk, then
-//! checks whether any rank is closing. A rank that closes announces this, then checks whether any
-//! chunk is claimed. So at least one of the two sees the other. That rank uses the decision word,
-//! in which one compare-and-swap decides. As long as no rank gives up, only a rank that finds no
-//! chunk to claim uses that word.
+//! close, no thread works on the chunks of the operation. Once the operation runs, it cannot be
+//! closed. So a rank can give up, and no thread touches its memory afterwards. A rank that starts
+//! claims a chunk, then checks whether any rank is closing. A rank that closes announces this, then
+//! checks whether any chunk is claimed. So at least one of the two sees the other. That rank uses
+//! the decision word, in which one compare-and-swap decides. As long as no rank gives up, only a
+//! rank that finds no chunk to claim uses that word.
 
 use std::ops::Range;
 
@@ -55,13 +55,13 @@ struct Decision {
     rare: RareWords,
 }
 
-/// Words that change only when something is wrong.
+/// Words that change only when a rank gives up or a process is gone.
 #[repr(C, align(128))]
 struct RareWords {
     /// Not 0 if a rank has tried to close an operation.
     closing: AtomicU64,
     /// The number of the latest abandoned operation. Its chunks, and those of earlier operations,
-    /// are not claimed any more, because a process that may hold one is gone.
+    /// are not claimed any more, because a process that may hold a chunk is gone.
     abandoned: AtomicU64,
 }
 
@@ -73,7 +73,7 @@ unsafe impl SharedWords for Decision {}
 /// The words of a home. In each, the high half is the low half of the operation number, and the low
 /// half is a count of chunks.
 ///
-/// Half a number is enough: while any rank works on operation n, none can begin n + 1.
+/// Half a number is enough: while any rank works on operation n, no rank can begin operation n + 1.
 ///
 /// All ranks read `finished`. They read `claimed` of another home only when they claim chunks
 /// there, so a rank that works on its own chunk finds the word in its cache.
@@ -93,7 +93,7 @@ pub(crate) enum Homes {
 /// The decision about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Threads work on its chunks, and it runs to its end.
+    /// Threads work on the chunks of the operation, and it runs to its end.
     Running,
     /// A rank gave up before the operation began. No thread touches any buffer.
     Closed,
@@ -159,10 +159,10 @@ impl CollectiveJob {
         self.decide(number, !self.homes.iter().any(claimed))
     }
 
-    /// Notes that the rank is about to claim a chunk. Returns false if the rank must not claim one,
-    /// because the operation was abandoned. A thread that abandons an operation marks it abandoned,
-    /// then checks which ranks hold a chunk. This method marks the rank as a holder, then checks
-    /// whether the operation is abandoned. So at least one of the two sees the other.
+    /// Notes that the rank is about to claim a chunk. Returns false if the rank must not claim a
+    /// chunk, because the operation was abandoned. A thread that abandons an operation marks it
+    /// abandoned, then checks which ranks hold a chunk. This method marks the rank as a holder,
+    /// then checks whether the operation is abandoned. So at least one of the two sees the other.
     #[inline]
     pub(crate) fn hold(&self, number: u64, rank: usize) -> bool {
         announce(&self.holding[rank].0, number);
@@ -192,7 +192,7 @@ impl CollectiveJob {
         self.rare().abandoned.load(Ordering::SeqCst) >= number
     }
 
-    /// Returns whether a rank may hold a chunk of an operation that was abandoned.
+    /// Returns whether a rank may hold a chunk of the operation `number`, which was abandoned.
     pub(crate) fn is_held_by(&self, rank: usize, number: u64) -> bool {
         self.holding[rank].0.load(Ordering::SeqCst) == number
     }

@@ -1,4 +1,4 @@
-//! The tables of ranks in several processes.
+//! The tables of counts of ranks in several processes.
 //!
 //! Ranks of one process read each other's tables in place. Another process cannot do that, so the
 //! words of a table are copied to shared memory. Each of the two slots of a rank has an area there,

@@ -76,11 +76,11 @@ impl Claim {
 pub(crate) enum MeetingView {
     /// All ranks have arrived with the same claim.
     All,
-    /// This rank has not arrived.
+    /// The rank with this number has not arrived.
     Waiting(usize),
-    /// This rank has arrived with a different claim.
+    /// The rank with this number has arrived with a different claim.
     Differs(usize),
-    /// This rank left before it issued the operation.
+    /// The rank with this number left before it issued the operation.
     Gone(usize),
     /// The communicator has failed: see [`Meeting::error`].
     Broken,
@@ -150,7 +150,8 @@ pub(crate) struct Meeting<W> {
     /// The tables of the two slots of each rank, if the ranks are in several processes: see
     /// [`LongTables`].
     long_tables: LongTables,
-    /// The bits `BROKEN` and `SOMEONE_LEFT`; zero as long as nothing is wrong.
+    /// The bits `BROKEN` and `SOMEONE_LEFT`; zero as long as the communicator works and no rank has
+    /// left.
     alarm: Placed<Alarm>,
     error: Mutex<Option<Arc<CommError>>>,
 }
@@ -368,8 +369,8 @@ impl<W: Wake> Meeting<W> {
     ///
     /// # Safety
     ///
-    /// The rank has arrived there, and has filled its payload with a [`Contribution`]. The caller's
-    /// rank has arrived at no later operation.
+    /// The rank has arrived at this place, and has filled its payload with a [`Contribution`]. The
+    /// caller's rank has not arrived at a later operation.
     #[inline]
     pub(crate) unsafe fn contribution(&self, rank: usize, place: MeetingPlace) -> Contribution {
         // SAFETY: the caller's promise.
@@ -380,8 +381,9 @@ impl<W: Wake> Meeting<W> {
     ///
     /// # Safety
     ///
-    /// The caller's rank has arrived at this place and at no later one, and it arrives at no other
-    /// place while it uses the table. The claim of `rank` is that of an operation with tables.
+    /// The caller's rank has arrived at this place and not at a later place. It does not arrive at
+    /// another place while it uses the table. The claim of `rank` is that of an operation with
+    /// tables.
     #[inline]
     pub(crate) unsafe fn table(&self, rank: usize, place: MeetingPlace) -> Option<&Table> {
         let slot = self.slot(rank, place);

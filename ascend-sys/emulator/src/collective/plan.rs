@@ -108,9 +108,9 @@ impl Plan {
         participants.contribution(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
-    /// Finds the chunk with this number among those of the ranks. Returns the rank whose run
-    /// contains the chunk, and the byte range of the chunk in that run. For an operation on one
-    /// block, the range is that in the block.
+    /// Finds the chunk with this number among the chunks of the ranks `of`. Returns the rank whose
+    /// run contains the chunk, and the byte range of the chunk in that run. For an operation on one
+    /// block, the range is a range of that block.
     #[inline]
     pub(crate) fn find(
         &self,

@@ -7,7 +7,7 @@ use super::meeting::Claim;
 use super::validate::name_of;
 use ascend_reduce::{DataType, ReduceOp};
 
-/// The operation with its particular arguments: reductions, and roots.
+/// The operation, with the arguments that only some operations have: the reduction and the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Broadcast(u32),
@@ -135,7 +135,7 @@ pub(crate) struct CollectiveRequest {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
     /// The number of elements, as in the C function. For an operation with a table, a fingerprint
-    /// of all parts of the table that must agree; 0 if no rank gives anything.
+    /// of all parts of the table that must agree; 0 if no rank gives data.
     pub(crate) count: u64,
 }
 
@@ -175,8 +175,8 @@ impl CollectiveRequest {
         }
     }
 
-    /// Returns the largest number of bytes that a rank gives to other ranks. `None` if the request
-    /// alone does not determine it.
+    /// Returns the largest number of bytes that a rank gives to other ranks. Returns `None` if the
+    /// request alone does not determine this number.
     #[inline]
     pub(crate) fn gives(&self, ranks: usize) -> Option<usize> {
         if self.count == 0 {
@@ -199,7 +199,7 @@ impl CollectiveRequest {
     }
 
     /// Returns whether the operation is not a barrier, and its arguments show that no rank gives
-    /// anything.
+    /// data.
     #[inline]
     pub(crate) fn is_void(&self) -> bool {
         self.count == 0 && self.operation != Operation::Barrier
@@ -221,8 +221,8 @@ impl CollectiveRequest {
         Claim { kind, count }
     }
 
-    /// Returns the request from which [`CollectiveRequest::claim`] has made a claim; `None` if the
-    /// claim has another origin.
+    /// Returns the request from which [`CollectiveRequest::claim`] has made a claim. Returns `None`
+    /// if the claim has another origin.
     pub(crate) fn of(claim: Claim) -> Option<Self> {
         let byte = |n: u32| (claim.kind >> (8 * n)) as u8;
         let op = ReduceOp::from_hccl(byte(2).into())?;
@@ -281,7 +281,7 @@ impl TryFrom<[u64; 2]> for CollectiveRequest {
     type Error = &'static str;
 
     fn try_from([kind, count]: [u64; 2]) -> Result<Self, Self::Error> {
-        Self::of(Claim { kind, count }).ok_or("no claim of a collective")
+        Self::of(Claim { kind, count }).ok_or("the words are not the claim of a collective")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sleeper in an operation: the stream of its task, in this process or in another one.
+//! The sleeper in an operation: the stream of its task, in this process or in another process.
 
 use super::meeting::Wake;
 use crate::processes::peer::Doorbell;

@@ -18,7 +18,7 @@ use ascend_reduce::DataType;
 ///
 /// The tables of `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`].
 /// The tables of the other operations have one half. For `HcclReduceScatterV` it describes the
-/// blocks of the send buffer, for `HcclAllGatherV` those of the receive buffer.
+/// blocks of the send buffer, for `HcclAllGatherV` the blocks of the receive buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     ranks: usize,
@@ -28,8 +28,8 @@ pub(crate) struct Table {
     matrix: Vec<u64>,
     /// The extents of the rank's send buffer and of its receive buffer.
     pub(crate) extents: [Extent; 2],
-    /// The bytes of this rank's run (see `plan`): those that it receives, or for `HcclAllGatherV`
-    /// those that it gives.
+    /// The number of bytes of this rank's run (see `plan`): the bytes that it receives, or for
+    /// `HcclAllGatherV` the bytes that it gives.
     pub(crate) run: usize,
     /// The sum over the messages that this rank sends. Over all ranks, the sum of `sends` must
     /// equal the sum of `receives`.
@@ -37,8 +37,8 @@ pub(crate) struct Table {
     pub(crate) receives: u64,
 }
 
-/// The part of a table that is stored in the slot itself. All ranks need it, and so they load no
-/// further cache line for it.
+/// The part of a table that is stored in the slot itself. All ranks need this part, and need not
+/// load another cache line for it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Summary {
@@ -65,9 +65,9 @@ pub(crate) struct BlockTable<'a> {
 }
 
 impl BlockTable<'_> {
-    /// Returns the bytes of the block that belongs to a rank, and its start in the buffer. A block
-    /// without elements may have any displacement, even one too large for a number of bytes; its
-    /// start is returned as 0.
+    /// Returns the number of bytes of the block that belongs to a rank, and its start in the
+    /// buffer. A block without elements may have any displacement, even a displacement that is too
+    /// large for a number of bytes. Its start is returned as 0.
     #[inline]
     pub(crate) fn of(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
         let start = 2 * half * self.ranks + rank;
@@ -82,9 +82,9 @@ impl BlockTable<'_> {
 /// The bytes that the blocks of a buffer take up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// The bytes from the start of the buffer to the end of the last block.
+    /// The number of bytes from the start of the buffer to the end of the last block.
     pub(crate) end: usize,
-    /// The bytes of all blocks.
+    /// The number of bytes of all blocks.
     pub(crate) bytes: usize,
 }
 
@@ -95,7 +95,7 @@ impl Extent {
     }
 }
 
-/// The index of the half for the blocks that a rank sends; also that of the only half.
+/// The index of the half for the blocks that a rank sends. It is also the index of the only half.
 pub(crate) const SENDS: usize = 0;
 /// The index of the half for the blocks that a rank receives.
 pub(crate) const RECEIVES: usize = 1;
@@ -121,7 +121,7 @@ impl Table {
         *self = Self { ranks, words, matrix, ..Self::EMPTY };
     }
 
-    /// Makes this table a copy of another one. Its memory is reused.
+    /// Makes this table a copy of another table. Reuses the memory of this table.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.words.clone_from(&other.words);
         self.matrix.clone_from(&other.matrix);
@@ -160,7 +160,7 @@ impl Table {
         self.matrix = matrix;
     }
 
-    /// Returns the part that must be equal on all ranks.
+    /// Returns the part of the table that must be equal on all ranks.
     pub(crate) fn common(&self) -> &[u64] {
         if self.matrix.is_empty() { self.counts(SENDS) } else { &self.matrix }
     }
@@ -213,7 +213,10 @@ impl Table {
         };
         match (bytes(end), bytes(all)) {
             (Some(end), Some(bytes)) => Ok(Extent { end, bytes }),
-            _ => refuse!(HCCL_E_PARA, "the counts and displacements reach beyond any memory"),
+            _ => refuse!(
+                HCCL_E_PARA,
+                "the counts and displacements reach beyond any memory; pass smaller numbers"
+            ),
         }
     }
 
@@ -264,7 +267,7 @@ pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
     let places: Vec<usize> = (0..length).filter(differs).collect();
     let more = match places.len().saturating_sub(MENTIONED) {
         0 => String::new(),
-        more => format!(", and {more} others"),
+        more => format!(", and {more} more"),
     };
     let say = |table: &&Table| {
         let said = places.iter().take(MENTIONED).map(|at| {
@@ -292,17 +295,18 @@ pub(crate) fn disagreements(tables: &[&Table]) -> Account {
             let expected = receiver.counts(RECEIVES).get(from).unwrap_or(&0);
             if sent != expected && lines.len() < MENTIONED {
                 let mut says = |rank, what| said.entry(rank).or_default().push(what);
-                says(from, format!("sends {sent} elements to rank {to}"));
-                says(to, format!("expects {expected} elements from rank {from}"));
+                says(from, format!("sends count {sent} to rank {to}"));
+                says(to, format!("expects count {expected} from rank {from}"));
                 lines.push(format!(
-                    "\n  rank {from} sends {sent} elements to rank {to}, which expects {expected} from it"
+                    "\n  rank {from} sends count {sent} to rank {to}, which expects count \
+                     {expected}"
                 ));
             } else if sent != expected {
                 more += 1;
             }
         }
     }
-    let more = if more > 0 { format!("\n  and {more} pairs more") } else { String::new() };
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     let said = said.into_iter().map(|(rank, what)| (rank, what.join(", "))).collect();
     Account { text: format!("the counts differ{}{more}", lines.concat()), said }
 }
@@ -380,11 +384,10 @@ mod tests {
     fn disagreements_name_the_pair_and_both_sides() {
         let one = table(2, &[(&[1, 5], &[0, 0]), (&[1, 7], &[0, 0])]);
         let other = table(2, &[(&[7, 1], &[0, 0]), (&[4, 1], &[0, 0])]);
-        let expected =
-            "the counts differ\n  rank 0 sends 5 elements to rank 1, which expects 4 from it";
+        let expected = "the counts differ\n  rank 0 sends count 5 to rank 1, which expects count 4";
         let account = disagreements(&[&one, &other]);
         assert_eq!(account.text, expected);
-        let said = ["sends 5 elements to rank 1", "expects 4 elements from rank 0"];
+        let said = ["sends count 5 to rank 1", "expects count 4 from rank 0"];
         assert_eq!(account.said, [(0, said[0].into()), (1, said[1].into())]);
         let said = differences(&[&one, &other]);
         assert_eq!(said, ["count 1 of rank 0, 5 of rank 1", "count 7 of rank 0, 1 of rank 1"]);

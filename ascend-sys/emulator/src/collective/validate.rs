@@ -25,7 +25,10 @@ pub(crate) fn freed_before(when: &str, text: String) -> Failure {
 /// Checks the count of any operation, in elements.
 pub(crate) fn count(count: u64) -> Result<(), Failure> {
     if count > MOST_ELEMENTS {
-        return refuse!(HCCL_E_PARA, "the count {count} is above the largest, {MOST_ELEMENTS}");
+        return refuse!(
+            HCCL_E_PARA,
+            "the count {count} is above the largest, {MOST_ELEMENTS}; issue several operations"
+        );
     }
     Ok(())
 }
@@ -34,12 +37,19 @@ pub(crate) fn count(count: u64) -> Result<(), Failure> {
 pub(crate) fn movement(product: Product, dtype: u32) -> Result<DataType, Failure> {
     use DataType::*;
     match DataType::from_hccl(dtype) {
-        None => refuse!(HCCL_E_NOT_SUPPORT, "{dtype} is not the number of a data type"),
-        Some(Int128) => refuse!(HCCL_E_NOT_SUPPORT, "the data type INT128 is not supported"),
+        None => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{dtype} is not the number of a data type; pass a value of HcclDataType"
+        ),
+        Some(Int128) => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "the data type INT128 is not supported; use another data type"
+        ),
         Some(t @ (Hif8 | Fp8E4M3 | Fp8E5M2 | Fp8E8M0)) if product != Product::Ascend950 => {
             refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "the data type {} is not supported on {product}; Ascend 950 has it",
+                "the data type {} is not supported on {product}; Ascend 950 has it, so use another \
+                 data type here",
                 name_of(t)
             )
         }
@@ -63,17 +73,22 @@ pub(crate) fn reduction(
         let hint = if dtype.is_reducible() { "; Ascend 950 can" } else { "" };
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{product} cannot reduce the data type {}{hint}",
+            "{product} cannot reduce the data type {}{hint}; convert the data to another type \
+             first",
             name_of(dtype)
         );
     }
     let Some(op) = ReduceOp::from_hccl(op) else {
-        return refuse!(HCCL_E_NOT_SUPPORT, "{op} is not the number of a reduction");
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{op} is not the number of a reduction; pass a value of HcclReduceOp"
+        );
     };
     if op == ReduceOp::Prod && matches!(dtype, Int16 | Bfp16) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{product} has no product (PROD) of the data type {}",
+            "{product} has no product (PROD) of the data type {}; convert the data to another type \
+             first",
             name_of(dtype)
         );
     }
@@ -92,14 +107,16 @@ pub(crate) fn reduction_v(
     if matches!(dtype, Uint64 | Fp64) || (dtype == Int64 && product == Product::A2) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{product} has no reduce-scatter with counts of the data type {}",
+            "{product} has no reduce-scatter with counts of the data type {}; convert the data to \
+             another type first",
             name_of(dtype)
         );
     }
     if op == ReduceOp::Prod && product != Product::Ascend950 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
-            "{product} has no reduce-scatter with counts by product (PROD); Ascend 950 does"
+            "{product} has no reduce-scatter with counts by product (PROD); Ascend 950 does, so \
+             use another reduction here"
         );
     }
     Ok((dtype, op))
@@ -110,7 +127,7 @@ pub(crate) fn same_type(sent: HcclDataType, received: HcclDataType) -> Result<()
     if sent != received {
         return refuse!(
             HCCL_E_PARA,
-            "sendType is {}, recvType {}; they must be equal",
+            "sendType is {}, recvType {}; they must be equal, so pass one type for both",
             in_words(sent),
             in_words(received)
         );
@@ -127,7 +144,8 @@ pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Fail
     if send == recv && !send.is_null() {
         return refuse!(
             HCCL_E_PARA,
-            "sendBuf and recvBuf are both {send:p}; this operation does not work in place"
+            "sendBuf and recvBuf are both {send:p}; this operation does not work in place, so pass \
+             two buffers"
         );
     }
     Ok(())
@@ -138,7 +156,7 @@ pub(crate) fn rank(what: &str, rank: u32, ranks: usize) -> Result<(), Failure> {
     if rank as usize >= ranks {
         return refuse!(
             HCCL_E_PARA,
-            "the {what} {rank} is not a rank of the communicator, which has {ranks} (0 to {})",
+            "the {what} {rank} is not a rank of the communicator; pass 0 to {}",
             ranks - 1
         );
     }

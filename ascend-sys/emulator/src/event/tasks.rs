@@ -21,7 +21,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Returns the point to wait for now; `None` if the wait is for the flag.
+    /// Returns the point to wait for now. Returns `None` if the wait is for the flag.
     fn point(&self) -> Option<Mark> {
         match self {
             Target::Mark(mark) => Some(*mark),
@@ -67,8 +67,8 @@ impl TaskBody<Stream> for WaitEvent {
         }
     }
 
-    /// Registers a wait for a flag. The executor registers a wait for a stream, and arms that
-    /// stream too.
+    /// Registers a wait for a flag. The executor itself registers a wait for a stream, and arms
+    /// that stream.
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
             Target::Flag { event, .. } if self.target.point().is_none() => event.flag.arm(stream),

@@ -1,10 +1,10 @@
-//! The number of threads that can run at once.
+//! Counts the threads that can run at once.
 //!
 //! The count is the number of cores on which the threads of the program may run, taken together. If
 //! each rank binds itself to a core, that is the number of ranks, whichever thread counts first.
 //! Masks and quotas can change at any time, so the housekeeper counts again every second while it
-//! is awake. This costs no other thread anything. At worst, a waiting thread spins for a second too
-//! long.
+//! is awake. The count does not cost other threads time. At worst, a waiting thread spins for a
+//! second too long.
 
 use crate::os_thread;
 use std::fs;
@@ -23,7 +23,8 @@ pub(crate) fn cores() -> usize {
     }
 }
 
-/// The number of ranks in other processes that may wait at the same time as threads of this one.
+/// The number of ranks in other processes that may wait at the same time as threads of this
+/// process.
 static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
 /// The number of cores on which this process and the other processes may run, taken together.
 static SHARED_CORES: AtomicUsize = AtomicUsize::new(0);
@@ -42,12 +43,12 @@ pub(super) struct Pace {
 impl Pace {
     /// The pace while each waiting thread has a core of its own.
     const LONG: Pace = Pace { first: 64, spins: 2000, yields: 4 };
-    /// The pace otherwise: the thread that is awaited may need this core. A yield costs less than a
-    /// sleep and a wake-up, which are two system calls.
+    /// The pace if a waiting thread has no core of its own, because the awaited thread may need the
+    /// core. A yield costs less than a sleep and a wake-up, which are two system calls.
     const GIVING: Pace = Pace { first: 2, spins: 4, yields: 64 };
 
     /// Returns the pace of the last of `waiting` waiting threads. While the threads have a core
-    /// each, it takes about 100 microseconds before it sleeps.
+    /// each, a thread waits about 100 microseconds before it sleeps.
     pub(super) fn of(waiting: usize) -> Pace {
         let fits = match ELSEWHERE.load(Ordering::Relaxed) {
             0 => waiting <= cores(),
@@ -63,7 +64,7 @@ impl Pace {
 }
 
 /// Sets the number of ranks of other processes that may wait at the same time as threads of this
-/// one, and the processes of these ranks. 0 means that there are none.
+/// process, and the processes of these ranks. 0 means that there are none.
 pub(crate) fn share_with(ranks: usize, processes: impl Iterator<Item = u32>) {
     let others = processes.filter_map(|process| i32::try_from(process).ok());
     // The first mask is that of the calling thread.

@@ -50,7 +50,7 @@ impl Goal for Activity {
 
 /// Waits until `done` returns true, and helps with all streams meanwhile. Returns false if `limit`
 /// passes first. `done` is called often, and at once after [`announce`]. Once `done` has returned
-/// true, it is not called again, so it may take the thing that it waits for.
+/// true, it is not called again, so it may consume the result that it waits for.
 pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
     let met = Cell::new(false);
     let done = || {
@@ -63,7 +63,7 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
 /// Waits like [`wait_until`], for a condition that calls of other threads make true. `what`
 /// describes the condition, and which callers must act. If it is certain that no thread can make
 /// the condition true, returns the description of the deadlock as an error. With
-/// [`Enders::Anybody`] that is never certain.
+/// [`Enders::Anybody`] this is never certain.
 pub(crate) fn await_others(
     limit: Duration,
     ends: Enders,
@@ -93,7 +93,7 @@ pub(crate) fn await_others(
 
 struct Condition<'a, F> {
     done: F,
-    /// The call that others must end, if only other threads can bring it about.
+    /// The waiting call, if only other threads can make the condition true.
     call: Option<&'a Arc<WaitingCall>>,
 }
 

@@ -1,5 +1,4 @@
-//! Helping: a thread runs streams that other threads wait for. Counts the threads that are awake to
-//! do so.
+//! Runs streams that other threads wait for, and counts the threads that are awake to run streams.
 
 use super::cores::cores;
 use crate::poll::HELP;
@@ -17,8 +16,8 @@ thread_local! {
 /// housekeeper and the workers.
 pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Polls every stream that has unfinished work and no watcher. Returns how many of them have more
-/// to run.
+/// Polls every stream that has unfinished work and no watcher. Returns the number of these streams
+/// that have more to run.
 pub(super) fn help() -> usize {
     let unwatched =
         STREAMS.all().filter(|stream| !stream.queue.is_idle() && !stream.watchers.any());
@@ -52,7 +51,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Counts the calling thread as awake to run streams, until it is dropped.
+/// Counts the calling thread as awake to run streams, until the value is dropped.
 pub(super) struct RunningThread {
     _counted: Counted<'static>,
 }

@@ -56,7 +56,7 @@ impl Workers {
         }
     }
 
-    /// Returns the kernel's numbers of their threads.
+    /// Returns the kernel's numbers of the workers' threads.
     pub(super) fn numbers(&self) -> impl Iterator<Item = i32> {
         self.0.iter().map(|worker| worker.number.load(Ordering::Relaxed)).filter(|n| *n != 0)
     }

@@ -129,7 +129,7 @@ fn mismatches() -> Vec<(Op, Op, Vec<&'static str>)> {
             AlltoAllV(ANOTHER, FP32),
             vec![
                 "the counts differ",
-                "rank 1 sends 66 elements to rank 2, which expects 6 from it",
+                "rank 1 sends count 66 to rank 2, which expects count 6",
             ],
         ),
         (AlltoAllV(MATRIX, FP32), AlltoAllV(MATRIX, INT32), vec!["the data types differ"]),

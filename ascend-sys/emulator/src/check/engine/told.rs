@@ -1,8 +1,8 @@
 //! The clocks and operations that other processes report.
 //!
 //! Each checker has a unique name. A component of another checker gets a number here when it is
-//! first mentioned in a message. From then on it is a component like any other; the messages of its
-//! checker report its steps.
+//! first mentioned in a message. From then on this checker treats it like its own components; the
+//! messages of its checker report its steps.
 
 use super::*;
 use crate::fabric::{ToldClock, ToldComponent, ToldMode, ToldOperation, ToldTouch};
@@ -98,7 +98,7 @@ impl Checker {
         });
     }
 
-    /// Notes that another process sets a signal of this one.
+    /// Notes that another process sets a signal of this process.
     pub(crate) fn set_by_other(&self, signal: u64, name: &str, told: &ToldOperation, process: u32) {
         self.telling_for_others(|state| {
             let (at, operation) = state.hear(self.name, told, Vec::new(), process);

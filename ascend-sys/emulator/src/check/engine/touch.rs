@@ -1,5 +1,5 @@
-//! The accesses of an operation. This file finds accesses that nothing orders relative to them, and
-//! reads of unwritten bytes.
+//! Checks the accesses of an operation. Finds other accesses that nothing orders relative to them,
+//! and reads of unwritten bytes.
 
 use super::*;
 
