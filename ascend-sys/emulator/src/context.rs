@@ -139,8 +139,8 @@ impl Stream {
     #[cold]
     fn foreign<T>(&'static self) -> Result<T, Failure> {
         let text = format!(
-            "{} does not belong to the calling thread's current context; call aclrtSetDevice or \
-             aclrtSetCurrentContext first",
+            "{} belongs to another context than the calling thread's current one; call \
+             aclrtSetDevice or aclrtSetCurrentContext first",
             self.describe()
         );
         Err(Failure::new(ACL_ERROR_RT_STREAM_CONTEXT, text))
