@@ -23,8 +23,8 @@ pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// The state of the host function at the head of a stream's queue, if there is one.
 ///
 /// The word holds a state in its low bits, and the number of the call above them. A stream can give
-/// up a running call and begin another one. The number distinguishes the two, so that the return of
-/// the first call is not taken for a return of the second.
+/// up a running call and begin another call. The number distinguishes the two, so that the return
+/// of the first call is not taken for a return of the second.
 ///
 /// [`begin`](Self::begin) and [`end`](Self::end) move the word from and to `IDLE`, with the queue
 /// of the stream locked. The thread that runs the function moves the word from `HANDED_OVER` to

@@ -1,10 +1,10 @@
 //! Determines whether any thread of the process can still run.
 //!
 //! A process is *closed* if each of its threads sleeps in one of the emulator's calls, or waits in
-//! the kernel for another thread of the process. Such a wait is a futex without a time limit: a
-//! lock, a channel, a join. Only these threads themselves and the streams can end such waits. If
-//! two inspections of the process find every thread in the same sleep, none of the threads ran in
-//! between.
+//! the kernel for another thread of the process. The second kind of wait is a futex without a time
+//! limit: a lock, a channel, a join. Only these threads themselves and the streams can end these
+//! waits. If two inspections of the process find every thread in the same sleep, none of the
+//! threads ran in between.
 //!
 //! A thread that waits for anything else may go on by itself: for a time, a file, a socket, another
 //! process. So may a thread that handles a signal. So a process that catches signals is never
@@ -166,8 +166,8 @@ fn is_own_memory(address: u64) -> Option<bool> {
 }
 
 /// Returns whether a signal could make the process run code. This is so if the process catches a
-/// signal other than these: those that its own errors raise, those that the C library reserves, and
-/// those by which people end programs.
+/// signal that is not in the list of harmless signals. The list has the signals that errors of the
+/// process raise, those that the C library reserves, and those by which people end programs.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

@@ -8,13 +8,13 @@
 //!   notify, a message or the flag of an event are not bound to a task, because any stream may end
 //!   them.) All tasks of the cycle are made to give up.
 //! - Nothing in the process can run. Every stream that has work is parked on another stream or on a
-//!   thread, and every thread sleeps in one of the emulator's calls or in a wait for another
-//!   thread. Such a process is [closed](crate::closed), and it must stay closed for [`STILL`]. The
-//!   tasks and calls that wait for a thread are made to give up. If some of them wait for other
+//!   thread. Every thread sleeps in one of the emulator's calls or in a wait for another thread.
+//!   The process is then [closed](crate::closed), and it must stay closed for [`STILL`]. The tasks
+//!   and calls that wait for a thread are made to give up. If some of them wait for other
 //!   processes, all these processes must be closed as well: see [`stillness`].
 //!
-//! Every other deadlock is only *suspected*: an unknown thread may still record an event or bring a
-//! rank, and anything may write a word that a stream waits for. A suspected deadlock is printed
+//! Every other deadlock is only *suspected*. An unknown thread may still record an event or bring a
+//! rank, and any code may write a word that a stream waits for. A suspected deadlock is printed
 //! when nothing has moved for [`WARN_AFTER`], and the program goes on. It is not printed for safe
 //! programs, which have devices of their own, because their waits report it themselves. It is not
 //! printed for streams that wait for other processes either, because these processes may be busy
@@ -47,8 +47,8 @@ const WARN_AFTER: Duration = Duration::from_secs(10);
 /// The time until the next check of a process that was found open.
 const AGAIN: Duration = Duration::from_millis(100);
 /// The pause between two checks, as a multiple of the time that a check has run on a core. Time off
-/// the core does not count: on a busy machine a check may take long, but then it costs other
-/// threads nothing.
+/// the core does not count: on a busy machine a check may take long, but then it does not cost
+/// other threads time.
 const REST: u32 = 20;
 
 /// The result of examining a stream.
@@ -251,7 +251,7 @@ impl SleepingThread {
     }
 }
 
-/// Returns the stuck waits as numbers that change when anything moves.
+/// Returns the stuck waits as numbers that change when a stream moves.
 fn state_of<'a>(stuck: impl Iterator<Item = &'a Stuck>) -> Vec<u64> {
     stuck.flat_map(|s| [u64::from(s.stream.index()), s.ticket, s.progress]).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 }
 
 /// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary
-/// context, then ends everything that the process has on the device. It does not wait for tasks
+/// context, then ends all objects that the process has on the device. It does not wait for tasks
 /// that a stopped stream holds back. If another thread sets the device meanwhile, the reset ends
 /// nothing.
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {

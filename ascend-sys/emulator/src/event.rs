@@ -1,9 +1,9 @@
 //! Events: points in streams, for which other streams and threads wait.
 //!
 //! For the host, a record is a snapshot of the stream's newest ticket. For an event of
-//! `aclrtCreateEventExWithFlag`, it is a snapshot for the waits of streams, too: a wait takes the
+//! `aclrtCreateEventExWithFlag`, it is a snapshot for the waits of streams, too. A wait takes the
 //! latest record before it, and an event that was never recorded counts as complete. The record of
-//! such an event is a task only if the event keeps time.
+//! an event of this kind is a task only if the event keeps time.
 //!
 //! An event of the older kind is a flag of the hardware, which streams read and write in their
 //! order. The task of a record sets the flag. A wait that reaches the head of its stream blocks

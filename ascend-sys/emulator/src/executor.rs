@@ -2,7 +2,7 @@
 //! workers.
 //!
 //! There is no ready queue. A thread that waits polls its own stream. Before it yields or sleeps,
-//! it also polls the streams of other threads. Before it sleeps, it arranges to be woken: it arms
+//! it also polls the streams of other threads. Before it sleeps, it arranges to be woken. It arms
 //! the task that its stream is parked on, and every stream that its stream waits for in turn. The
 //! [`housekeeper`] runs work that no thread waits for, and so do [`workers`] while cores are free.
 

@@ -120,7 +120,8 @@ impl Failure {
         }
     }
 
-    /// Makes the failure of one item of a list that a function of HCCL got, such as `item 3`.
+    /// Makes the failure of one item of a list that a function of HCCL got. `item` names it, for
+    /// example `item 3`.
     #[cold]
     pub(crate) fn of_item(self, item: impl Display) -> Failure {
         let (code, text) = self.in_hccl();

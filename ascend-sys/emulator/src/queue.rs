@@ -43,7 +43,7 @@ const HELD: i32 = i32::MIN;
 pub(crate) enum JobStep<F> {
     /// The job is finished, and done with all memory, even if it failed.
     Done(Result<(), F>),
-    /// The job has nothing to do until an event that it waits for.
+    /// The job can go on only after an event that it waits for.
     Park,
     /// A piece of work is done (at most about 20 microseconds), and more can be done at once.
     Again,
@@ -112,7 +112,7 @@ fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure
 pub(crate) enum Outcome {
     /// Nothing is queued.
     Idle,
-    /// The head waits for something, or the queue is held.
+    /// The head waits for an event, or the queue is held.
     Parked,
     /// There is more to run, but the budget is used up.
     Runnable,
@@ -146,7 +146,7 @@ struct RegisteredWaiter<O: 'static> {
 pub(crate) enum Readiness {
     /// The ticket is complete.
     Done,
-    /// There is something to do, so the thread must poll again.
+    /// There may be work to do, so the thread must poll again.
     Retry,
     /// There is nothing to do: a completion or a wake-up will come.
     Sleep,

@@ -1,8 +1,8 @@
 //! Callbacks that a thread of the program runs: `aclrtSubscribeReport`, `aclrtProcessReport`,
 //! `aclrtLaunchCallback`.
 //!
-//! A thread subscribes to streams and polls. A callback in such a stream goes to the queue of the
-//! thread. A blocking callback blocks its stream until it returns.
+//! A thread subscribes to streams and polls. A callback in a subscribed stream goes to the queue of
+//! the thread. A blocking callback blocks its stream until it returns.
 
 use crate::callback::{CallbackJob, Caller, HostFunction, run_elsewhere};
 use crate::message::{Failure, fail};

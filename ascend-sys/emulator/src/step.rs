@@ -1,5 +1,5 @@
-//! The data that a task and its stream exchange: how far a poll came, why the task must give up,
-//! and which streams, threads or processes could help it.
+//! The data that a task and its stream exchange: the progress of a poll, the reason why the task
+//! must give up, and the streams, threads or processes that could help it.
 
 use crate::message::{Failure, PANICKED};
 use crate::queue;

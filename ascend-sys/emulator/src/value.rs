@@ -2,7 +2,7 @@
 //! comparison of the word is true.
 //!
 //! A wait parks, and checks the word at each poll of the stream. The stream is polled by threads
-//! that wait for it or help, and by the housekeeper at every tick. So anything may write the word:
+//! that wait for it or help, and by the housekeeper at every tick. So any code may write the word:
 //! a task, a kernel, the host, another process.
 //!
 //! Checked mode orders a wait after every value that [`WriteValue`] wrote before. It derives no

@@ -47,7 +47,7 @@ struct Update {
 
 /// The updates that go on. They have a lock of their own. A recording may run while the caller
 /// holds the lock of a communicator. An execution of the same graph takes that lock while it holds
-/// the lock of the graph, so a recording must not take the lock of the graph.
+/// the lock of the graph. So a recording must not take the lock of the graph.
 static UPDATES: Mutex<Vec<Update>> = Mutex::new(Vec::new());
 
 /// `aclmdlRICaptureTaskGrpBegin`: opens a task group on a captured stream.

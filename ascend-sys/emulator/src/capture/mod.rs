@@ -4,17 +4,16 @@
 //!
 //! A graph is a list of *nodes* in the order in which they were issued. Every execution issues the
 //! nodes again. A node is a task as it would have entered the stream, or a call that makes a new
-//! task each time, because the task has to take a number (operations of a communicator). Each node
-//! belongs to a *branch*: branch 0 is the stream that was captured, and the others are streams that
-//! joined by waiting for an event. Events inside a capture are not actually recorded; their records
-//! and waits are nodes that order branches. At an execution, branch 0 runs on the stream of the
-//! call, and the others run on streams of the graph's own.
+//! task each time. Operations of a communicator are calls, because each of their tasks has to take
+//! a number. Each node belongs to a *branch*: branch 0 is the stream that was captured, and the
+//! others are streams that joined by waiting for an event. Events inside a capture are not actually
+//! recorded; their records and waits are nodes that order branches. At an execution, branch 0 runs
+//! on the stream of the call, and the others run on streams of the graph's own.
 //!
 //! A captured stream has the handle of the graph in [`Stream::diverted`]. [`submit`] checks this,
-//! and puts a task into the graph or into the queue. The other files are [`recording`], which adds
-//! nodes, [`build`], in which a program binds streams itself, [`graph`], which executes the nodes,
-//! [`group`], which exchanges some of them, and [`tasks`], by which a program inspects and edits
-//! them.
+//! and puts a task into the graph or into the queue. In the other files, [`recording`] adds nodes.
+//! [`build`] lets a program bind streams itself. [`graph`] executes the nodes. [`group`] exchanges
+//! some of them. [`tasks`] lets a program inspect and edit them.
 
 pub(crate) mod build;
 pub(crate) mod graph;

@@ -1,9 +1,9 @@
 //! Exchanges messages between the checkers of processes whose ranks share a communicator.
 //!
-//! A checker sends two kinds of message: the clock of its rank when the rank arrives at a meeting,
-//! and each access of its rank to memory of a rank of another process. It sends them before the
-//! operation itself begins, over the socket between the two processes, so they arrive in that
-//! order. But the end of the operation may be visible earlier, in shared memory. So the
+//! A checker sends two kinds of message. It sends the clock of its rank when the rank arrives at a
+//! meeting. It sends each access of its rank to memory of a rank of another process. It sends them
+//! before the operation itself begins, over the socket between the two processes, so they arrive in
+//! that order. But the end of the operation may be visible earlier, in shared memory. So the
 //! [note](super::note) after the operation waits until all messages have arrived.
 //!
 //! The process that owns the memory compares the accesses and prints findings. An unchecked rank

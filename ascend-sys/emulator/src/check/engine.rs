@@ -2,13 +2,13 @@
 //! be complete, and finds accesses that nothing orders.
 //!
 //! The checker is independent of streams and devices. Hooks report events to it, in the order in
-//! which they happen: an operation [begins](Checker::begin) on a component; a component
-//! [learns](Checker::learn) that another component has passed a point; participants
-//! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it; a signal is
+//! which they happen. An operation [begins](Checker::begin) on a component. A component
+//! [learns](Checker::learn) that another component has passed a point. Participants
+//! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it. A signal is
 //! [set](Checker::set) and [taken](Checker::take). If a component learns a fact at a step, all its
 //! later steps know the fact, too. So does every component that learns of one of these steps.
 //!
-//! All threads of the host are one component: a fact that a call has reported to one thread counts
+//! All threads of the host are one component. A fact that a call has reported to one thread counts
 //! as known to every later call of any thread. Threads can communicate in ways that the checker
 //! cannot see, so it assumes that they do.
 

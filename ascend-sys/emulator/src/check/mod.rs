@@ -1,10 +1,10 @@
 //! Checked mode, which finds accesses to memory that nothing orders, whether or not they collided
 //! in this run.
 //!
-//! A checked block of devices has a [`Checker`], which tracks the happens-before relation: a vector
-//! clock for each stream and one for the host ([`clock`]), and for every byte its last write and
-//! the reads since then ([`shadow`]). An error is a [`finding::Finding`], which is printed once on
-//! standard error and kept with the block.
+//! A checked block of devices has a [`Checker`], which tracks the happens-before relation. It has a
+//! vector clock for each stream and one for the host ([`clock`]). For every byte, it has the last
+//! write and the reads since then ([`shadow`]). An error is a [`finding::Finding`], which is
+//! printed once on standard error and kept with the block.
 //!
 //! A [`CheckNote`](note::CheckNote) reports an operation to the checker. It is a separate task,
 //! which is queued in the stream before the operation. The note lists the accesses of the

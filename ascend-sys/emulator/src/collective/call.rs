@@ -54,8 +54,8 @@ impl CollectiveCall {
         }
     }
 
-    /// Returns the send buffer and the receive buffer, each with the number of bytes from its start
-    /// to the end of the last byte that the operation touches.
+    /// Returns the send buffer and the receive buffer, each with a number of bytes. The operation
+    /// touches no byte beyond that number.
     pub(crate) fn touched(&self, rank: usize, ranks: usize) -> [(*const u8, usize); 2] {
         let [sends, receives] = self.extents(rank, ranks);
         [(self.send, sends.end), (self.recv.cast_const(), receives.end)]

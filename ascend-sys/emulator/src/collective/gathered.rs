@@ -2,9 +2,9 @@
 //! processes.
 //!
 //! An address in a contribution belongs to the process that has brought it. It is translated to the
-//! address at which this process has mapped the device memory of that rank, and every byte that the
-//! operation may touch must lie in that mapping. Only the copies are used afterwards, and no other
-//! process can change them.
+//! address at which this process has mapped the device memory of that rank. Every byte that the
+//! operation may touch must lie in that mapping. Only the copies are used afterwards, because other
+//! processes cannot change them.
 
 use super::meeting::{Meeting, MeetingPlace};
 use super::participants::{Contribution, Participants};

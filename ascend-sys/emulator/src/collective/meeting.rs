@@ -8,8 +8,8 @@
 //! if there is one, the rank's table of counts.
 //!
 //! Two slots are enough. A rank reuses the slot of operation n for operation n + 2, and it arrives
-//! there only after it has completed n + 1. By then all ranks have arrived at n + 1, and each did
-//! so after it had read everything that it needed of n.
+//! there only after it has completed n + 1. By then all ranks have arrived at n + 1, and each rank
+//! did so after it had read all that it needed of n.
 //!
 //! A rank that is about to sleep stores n in `armed`, then checks the slots again. A rank that
 //! arrives stores n in `number`, then checks which ranks are armed. Because the stores are

@@ -1,5 +1,5 @@
-//! Collectives, and the way in which their ranks run them together. Nothing here depends on the
-//! type of a communicator.
+//! Collectives, and the way in which their ranks run them together. These modules do not depend on
+//! the type of a communicator.
 //!
 //! The modules, from bottom to top:
 //! - [`request`]: the request of a rank.

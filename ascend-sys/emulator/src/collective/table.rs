@@ -3,10 +3,10 @@
 //! A rank brings its table to the meeting. The table stays there for the other ranks until the rank
 //! uses the same slot again. The parts that must agree between ranks are compared as numbers. If
 //! all ranks pass the same counts, that number is one fingerprint of the counts. In `HcclAlltoAllV`
-//! each rank has only its own row and column, so two sums over all pairs are compared: one of the
-//! senders' counts and one of the receivers' counts. Whole tables are compared only if these
-//! numbers differ, to name the pairs that disagree. No address depends on a fingerprint: a block
-//! moves the lesser of the counts of its two sides.
+//! each rank has only its own row and column. So two sums over all pairs are compared: the sum of
+//! the senders' counts and the sum of the receivers' counts. Whole tables are compared only if
+//! these numbers differ, to name the pairs that disagree. No address depends on a fingerprint: a
+//! block moves the lesser of the counts of its two sides.
 
 use std::collections::BTreeMap;
 

@@ -102,8 +102,8 @@ fn run(workers: &mut Workers) -> bool {
 struct Limits(HashMap<u32, (u64, u64, Instant)>);
 
 impl Limits {
-    /// Checks every stream: runs some of the work that no thread waits for, however busy the cores
-    /// are, and makes tasks give up when their time limit has passed.
+    /// Checks every stream. Runs some of the work that no thread waits for, however busy the cores
+    /// are. Makes tasks give up when their time limit has passed.
     fn tick(&mut self) -> Outcome {
         let mut all = Outcome::Idle;
         for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {

@@ -127,10 +127,7 @@ fn mismatches() -> Vec<(Op, Op, Vec<&'static str>)> {
         (
             AlltoAllV(MATRIX, FP32),
             AlltoAllV(ANOTHER, FP32),
-            vec![
-                "the counts differ",
-                "rank 1 sends count 66 to rank 2, which expects count 6",
-            ],
+            vec!["the counts differ", "rank 1 sends count 66 to rank 2, which expects count 6"],
         ),
         (AlltoAllV(MATRIX, FP32), AlltoAllV(MATRIX, INT32), vec!["the data types differ"]),
         (
