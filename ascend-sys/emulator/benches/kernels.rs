@@ -199,9 +199,10 @@ fn many(ranks: usize, bytes: usize) {
 }
 
 /// Measures `copy` against the C library's `memcpy` and the processor's `rep movsb`, on one thread.
-fn copies(bytes: usize) {
-    let (mut a, mut b) = (Buffer::new(bytes), Buffer::new(bytes));
-    let pointers = Shared((a.ptr(), b.ptr()));
+/// The source begins at a page, and the destination `shift` bytes after the beginning of a page.
+fn copies(bytes: usize, shift: usize) {
+    let (mut a, mut b) = (Buffer::new(bytes), Buffer::new(bytes + shift));
+    let pointers = Shared((a.ptr(), b.ptr().wrapping_add(shift)));
     let rate = |call: &(dyn Fn(*mut u8, *const u8) + Sync)| {
         let [seconds] = best(1, bytes.max(64), [&|_| call(pointers.get().1, pointers.get().0)]);
         bytes as f64 / seconds / 1e9
@@ -210,7 +211,7 @@ fn copies(bytes: usize) {
         // SAFETY: both buffers have this size.
         unsafe { libc::memcpy(d.cast(), s.cast(), std::hint::black_box(bytes)) };
     });
-    print!("copy of {bytes:9} bytes, GB/s: memcpy {memcpy:6.1}");
+    print!("copy of {bytes:9} bytes to +{shift:<2}, GB/s: memcpy {memcpy:6.1}");
     #[cfg(target_arch = "x86_64")]
     // SAFETY: both buffers have this size.
     let movsb = rate(&|d, s| unsafe {
@@ -240,7 +241,8 @@ fn main() {
     }
     if wanted("copy") {
         for bytes in [8, 64, 4 * KI, 64 * KI, MI, 16 * MI, 128 * MI] {
-            copies(bytes);
+            copies(bytes, 0);
+            copies(bytes, 16);
         }
     }
     if wanted("many") {

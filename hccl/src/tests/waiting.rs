@@ -112,7 +112,7 @@ fn a_long_wait_for_a_communicator_says_so_once() {
     let warnings = warnings.0.lock().unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     let said = "Communicator::builder has waited";
-    assert!(warnings[0].contains(said) && warnings[0].contains("await it"), "{warnings:?}");
+    assert!(warnings[0].contains(said) && warnings[0].contains("await the result"), "{warnings:?}");
     let _comms = [build(1), pending].map(|pending| pending.wait().unwrap());
 }
 

@@ -282,10 +282,14 @@ fn stale_and_made_up_streams() {
     assert_ne!(s, again);
     fails!(107017, [], aclrtSynchronizeStream(s));
     let mut local = 0u64;
-    fails!(107017, ["no stream handle"], aclrtSynchronizeStream((&raw mut local).cast()));
     fails!(
         107017,
-        ["no stream handle"],
+        ["is not the handle of any stream"],
+        aclrtSynchronizeStream((&raw mut local).cast())
+    );
+    fails!(
+        107017,
+        ["is not the handle of any stream"],
         aclrtSynchronizeStream(std::ptr::without_provenance_mut(8))
     );
     fails!(107003, ["default stream"], aclrtDestroyStream(null_mut()));

@@ -105,7 +105,7 @@ fn exports_and_imports_of_physical_memory_that_are_wrong_are_refused() {
     );
     refused!(
         107017,
-        ["no physical memory handle"],
+        ["is not the handle of any physical memory"],
         aclrtMemExportToShareableHandleV2(key, 0, FABRIC, key)
     );
 

@@ -203,7 +203,7 @@ fn threads_that_cannot_be_exported_are_refused() {
             let stale = [0x1234];
             refuses!(
                 HCCL_E_PARA,
-                ["no thread"],
+                ["is not the handle of any thread"],
                 HcclThreadExportToCommEngine(comm, 1, stale.as_ptr(), AICPU, to)
             );
             let (mut device, mut other) = (rank.device, null_mut());

@@ -251,7 +251,7 @@ fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
     refused(b"\x7fELF and more", &["not a recorded kernel", "load_object"]);
     let mut newer = recorded.to_bytes();
     newer[8] = 99;
-    refused(&newer, &["of version 99"]);
+    refused(&newer, &["has version 99"]);
     refused(&recorded.to_bytes()[..40], &["damaged"]);
     // SAFETY: the emulator accepts only recorded kernels.
     let text = unsafe { recorded.load_object(&device, b"\x7fELF and more") };
