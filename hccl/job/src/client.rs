@@ -412,6 +412,11 @@ fn unexpected(answer: &Answer) -> String {
 fn unreachable(rank: u32, place: &StorePlace, after: Duration, why: String) -> JobError {
     let host = match place.is_served {
         true => "The launcher serves it: see whether the launcher still runs",
+        false if matches!(place.addresses[..], [Address::Local(_)]) => {
+            "Rank 0 serves it from its own call on: see whether rank 0 has started, and whether \
+             all ranks have one parent process, or the same HCCL_JOB_ID, and the same \
+             HCCL_JOB_SECRET; or set MASTER_ADDR and MASTER_PORT on all ranks"
+        }
         false => {
             "Rank 0 serves it from its own call on: see whether rank 0 has started, and whether \
              all ranks have the same MASTER_ADDR, MASTER_PORT, HCCL_JOB_ID and HCCL_JOB_SECRET"

@@ -204,7 +204,7 @@ impl JobEnv {
     /// | variables | set by | the ranks meet |
     /// | --- | --- | --- |
     /// | `RANK_TABLE_FILE`, `RANK_ID`, `RANK_SIZE` | you, as CANN's own examples do; without `RANK_ID` the rank is that of one of the launchers below | by the rank table |
-    /// | `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` | `hcclrun`, `torchrun`, you | at a store at that address and port; beside `torchrun`'s own store, at one of the next 16 ports |
+    /// | `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` | `hcclrun`, `torchrun`, you | at a store at that address and port; beside `torchrun`'s own store, at one of the next 16 ports; without `MASTER_ADDR` at a store named after `HCCL_JOB_ID`, `MASTER_PORT` or the parent process, on one machine |
     /// | `OMPI_COMM_WORLD_RANK`, `_SIZE`, `_LOCAL_RANK`, `_LOCAL_SIZE` | `mpirun` of Open MPI | at a store named after the job, on one machine; at `MASTER_ADDR` if that is set |
     /// | `PMI_RANK`, `PMI_SIZE`, `MPI_LOCALRANKID`, `MPI_LOCALNRANKS` | `mpiexec` of MPICH and Intel MPI | the same |
     /// | `SLURM_PROCID`, `SLURM_NTASKS`, `SLURM_LOCALID`, `SLURM_STEP_ID` | `srun` | the same |
@@ -392,7 +392,9 @@ impl Variables<'_> {
             if numbers.local_world_size < numbers.world_size || is_served || is_torchrun {
                 return Err(JobError::Unset { name: MASTER_ADDR, why: across_machines(&numbers) });
             }
-            let job = run.or_else(|| self.text(JOB_ID)).or_else(|| self.text(MASTER_PORT));
+            let port = self.text(MASTER_PORT).map(|_| self.port()).transpose()?;
+            let port = port.map(|port| port.to_string());
+            let job = run.or_else(|| self.text(JOB_ID)).or(port);
             return self.of_job(numbers, launcher, job);
         };
         let port = self.port()?;

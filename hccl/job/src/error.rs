@@ -90,7 +90,7 @@ pub enum JobError {
         what: String,
         /// The time limit of the wait.
         after: Duration,
-        /// The ranks that have not come to the store.
+        /// The ranks that have not come: to the meeting that is awaited, or to the store.
         missing: Vec<u32>,
     },
     /// A rank that this rank waits for is gone.
@@ -131,15 +131,24 @@ fn came(missing: &[u32]) -> String {
     match missing {
         [] => "all ranks have come to the store of the job; check that they make the same calls"
             .into(),
-        [one] => format!(
-            "rank {one} has not come to the store of the job; check that it has started, or raise \
-             the time limit"
+        [_] => format!(
+            "{} not come; check that it has started and makes the same calls, or raise the time \
+             limit",
+            have(missing)
         ),
-        many => format!(
-            "{} have not come to the store of the job; check that they have started, or raise the \
-             time limit",
-            list(many)
+        _ => format!(
+            "{} not come; check that they have started and make the same calls, or raise the time \
+             limit",
+            have(missing)
         ),
+    }
+}
+
+/// Returns ranks with the verb: "rank 1 has", "ranks 1, 3 have".
+pub(crate) fn have(ranks: &[u32]) -> String {
+    match ranks {
+        [one] => format!("rank {one} has"),
+        many => format!("{} have", list(many)),
     }
 }
 

@@ -13,11 +13,11 @@
 //! 3. A later generation forms when every member of the one before waits for it, is gone or is
 //!    done. Its members are those that wait, in their order, then the newcomers that wait, by rank.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::error::{MAX_KEY, MAX_STORED, MAX_VALUE};
+use crate::error::{MAX_KEY, MAX_STORED, MAX_VALUE, have};
 use crate::message::{Answer, Request, tamed};
 use crate::server::Report;
 
@@ -36,6 +36,9 @@ pub(crate) struct Hall {
     generation: u32,
     /// The ranks of the current generation, each with its client.
     members: Vec<(u32, u64)>,
+    /// The ranks that have come to the meeting of the next generation. Some may have stopped
+    /// waiting.
+    came: BTreeSet<u32>,
     /// Whether a member has reported that it is done.
     is_ending: bool,
     /// The reports, in the order in which they came. `StoreServer::reports` reads them.
@@ -88,6 +91,7 @@ impl Hall {
             stored: 0,
             generation: 0,
             members: Vec::new(),
+            came: BTreeSet::new(),
             is_ending: false,
             reports: Arc::default(),
         }
@@ -174,6 +178,7 @@ impl Hall {
             }
             Request::Join { wait_ms } => {
                 client.waits = Some(Wait { what: Awaited::Generation, until: after(now, wait_ms) });
+                self.came.insert(rank);
                 return self.settle(now);
             }
         };
@@ -310,7 +315,14 @@ impl Hall {
             Awaited::Value { from, .. } => fate((*from)?),
             Awaited::Generation if self.generation == 0 => {
                 let hinders = |rank: &u32| !(self.is_forgiving && self.is_gone(*rank));
-                (0..self.world_size).filter(hinders).find_map(fate)
+                let (rank, why) = (0..self.world_size).filter(hinders).find_map(fate)?;
+                match (self.ranks.get(&rank), &self.missing()[..]) {
+                    // Nothing is done yet. It left because its own wait was over.
+                    (Some(Fate::Done), missing @ [_, ..]) => {
+                        Some((rank, format!("it waits no longer: {} not come", have(missing))))
+                    }
+                    _ => Some((rank, why)),
+                }
             }
             Awaited::Generation => {
                 let (first, _) = *self.members.first()?;
@@ -327,6 +339,7 @@ impl Hall {
             self.generation += 1;
             let ranks: Vec<u32> = members.iter().map(|(rank, _)| *rank).collect();
             self.members = members;
+            self.came.clear();
             for (id, client) in &mut self.clients {
                 if matches!(client.waits, Some(Wait { what: Awaited::Generation, .. })) {
                     client.waits = None;
@@ -362,7 +375,7 @@ impl Hall {
                     }
                     Answer::Gone { rank, why }
                 }
-                None if now >= wait.until => Answer::Late { missing: self.missing() },
+                None if now >= wait.until => Answer::Late { missing: self.late(what) },
                 None => return None,
             },
         };
@@ -390,6 +403,18 @@ impl Hall {
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let reports = reports.iter().map(|report| size_of::<Report>() + report.text.len());
         (self.stored, values.chain(counters).chain(reports).sum())
+    }
+
+    /// Returns the ranks that an awaited generation lacks, or those that have never come, if a
+    /// value is awaited.
+    fn late(&self, what: &Awaited) -> Vec<u32> {
+        let expected: Vec<u32> = match what {
+            Awaited::Value { .. } => return self.missing(),
+            Awaited::Generation if self.generation == 0 => (0..self.world_size).collect(),
+            Awaited::Generation => self.remaining().into_iter().map(|(rank, _)| rank).collect(),
+        };
+        let is_late = |rank: &u32| !self.came.contains(rank) && !self.is_gone(*rank);
+        expected.into_iter().filter(is_late).collect()
     }
 
     /// Returns the ranks that have never come.

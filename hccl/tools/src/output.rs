@@ -1,7 +1,7 @@
 //! Prints the lines of the ranks, with the number of the rank in front.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::{Colour, Options};
@@ -61,13 +61,15 @@ impl Labels {
     }
 }
 
-/// The last error that a rank has printed: its last line, or all lines of the error that its
-/// `main` has returned.
+/// The last error that a rank has printed: its last line, or all lines of a panic or of the error
+/// that its `main` has returned.
 #[derive(Default)]
 pub(crate) struct LastWords {
     text: String,
     /// Whether the next line belongs to the same error.
     is_open: bool,
+    /// Whether the next line may be one of a backtrace.
+    in_backtrace: bool,
 }
 
 impl LastWords {
@@ -79,8 +81,20 @@ impl LastWords {
         if line.is_empty() {
             return;
         }
-        // Rust prints the error that `main` returns in this form.
-        let begins = line.starts_with("Error: ");
+        // Rust prints these lines after the message of a panic.
+        let is_frame = line.trim_start().starts_with("at ")
+            || line.trim_start().split_once(": ").is_some_and(|(number, _)| is_number(number));
+        self.in_backtrace = line == "stack backtrace:" || self.in_backtrace && is_frame;
+        if self.in_backtrace
+            || line.starts_with("note: run with `RUST_BACKTRACE")
+            || line.starts_with("note: Some details are omitted, run with `RUST_BACKTRACE")
+        {
+            self.is_open = false;
+            return;
+        }
+        // Rust prints the error that `main` returns, and a panic, in these forms.
+        let panics = line.starts_with("thread '") && line.contains(" panicked at ");
+        let begins = panics || line.starts_with("Error: ");
         if self.is_open && !begins {
             if self.text.len() + line.len() < Self::MOST {
                 self.text.push('\n');
@@ -95,6 +109,10 @@ impl LastWords {
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The last error of a rank, shared with the thread that prints the lines of the rank.
@@ -125,17 +143,52 @@ pub(crate) fn print_lines(
             if output == Output::Error {
                 last.lock().unwrap_or_else(PoisonError::into_inner).hear(&text);
             }
-            // A single write keeps the lines of several ranks apart. An error is ignored: if the
-            // output of hcclrun is closed, the rank must still not block.
+            // A single write keeps the lines of several ranks apart. After an error, the loop goes
+            // on: if the output of hcclrun is closed, the rank must still not block.
             let mut bytes = label.clone().into_bytes();
             bytes.extend_from_slice(&line);
-            let _ = match output {
+            let written = match output {
                 Output::Standard => {
                     let mut out = io::stdout().lock();
                     out.write_all(&bytes).and_then(|()| out.flush())
                 }
                 Output::Error => io::stderr().lock().write_all(&bytes),
             };
+            if let Err(error) = written
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                static SAID: Once = Once::new();
+                SAID.call_once(|| {
+                    let text = format!("hcclrun: output of the ranks is lost: {error}\n");
+                    let _ = io::stderr().lock().write_all(text.as_bytes());
+                });
+            }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn last_words(lines: &str, expected: &str) {
+        let mut last = LastWords::default();
+        lines.lines().for_each(|line| last.hear(line));
+        assert_eq!(last.text(), expected);
+    }
+
+    #[test]
+    fn the_last_words_are_the_last_line_or_the_whole_last_error() {
+        last_words("one\n\ntwo\n", "two");
+        last_words("Error: Rank\nUse another.\n", "Error: Rank\nUse another.");
+        let panic = "thread 'main' (7) panicked at src/main.rs:3:5:\nboom\nagain";
+        let note = "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace";
+        last_words(&format!("{panic}\n{note}\n"), panic);
+        let frames = "stack backtrace:\n   0: begin\n             at ./src/main.rs:3:5\n  12: main\n\
+                      note: Some details are omitted, run with `RUST_BACKTRACE=full` for more.";
+        last_words(&format!("{panic}\n{frames}\n"), panic);
+        last_words(&format!("{panic}\n{frames}\n3: three\n"), "3: three");
+        last_words(&format!("{panic}\n{frames}\nlater"), "later");
+    }
 }

@@ -131,6 +131,29 @@ fn a_wait_ends_at_its_limit_with_the_ranks_that_have_not_come() {
 }
 
 #[test]
+fn a_later_meeting_names_the_rank_that_is_there_and_does_not_come() {
+    let (mut hall, now) = with_clients(3, true, &[0, 1, 2]);
+    (0..3).for_each(|id| drop(hall.hear(id, join(), now)));
+    assert_eq!(hall.generation, 1);
+    assert!(hall.hear(0, join(), now).is_empty());
+    assert!(hall.hear(2, join(), now).is_empty());
+    let answers = hall.settle(hall.next_limit().unwrap());
+    assert_eq!(answers.len(), 2);
+    for (_, answer) in answers {
+        assert!(matches!(answer, Answer::Late { missing } if missing == [1]));
+    }
+}
+
+#[test]
+fn a_rank_that_waits_no_longer_hands_on_which_ranks_have_not_come() {
+    let (mut hall, now) = with_clients(3, false, &[0, 1]);
+    assert!(hall.hear(1, join(), now).is_empty());
+    let answers = hall.hear(0, Request::Bye, now);
+    let [(1, Answer::Gone { rank: 0, why })] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(why, "it waits no longer: rank 2 has not come");
+}
+
+#[test]
 fn a_store_has_an_end() {
     let (mut hall, now) = with_clients(3, false, &[0]);
     let big = |number: usize| Request::Set {

@@ -78,7 +78,7 @@ fn a_deadline_lists_the_ranks_that_have_not_come() {
             .env("HCCL_TEST_STAYS", "20000")
             .env("HCCL_CONNECT_TIMEOUT", "5"),
     );
-    job.says(&["Timeout [1, 3] []", "ranks 1, 3 have not come to the store of the job"]);
+    job.says(&["Timeout [1, 3] []", "ranks 1, 3 have not come; check that they have started"]);
 }
 
 #[test]

@@ -54,6 +54,17 @@ fn values_of_the_store_go_from_each_rank_to_each() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_told_once() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = shell(&["-n", "2"], "echo one; echo two");
+    let child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.matches("hcclrun: output of the ranks is lost: ").count(), 1, "{text}");
+    assert!(output.status.success());
+}
+
+#[test]
 fn lines_are_whole_and_say_whose_they_are() {
     let script = "for i in $(seq 200); do echo $RANK.$i; echo $RANK.$i.error >&2; done; printf end";
     let job = Job::of(&mut shell(&["-n", "11"], script)).succeeds();
