@@ -176,8 +176,8 @@ pub fn target(input: &Struct) -> (TokenStream, TokenStream) {
     let parameters = input.generics.params.iter().filter_map(|parameter| match parameter {
         GenericParam::Lifetime(_) => None,
         GenericParam::Type(ty) => {
-            let (name, bounds) = (&ty.ident, &ty.bounds);
-            Some(quote!(#name: #bounds + 'static))
+            let (name, bounds) = (&ty.ident, ty.bounds.iter());
+            Some(quote!(#name: 'static #(+ #bounds)*))
         }
         GenericParam::Const(constant) => {
             let (name, ty) = (&constant.ident, &constant.ty);

@@ -279,6 +279,9 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
         .flat_map(|entry| entry.operations.iter().map(|recorded| (&entry.member, recorded)));
     for (at, (issued, (member, recorded))) in issued.iter_mut().zip(operations).enumerate() {
         if let Some(error) = table.group_failure(at as u32) {
+            // The recent messages have the texts of the failed calls, too. They would become part
+            // of a later error of this thread.
+            drop(table.recent_message());
             *issued = false;
             let GroupOperation { sequence, operation } = recorded;
             let error = member.explain(operation.name(), *sequence, error);

@@ -16,12 +16,20 @@ pub(crate) struct Layout {
     pub(crate) lengths: Vec<u64>,
     /// The size of a bucket in bytes. 0 if there are no buckets.
     pub(crate) bucket: u64,
+    /// The rank and the number of ranks for which this rank has cut its part. `None` if it has
+    /// everything.
+    pub(crate) cut_for: Option<(u32, u32)>,
 }
 
 impl Layout {
     pub(crate) fn new(piece: &str, lengths: impl Iterator<Item = usize>, bucket: usize) -> Self {
         let lengths = lengths.map(|length| length as u64).collect();
-        Self { piece: piece.into(), lengths, bucket: bucket as u64 }
+        Self { piece: piece.into(), lengths, bucket: bucket as u64, cut_for: None }
+    }
+
+    /// Sets the rank and the number of ranks for which this rank has cut its part.
+    pub(crate) fn cut_for(self, rank: usize, ranks: usize) -> Self {
+        Self { cut_for: Some((rank as u32, ranks as u32)), ..self }
     }
 
     /// Returns the first difference: its name, the value here, and the value there.
@@ -49,7 +57,8 @@ impl Agreement {
     /// until all ranks have called it.
     ///
     /// Returns the same [`Error::RanksDiffer`] on every rank if a rank has another layout than rank
-    /// 0.
+    /// 0. Returns the same [`Error::OtherPart`] on every rank if a rank has the part of another
+    /// rank, or of another number of ranks.
     pub(crate) fn check(
         &mut self,
         layout: impl FnOnce() -> Layout,
@@ -61,6 +70,10 @@ impl Agreement {
         }
         let all = objects::all_gather(&layout(), comm, stream)?;
         for (rank, other) in (0..).zip(&all) {
+            let now = (rank, comm.world_size());
+            if let Some(made) = other.cut_for.filter(|made| *made != now) {
+                return Err(Error::OtherPart { rank, ranks: now.1, made_for: made.0, of: made.1 });
+            }
             if let Some((what, first, given)) = all[0].difference(other) {
                 return Err(Error::RanksDiffer { what, first, rank, given });
             }

@@ -7,6 +7,7 @@
 //!
 //! All ranks must reach the directory by the same path, as on one machine or a shared file system.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -109,7 +110,9 @@ impl Checkpoints {
     }
 
     /// Saves this rank's parts of some arrays. All ranks must call it for the same step. Blocks
-    /// until all ranks have written. If it fails on one rank, it fails on all.
+    /// until all ranks have written. If it fails on one rank, it fails on all. Replaces a
+    /// checkpoint of the same step, but only if the save has all arrays of it. The arrays of one
+    /// call have one type; for arrays of another type, use `Checkpoints` of another directory.
     ///
     /// # Errors
     ///
@@ -141,13 +144,12 @@ impl Checkpoints {
                 its_parts.map_err(|why| Error::Checkpoint(format!("rank {rank}: {why}")))?;
             plans.extend(its_parts.into_iter().map(|part| (rank, part)));
         }
+        let names: BTreeSet<String> = plans.iter().map(|(_, (name, ..))| name.clone()).collect();
         check_cover(plans)?;
-        // If an earlier training was ended during a save, its files may still be there.
         let cleared = match comm.rank() {
-            0 if unfinished.exists() => fs::remove_dir_all(&unfinished),
+            0 => self.clear(step, &unfinished, &names).map_err(|why| why.to_string()),
             _ => Ok(()),
         };
-        let cleared = cleared.map_err(|why| failed(&unfinished, why).to_string());
         objects::broadcast(Some(&cleared), 0, comm, stream)?.map_err(Error::Checkpoint)?;
         let outcome = parts.iter().try_for_each(|part| write(&unfinished, part));
         let told = outcome.as_ref().map_err(ToString::to_string).copied();
@@ -161,13 +163,35 @@ impl Checkpoints {
         objects::broadcast(Some(&outcome), 0, comm, stream)?.map_err(Error::Checkpoint)
     }
 
+    /// Prepares the directory of a save. If an earlier training was ended during a save, its files
+    /// may still be there. A checkpoint of the same step is replaced, but only with all its arrays.
+    fn clear(&self, step: u64, unfinished: &Path, names: &BTreeSet<String>) -> Result<()> {
+        let directory = self.step(step);
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let file = entry.file_name();
+            let name = file.to_str().and_then(parse).map(|(name, _)| name.to_owned());
+            if let Some(name) = name.filter(|name| !names.contains(name)) {
+                return Err(Error::Checkpoint(format!(
+                    "{} has the array \"{name}\" already, which this save would delete: save all \
+                     arrays of a step in one call, and arrays of another type in another directory",
+                    directory.display()
+                )));
+            }
+        }
+        match unfinished.exists() {
+            true => fs::remove_dir_all(unfinished).map_err(|why| failed(unfinished, why)),
+            false => Ok(()),
+        }
+    }
+
     /// Loads a range of elements of an array. The number of ranks that saved the array does not
     /// matter. Does not wait for other ranks.
     ///
     /// # Errors
     ///
     /// [`Error::Checkpoint`] if the checkpoint does not have all elements of the range, or if a
-    /// file cannot be read, is damaged or has elements of another type.
+    /// file cannot be read, has another length or has elements of another type. Changed bytes
+    /// within an array are not noticed.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();

@@ -26,7 +26,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// [`Error::Hccl`], [`Error::Checkpoint`] and [`Error::Object`] may come after data was sent. Every
 /// other error is a mistake that was found before any data was sent: of this rank, or, if it is
-/// [`Error::RanksDiffer`], of any rank.
+/// [`Error::RanksDiffer`] or [`Error::OtherPart`], of any rank.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -97,6 +97,28 @@ pub enum Error {
         rank: u32,
         /// The value on that rank.
         given: u64,
+    },
+    /// Shards were made on another communicator, in which the rank had another number, or which
+    /// had another number of ranks. Every rank returns this error, before anything is sent.
+    #[error(
+        "rank {rank} of {ranks} has shards that were made for rank {made_for} of {of}: make new \
+         shards on all ranks, from a checkpoint for example"
+    )]
+    OtherPart {
+        /// The rank whose shards do not fit.
+        rank: u32,
+        /// The number of ranks of the communicator.
+        ranks: u32,
+        /// The rank for which the shards were made.
+        made_for: u32,
+        /// The number of ranks for which the shards were made.
+        of: u32,
+    },
+    /// A limit of a norm is negative or not a number.
+    #[error("the largest norm is {most}: pass a number from 0")]
+    Norm {
+        /// The limit that was passed.
+        most: f64,
     },
     /// A gradient was pushed twice in one step.
     #[error(

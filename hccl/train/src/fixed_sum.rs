@@ -80,10 +80,11 @@ impl FixedSum {
         for (at, shard) in own.iter().enumerate() {
             check_length(|| format!("shard {at} of this rank"), shard.as_ref().len(), length)?;
         }
+        let ranks = comm.world_size() as usize;
+        self.check_lengths(length, comm, stream)?;
         if length == 0 {
             return Ok(Vec::new());
         }
-        let ranks = comm.world_size() as usize;
         let parts = Parts::new(length, ranks);
         let share = parts.share;
         // Each rank gets the same range of elements from every shard.
@@ -106,6 +107,24 @@ impl FixedSum {
         let mut sum = all.to_vec(stream).wait()?;
         sum.truncate(length);
         Ok(sum)
+    }
+
+    /// Compares the lengths of all ranks. The collectives would not see a difference that the
+    /// padding hides.
+    fn check_lengths(&self, own: usize, comm: &mut Communicator, stream: &Stream) -> Result<()> {
+        let device = stream.device();
+        let sent = device.upload(&[own as u64], stream)?;
+        let (all, _) = comm.all_gather(&sent, device.alloc(comm.world_size() as usize)?, stream)?;
+        let all = all.to_vec(stream).wait()?;
+        match (0..).zip(&all).find(|(_, length)| **length != all[0]) {
+            None => Ok(()),
+            Some((rank, given)) => Err(Error::RanksDiffer {
+                what: "the length of a shard's gradients".into(),
+                first: all[0],
+                rank,
+                given: *given,
+            }),
+        }
     }
 }
 

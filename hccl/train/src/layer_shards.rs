@@ -45,6 +45,7 @@ use crate::parts::Parts;
 /// ```
 pub struct LayerShards<T: Gradient> {
     rank: usize,
+    ranks: usize,
     layers: Vec<Layer<T>>,
     slots: [Slot<T>; 2],
     /// The slot that was used last.
@@ -111,12 +112,13 @@ impl<T: Gradient> LayerShards<T> {
         };
         let slots = [slot()?, slot()?];
         let (latest, part) = (0, device.zeros(most, stream)?);
-        Ok(Self { rank, layers, slots, latest, part, agreement: Agreement::default() })
+        Ok(Self { rank, ranks, layers, slots, latest, part, agreement: Agreement::default() })
     }
 
     fn agree(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<()> {
         let lengths = self.layers.iter().map(|layer| layer.length);
-        self.agreement.check(|| Layout::new("layer", lengths, 0), comm, stream)
+        let layout = || Layout::new("layer", lengths, 0).cut_for(self.rank, self.ranks);
+        self.agreement.check(layout, comm, stream)
     }
 
     fn layer(&self, layer: usize) -> Result<&Layer<T>> {

@@ -17,7 +17,12 @@ fn written<T: Serialize>(object: &T) -> Result<Vec<u8>> {
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    postcard::from_bytes(bytes).map_err(|source| Error::Object { what: "read", source })
+    let failed = |source| Error::Object { what: "read", source };
+    match postcard::take_from_bytes(bytes).map_err(failed)? {
+        (object, []) => Ok(object),
+        // The bytes are those of another type.
+        _ => Err(failed(postcard::Error::DeserializeBadEncoding)),
+    }
 }
 
 /// Sends the object of the root to all ranks, and returns it on every rank. `object` must be `Some`

@@ -53,6 +53,9 @@ pub struct Shards<T: Gradient> {
     whole: DeviceBuffer<T>,
     part: DeviceBuffer<T>,
     part_host: HostBuffer<T>,
+    /// The rank and the number of ranks for which the part was cut.
+    rank: usize,
+    ranks: usize,
     agreement: Agreement,
 }
 
@@ -83,6 +86,8 @@ impl<T: Gradient> Shards<T> {
             whole: device.zeros(whole, stream)?,
             part: device.zeros(share, stream)?,
             part_host: runtime.host_buffer(share)?,
+            rank,
+            ranks,
             agreement: Agreement::default(),
         })
     }
@@ -147,7 +152,8 @@ impl<T: Gradient> Shards<T> {
 
     fn agree(&mut self, comm: &mut Communicator, stream: &Stream) -> Result<()> {
         let lengths = self.places.iter().map(|place| place.len());
-        self.agreement.check(|| Layout::new("tensor", lengths, 0), comm, stream)
+        let layout = || Layout::new("tensor", lengths, 0).cut_for(self.rank, self.ranks);
+        self.agreement.check(layout, comm, stream)
     }
 
     /// Returns the values of a tensor that [`gather`](Self::gather) has received. Blocks until they

@@ -2,7 +2,7 @@
 //! anything is sent.
 
 use hccl::prelude::*;
-use hccl_train::{BucketOptions, Error, GradientBuckets, LayerShards, Result, Shards};
+use hccl_train::{BucketOptions, Error, FixedSum, GradientBuckets, LayerShards, Result, Shards};
 
 /// Runs a closure on three ranks. Returns the error of each rank.
 fn errors(run: impl Fn(u32, &mut Communicator, &Stream) -> Result<()> + Sync) -> Vec<String> {
@@ -113,4 +113,49 @@ fn a_communicator_of_the_same_name_with_other_ranks_is_compared_again() {
         Ok(sums)
     });
     assert_eq!(sums.unwrap(), vec![vec![[1.0, 0.5]; 4]; 2]);
+}
+
+#[test]
+fn shards_of_another_rank_or_another_number_of_ranks_are_refused_by_all() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let outcome = runtime.run_ranks(3, |rank| -> Result<_> {
+        let stream = rank.device().stream()?;
+        let mut world = rank.communicator()?;
+        let mut shards = Shards::<f32>::new(&[6], &world, &stream)?;
+        let first = |_, own: std::ops::Range<usize>| vec![0.0; own.len()];
+        let mut layers = LayerShards::<f32>::new(&[6], &world, &stream, first)?;
+        shards.reduce(&mut world, &stream)?;
+        layers.get(0, &mut world, &stream)?;
+        // Rank 0 becomes the last.
+        let key = (rank.index() + 2) % 3;
+        let mut turned = world.split(Some(0), key).wait()?.expect("every rank has a color");
+        let of_shards = shards.reduce(&mut turned, &stream).unwrap_err().to_string();
+        let of_layers = layers.prefetch(0, &mut turned, &stream).unwrap_err().to_string();
+        for error in [of_shards, of_layers] {
+            let said = "rank 0 of 3 has shards that were made for rank 1 of 3: make new shards";
+            assert!(error.contains(said), "{error}");
+        }
+        // Rank 2 is gone.
+        let color = (rank.index() < 2).then_some(1);
+        if let Some(mut fewer) = world.split(color, 0).wait()? {
+            let own = vec![0.0; shards.own().len()];
+            let error = shards.gather(&own, &mut fewer, &stream).unwrap_err().to_string();
+            assert!(
+                error.contains("rank 0 of 2 has shards that were made for rank 0 of 3"),
+                "{error}"
+            );
+        }
+        // The communicator for which they were made goes on.
+        shards.reduce(&mut world, &stream).map(|_| ())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn lengths_that_the_padding_of_a_fixed_sum_hides_are_told() {
+    let found = errors(|rank, comm, stream| {
+        let own = [vec![1.0_f32; of_rank(rank, 4, 5)]];
+        FixedSum::new(3).sum(&own, comm, stream).map(|_| ())
+    });
+    assert_all_say(found, "the length of a shard's gradients is 4 on rank 0, but 5 on rank 2");
 }

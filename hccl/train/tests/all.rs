@@ -570,6 +570,58 @@ fn a_checkpoint_that_could_not_be_loaded_is_not_saved() {
 }
 
 #[test]
+fn a_save_never_deletes_an_array_of_the_same_step() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("twice");
+    on_ranks(|rank, comm, stream| {
+        let saved = Checkpoints::new(directory.join(comm.world_size().to_string()));
+        if rank.index() == 0 {
+            let _ = std::fs::remove_dir_all(directory.join(comm.world_size().to_string()));
+        }
+        let own = if rank.index() == 0 { 0..2 } else { 2..2 };
+        let save = |names: &[&str], value: f32, comm: &mut Communicator| {
+            let values = vec![value; own.len()];
+            let part = |name| ArrayPart { name, total: 2, own: own.clone(), values: &values };
+            let parts: Vec<_> = names.iter().map(|name| part(*name)).collect();
+            saved.save(5, &parts, comm, stream)
+        };
+        save(&["w"], 1.0, comm)?;
+        let why = save(&["state"], 2.0, comm).unwrap_err().to_string();
+        assert!(
+            why.contains("has the array \"w\" already") && why.contains("in one call"),
+            "{why}"
+        );
+        assert_eq!(saved.load::<f32>(5, "w", 0..2)?, [1.0; 2]);
+        save(&["state", "w"], 3.0, comm)?;
+        assert_eq!(saved.load::<f32>(5, "w", 0..2)?, [3.0; 2]);
+        Ok(())
+    });
+}
+
+#[test]
+fn bytes_of_another_type_and_limits_that_are_none_are_errors() {
+    on_ranks(|rank, comm, stream| {
+        let sent = (String::from("text"), 7_u8);
+        match rank.index() {
+            0 => drop(objects::broadcast(Some(&sent), 0, comm, stream)?),
+            _ => {
+                let why = objects::broadcast::<u32>(None, 0, comm, stream).unwrap_err().to_string();
+                assert!(why.contains("an object cannot be read"), "{why}");
+            }
+        }
+        let mut buckets = GradientBuckets::<f32>::new(&[1], stream)?;
+        let mut step = buckets.step(comm, stream);
+        step.push(0, &[2.0])?;
+        let mut gradients = step.finish()?;
+        for most in [-1.0, f64::NAN] {
+            let why = gradients.clip_norm(most).unwrap_err().to_string();
+            assert!(why.contains("pass a number from 0"), "{why}");
+        }
+        assert_eq!((gradients.clip_norm(0.0)?, gradients.get(0)?), (2.0, &[0.0][..]));
+        Ok(())
+    });
+}
+
+#[test]
 fn a_part_of_a_checkpoint_that_was_damaged_is_refused() {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged");
     let _ = std::fs::remove_dir_all(&directory);

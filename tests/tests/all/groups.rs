@@ -312,4 +312,7 @@ fn a_failure_at_the_end_is_told() {
     assert!(matches!(error.code(), Some(Code::Hccl(1))), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("the counts differ") && text.contains("all_reduce #1"), "{text}");
+    // A later error of this thread does not repeat that text.
+    let later = runtime.device(0).unwrap().alloc::<u8>(1 << 50).unwrap_err().to_string();
+    assert!(!later.contains("EI0005"), "{later}");
 }

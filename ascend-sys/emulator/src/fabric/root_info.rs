@@ -21,6 +21,8 @@ pub(super) fn encode(home: &Home, number: u64) -> [u8; ROOT_INFO] {
     for (place, word) in info[WORDS_AT..].chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
+    // The last bytes show a root info that was cut, by a program that takes it to be shorter.
+    info[ROOT_INFO - 8..].copy_from_slice(&check(said).to_le_bytes());
     info
 }
 
@@ -38,7 +40,9 @@ pub(crate) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
     let [mark, process, number, name, secret, sum] =
         std::array::from_fn(|_| words.next().unwrap_or_default());
-    let is_whole = mark == MARK && sum == check([process, number, name, secret]);
+    let is_whole = mark == MARK
+        && sum == check([process, number, name, secret])
+        && info[ROOT_INFO - 8..] == sum.to_le_bytes();
     let process = u32::try_from(process).ok().filter(|_| is_whole)?;
     Some((Home { process, name, secret }, number))
 }

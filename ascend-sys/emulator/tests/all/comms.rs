@@ -48,6 +48,10 @@ fn arguments_of_init_are_checked_in_the_order_of_cann() {
         refuses!(HCCL_E_PARA, ["config"], HcclCommInitRootInfoConfig(1, info, 0, none, comm));
         let garbage = HcclRootInfo::default();
         refuses!(HCCL_E_PARA, ["not a root info"], HcclCommInitRootInfo(1, &garbage, 0, comm));
+        // The identifier of other libraries has 128 bytes.
+        let mut cut = root_info();
+        cut.internal[128..].fill(0);
+        refuses!(HCCL_E_PARA, ["pass all of its 4108"], HcclCommInitRootInfo(1, &cut, 0, comm));
         rank.join();
         let again = &raw mut rank.comm;
         refuses!(HCCL_E_PARA, ["already made"], HcclCommInitRootInfo(1, info, 0, again));

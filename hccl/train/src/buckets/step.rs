@@ -238,9 +238,12 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
     }
 
     /// Scales all gradients so that their norm is at most `most`, and returns the norm before the
-    /// scaling. Every rank computes the same result by itself. Blocks until all gradients have been
-    /// copied back to the host.
+    /// scaling. Returns [`Error::Norm`] if `most` is negative or not a number. Every rank computes
+    /// the same result by itself. Blocks until all gradients have been copied back to the host.
     pub fn clip_norm(&mut self, most: f64) -> Result<f64> {
+        if most.is_nan() || most < 0.0 {
+            return Err(Error::Norm { most });
+        }
         let norm = self.norm()?;
         if norm > most {
             let factor = (most / norm) as f32;
