@@ -260,8 +260,8 @@ pub(crate) fn count_reset(device: &'static Device, force: bool) -> Result<Reset,
         Some(reset) => Ok(reset),
         None => fail!(
             ACL_ERROR_RT_CONTEXT_NULL,
-            "device {} is not set, or was reset as often as it was set already; reset it once for \
-             each aclrtSetDevice",
+            "device {} is not set, or was already reset as often as it was set; reset it only once \
+             for each aclrtSetDevice",
             machine::named(device.id)
         ),
     }

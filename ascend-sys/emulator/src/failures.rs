@@ -65,8 +65,8 @@ impl Failures {
         found.map(|(_, failure)| failure.clone())
     }
 
-    /// Returns the last failure among the tasks up to a ticket that was not returned before. From
-    /// now on, all failures of these tasks count as returned.
+    /// Takes the failures of the tasks up to a ticket that were not returned before, and returns
+    /// the latest of them. From now on, all failures of these tasks count as returned.
     #[inline]
     pub(crate) fn report(&self, ticket: u64) -> Result<(), Failure> {
         if self.unreported.load(Ordering::Acquire) { self.report_slowly(ticket) } else { Ok(()) }

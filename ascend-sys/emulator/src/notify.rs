@@ -34,7 +34,8 @@ pub(crate) struct Notify {
     is_shared: AtomicBool,
 }
 
-/// The link of a notify that other processes have, or that belongs to another process.
+/// The connection of a notify to other processes. This process has either exported the notify or
+/// imported it.
 struct NotifyLink {
     shared: Arc<SharedNotify>,
     /// The key, if this process has exported the notify.

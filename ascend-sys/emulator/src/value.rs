@@ -96,7 +96,8 @@ impl TaskBody<Stream> for WriteValue {
     }
 }
 
-/// The comparison of a word with a value, in the order of the flags of `aclrtValueWait`.
+/// A comparison of a word with a value. The variants are in the order of the flags of
+/// `aclrtValueWait`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueCondition {
     /// The word has reached the value or passed it, even across the wrap to 0.

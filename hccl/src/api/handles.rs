@@ -396,9 +396,9 @@ impl Table {
     }
 }
 
-/// Returns the object that a function has made. A null pointer is an error, even if the function
-/// reported success. The host would write to null memory. CANN takes a null stream for the default
-/// stream, which all threads share.
+/// Returns the object that a function has made. A null pointer is an error even if the function
+/// reported success, because it would be used as valid: the host would write to null memory, and
+/// CANN would take a null stream for the default stream, which all threads share.
 #[inline]
 pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
     if pointer.is_null() {

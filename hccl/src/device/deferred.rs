@@ -1,10 +1,10 @@
 //! Deferred destroy: communicators, graphs and kernels that were dropped are destroyed when nothing
 //! uses them any more.
 //!
-//! CANN frees the buffers of a communicator at once, even while operations in flight use them, and
-//! the call takes long. The call that destroys a graph waits until the graph is complete. So a drop
-//! only adds the object of CANN to a list, as a [`Retire`]. The next call that issues or allocates
-//! on the device destroys the objects that have become free.
+//! The call of CANN that destroys a communicator takes long. It frees the buffers at once, even
+//! while operations in flight use them. The call that destroys a graph waits until the graph is
+//! complete. So a drop only adds the object of CANN to a list, as a [`Retire`]. The next call that
+//! issues or allocates on the device destroys the objects that have become free.
 
 #![forbid(unsafe_code)]
 

@@ -165,7 +165,7 @@ impl Stream {
         Ok(Self::new(device.clone(), handle, false))
     }
 
-    /// Wraps the handle of a stream. The device's context is current.
+    /// Wraps the handle of a stream. The device's context must be current.
     pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
         Self::in_state(StreamQueue::open(device, handle, owned), Open)
     }

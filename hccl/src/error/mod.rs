@@ -356,7 +356,8 @@ pub enum Error {
     },
     /// The ranks of a job, which a launcher has started as processes, could not meet.
     Job(hccl_job::JobError),
-    /// An argument is invalid in a way that no other variant describes.
+    /// A call fails for a reason that no other variant describes. For example, an argument or a
+    /// state does not fit the call, or a thread cannot be started.
     Invalid {
         /// The name of the operation that was called.
         operation: &'static str,

@@ -229,7 +229,7 @@ entries! {
     }
 }
 
-/// A handle of a function for which C declares `const void *`.
+/// The handle of a kernel function, as an argument that C declares as `const void *`.
 type ConstFunction = Handle<KernelFunction, *const c_void>;
 
 unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> aclrtBinary {

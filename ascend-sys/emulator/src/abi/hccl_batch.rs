@@ -40,7 +40,10 @@ entries! {
         }
         let items = items.counted(MOST_ITEMS, "itemNum", HcclResult::HCCL_E_PARA)?;
         if group::is_open() {
-            return refuse!(HCCL_E_NOT_SUPPORT, "not inside a group; group HcclSend and HcclRecv");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "a group cannot have this call; call HcclSend and HcclRecv in the group instead"
+            );
         }
         with_issue_state(comm.number(), |issue_state| issue(issue_state, &items, stream))
     }

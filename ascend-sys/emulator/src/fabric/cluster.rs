@@ -53,8 +53,8 @@ struct Search<'a> {
     function: &'static str,
 }
 
-/// Brings a rank to the other ranks of its table. Waits only for the process that keeps the
-/// rendezvous.
+/// Enters a rank into the gathering of its rank table. Waits only for the process that keeps the
+/// rendezvous, not for the other ranks.
 pub(crate) fn enter(
     table: RankTable,
     applicant: &Applicant,

@@ -169,7 +169,7 @@ fn address(home: &Home) -> String {
 }
 
 /// Acts as a process that connects to this one without a proper hello; see [`peer`]. This process
-/// hangs up on it.
+/// closes the connection.
 fn stranger(lines: &[u8], own: Home) {
     let mut other = Other::new(own);
     let names = [

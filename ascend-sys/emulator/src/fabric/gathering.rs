@@ -382,8 +382,8 @@ impl Gathering {
             ),
             false => refuse!(
                 HCCL_E_PARA,
-                "EI0015: the root info has already made its communicator; make another with \
-                 HcclGetRootInfo"
+                "EI0015: a communicator was already made with this root info; get another root \
+                 info with HcclGetRootInfo"
             ),
         }
     }

@@ -175,9 +175,8 @@ impl Joint {
         self.abroad(rank).is_some_and(|abroad| abroad.peer.gone().is_some())
     }
 
-    /// Returns the process that keeps the register of sub-communicators. This is the process of the
-    /// lowest rank that is not gone, and that rank is returned with it. `None` if it is this
-    /// process.
+    /// Returns the process that keeps the register of sub-communicators, with its rank. This is the
+    /// process of the lowest rank that is not gone. Returns `None` if it is this process.
     pub(super) fn registrar(&self) -> Option<(usize, Arc<Peer>)> {
         let rank = (0..self.ranks.len()).find(|rank| !self.is_lost(*rank))?;
         Some((rank, Arc::clone(&self.abroad(rank)?.peer)))

@@ -17,8 +17,9 @@ pub(crate) enum PartNews {
 }
 
 impl PartNews {
-    /// Returns the answer to this news if the process does not have the communicator, any more or
-    /// yet. The answer is the rank that answers and its news; `None` if no answer is needed.
+    /// Returns the answer to this news from a process that no longer has the communicator, or does
+    /// not have it yet. The answer consists of the rank that answers and its news. Returns `None`
+    /// if no answer is needed.
     pub(super) fn answer_of_nobody(&self, rank: usize) -> Option<(usize, Self)> {
         match self {
             // This process does not access the memory of the end.

@@ -172,7 +172,7 @@ fn parse_one(text: &str, devices: u32) -> Result<WantedFault, String> {
     let name = words.next().unwrap_or_default();
     let names = ["delay", "stop", "leave", "wrong-count", "out-of-memory", "link-timeout"];
     let Some(kind) = (1..).zip(names).find(|(_, known)| *known == name) else {
-        return Err(format!("write one of {} first", names.join(", ")));
+        return Err(format!("no fault has this name; write one of {} first", names.join(", ")));
     };
     let number = |word: Option<&str>, what: &str| {
         let word = word.unwrap_or_default();

@@ -75,7 +75,7 @@ impl FileKind {
     }
 }
 
-/// The number in ELF of this processor.
+/// The ELF machine number (`e_machine`) of this processor.
 const OWN_MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 
 /// The largest number of kernels in a descriptor.

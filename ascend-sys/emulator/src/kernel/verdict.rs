@@ -49,7 +49,8 @@ struct Verdict {
 enum Judgement {
     /// The errors of the launch.
     Errors(String),
-    /// There are no errors. If a part was left out, this is the setting of the check.
+    /// There are no errors. If the check left out a part of the kernel, the value is the setting of
+    /// the check, for a second check after the launch.
     NoErrors(Option<Arc<Setting>>),
 }
 

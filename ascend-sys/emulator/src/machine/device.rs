@@ -93,8 +93,8 @@ impl Device {
         Ok(address)
     }
 
-    /// Ends one allocation. Its bytes are reused when all queue points are complete that
-    /// `unfinished` returns for the devices that reach the bytes.
+    /// Ends one allocation. `unfinished` gets the devices that reach the bytes, and returns queue
+    /// points. The bytes are reused when all these points are complete.
     pub(crate) fn free(
         &self,
         address: usize,

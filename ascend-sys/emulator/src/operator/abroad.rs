@@ -41,7 +41,8 @@ struct LentMemory {
     device: u32,
     buffer: Option<Arc<CommBuffer>>,
     registered: Vec<Range<usize>>,
-    /// Keeps a device that is reset from reusing the memory. Dropped last.
+    /// Prevents the reuse of the memory when its device is reset. This is the last field, so that it
+    /// is dropped last.
     hold: Arc<()>,
 }
 

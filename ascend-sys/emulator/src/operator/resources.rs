@@ -280,7 +280,7 @@ impl RankResources {
             return refuse!(
                 HCCL_E_UNAVAIL,
                 "EI0007: the number of threads of rank {} is {has}, and it requests {threads} \
-                 more; request fewer, since a communicator has at most {MOST_THREADS}{again}",
+                 more; request fewer, since a rank has at most {MOST_THREADS}{again}",
                 member.rank
             );
         }
@@ -288,8 +288,8 @@ impl RankResources {
             return refuse!(
                 HCCL_E_UNAVAIL,
                 "EI0007: the number of notifies in the threads of rank {} is {had}, and it \
-                 requests {notifies} more; request fewer, since a communicator has at most \
-                 {MOST_NOTIFIES}",
+                 requests {notifies} more; request fewer, since a rank has at most \
+                 {MOST_NOTIFIES} in a communicator",
                 member.rank
             );
         }

@@ -156,7 +156,7 @@ impl Ready {
         launch(self.kernel, blocks, &given, rank.stream);
     }
 
-    /// Launches both, and waits for both.
+    /// Launches the server and the kernel, and waits for both.
     pub fn run_all(&self, rank: &Rank, blocks: u32, tensors: &[*mut c_void]) {
         self.serve();
         self.run(rank, blocks, tensors);

@@ -295,7 +295,7 @@ fn a_group_has_one_purpose_and_takes_no_batch() {
     let (comm, stream) = (world.comms[0], world.streams[0]);
     refuses!(
         HCCL_E_NOT_SUPPORT,
-        ["not inside a group"],
+        ["in the group instead"],
         HcclBatchSendRecv(&mut item, 1, comm, stream)
     );
     hccl!(HcclGroupEnd());

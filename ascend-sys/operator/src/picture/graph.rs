@@ -75,7 +75,7 @@ struct GraphPicture<'a> {
     execution: &'a Execution<'a>,
     schedule: &'a Schedule<'a>,
     marked: HashSet<TaskId>,
-    /// The longest chain, in its order. `critical` has the same tasks as a set.
+    /// The tasks of the critical path, in their order. `critical` has the same tasks as a set.
     path: Vec<TaskId>,
     critical: HashSet<TaskId>,
     nobody: HashMap<TaskId, Option<TaskId>>,

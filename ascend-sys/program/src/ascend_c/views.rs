@@ -43,7 +43,8 @@ impl Printer<'_> {
         Some((self.name(Thing::View(at)), index.join(" + ")))
     }
 
-    /// Returns the type of a part of the workspace that contains a place.
+    /// Returns the element type of the workspace view that contains a place. Returns `None` if no
+    /// view contains it.
     pub(super) fn viewed_number(&mut self, place: &Place) -> Option<Number> {
         let views = self.program.views.iter();
         let numbers: Vec<_> = views.map(|view| view.what.number).collect();

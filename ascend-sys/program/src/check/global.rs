@@ -37,7 +37,8 @@ impl Spot {
         self.offset * u128::from(self.unit) / u128::from(size.max(1))
     }
 
-    /// Returns the number of elements of the base.
+    /// Returns the number of elements of this size in the base; 0 if the size of the base is not
+    /// known.
     pub(super) fn all(&self, size: u64) -> u64 {
         self.bytes.unwrap_or(0) / size.max(1)
     }

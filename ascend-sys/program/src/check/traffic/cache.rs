@@ -142,8 +142,8 @@ impl<'a> Caches<'a, '_> {
         never.then(|| ("and nothing cleans the cache line after it".to_owned(), help))
     }
 
-    /// Finds reads of data that may still be in the core's cache although others have written it
-    /// since.
+    /// Finds a read of data that may still be in the core's cache although a copy, another core or
+    /// the server has written it since.
     fn read<'b>(
         &mut self,
         space: Space,

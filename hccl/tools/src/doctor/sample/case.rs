@@ -199,8 +199,8 @@ fn compare<T: Sample>(got: &[T], expected: &[T]) -> Option<Difference> {
     Some(Difference { element, expected, got, count })
 }
 
-/// Runs a case once, and sets `time`. Returns the elements that this rank gets, and the expected
-/// ones.
+/// Runs a case once, and sets `time` to the time from the call to its completion. Returns the
+/// elements that this rank gets, and the expected ones.
 fn once<T: Sample>(
     case: &Case,
     bench: &mut Bench<'_>,
