@@ -257,8 +257,8 @@ fn a_rank_that_is_missing_is_told_with_how_long_it_has_been_quiet() {
             return comm.barrier(stream)?.wait();
         }
         let work = comm.barrier(stream)?;
-        // Long enough that the wait looks at the ranks a first time before it ends, also on a machine
-        // with much to do.
+        // Long enough that the wait looks at the ranks a first time before it ends, also on a
+        // machine with much to do.
         let limit = Duration::from_secs(3);
         timed_out(&work, &[2]);
         let error = match comm.rank() {
