@@ -129,8 +129,8 @@ pub enum Of {
     Binary(Binary, ValueId, ValueId),
     /// The second value if the first one is true, else the third value.
     Select(ValueId, ValueId, ValueId),
-    /// A conversion, as `static_cast` makes it. In a conversion to an integer type, a floating-point
-    /// number that does not fit becomes the nearest number that does.
+    /// A conversion, as `static_cast` makes it. In a conversion to an integer type, a
+    /// floating-point number that does not fit becomes the nearest number that does.
     Cast(ValueId),
 }
 

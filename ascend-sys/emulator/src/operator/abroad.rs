@@ -41,8 +41,8 @@ struct LentMemory {
     device: u32,
     buffer: Option<Arc<CommBuffer>>,
     registered: Vec<Range<usize>>,
-    /// Prevents the reuse of the memory when its device is reset. This is the last field, so that it
-    /// is dropped last.
+    /// Prevents the reuse of the memory when its device is reset. This is the last field, so that
+    /// it is dropped last.
     hold: Arc<()>,
 }
 
