@@ -131,11 +131,11 @@ fn a_recorded_training_leaves_the_same_lines_every_time() {
         let (out, record) = (folder.join("out"), folder.join(name));
         let (out, record) = (out.to_str().unwrap(), record.to_str().unwrap());
         let arguments = ["--epochs", "1", "--ranks", "2", "--seed", seed, "--reproducible"];
-        let of_files = ["--out", out, "--record", record, "--record-whole", "world all_gather 3"];
+        let of_files = ["--out", out, "--record", record, "--record-whole", "world all_gather 4"];
         let (status, _, complaints) = command(&[&arguments[..], &of_files].concat());
         assert_eq!((status, complaints.as_str()), (0, ""));
         let whole = |name: &str| folder.join(record).join(name).exists();
-        assert!(whole("world.1.rank-1.device-1.world-all-gather-3.given"));
+        assert!(whole("world.1.rank-1.device-1.world-all-gather-4.given"));
         let text = std::fs::read_to_string(folder.join(record).join("world.1.rank-1.device-1.run"));
         // The first word is the place among the operations of all ranks, which run at the same
         // time.
@@ -144,11 +144,11 @@ fn a_recorded_training_leaves_the_same_lines_every_time() {
         lines.collect::<Vec<String>>()
     };
     let (one, again, other) = (lines("one", "1"), lines("again", "1"), lines("other", "2"));
-    assert!(one.len() > 20 && one.iter().any(|line| line.starts_with("world all_to_all 2\tf32\t")));
+    assert!(one.len() > 20 && one.iter().any(|line| line.starts_with("world all_to_all 3\tf32\t")));
     assert_eq!(one, again);
     assert_ne!(one, other);
     // `--record-whole` needs `--record`.
-    let (status, _, complaints) = command(&["--record-whole", "world all_gather 3"]);
+    let (status, _, complaints) = command(&["--record-whole", "world all_gather 4"]);
     assert!(status == 1 && complaints.contains("--record"), "{complaints}");
 }
 

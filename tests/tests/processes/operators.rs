@@ -165,6 +165,8 @@ fn a_process_that_is_killed_in_an_operator_is_named() {
         let error: Error =
             std::iter::repeat_with(|| ran.in_place(&sum, &x)).find_map(Result::err).unwrap();
         names_the_dead(&error, DEAD);
+        // The end of this process must not be the first death that the other rank sees.
+        std::thread::sleep(std::time::Duration::from_secs(2));
     };
     if is_rank(body) {
         std::process::exit(0);
