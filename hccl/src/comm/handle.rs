@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use ascend_sys::HcclComm;
 
-use super::Communicator;
 use super::links::Links;
 use crate::api::{Table, call};
 use crate::device::Device;
@@ -365,12 +364,6 @@ impl AbortHandle {
     /// Returns whether the communicator has been aborted, or dropped and destroyed.
     pub fn is_aborted(&self) -> bool {
         self.handle.is_aborted() || self.handle.is_destroyed()
-    }
-
-    /// Returns whether this is a handle of `comm`. A later communicator with the same name is
-    /// another one.
-    pub fn belongs_to<S>(&self, comm: &Communicator<S>) -> bool {
-        Arc::ptr_eq(&self.handle, &comm.member.handle)
     }
 }
 

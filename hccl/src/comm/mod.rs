@@ -320,6 +320,14 @@ impl<S> Communicator<S> {
     }
 }
 
+impl AbortHandle {
+    /// Returns whether this is a handle of `comm`. A later communicator with the same name is
+    /// another one.
+    pub fn belongs_to<S>(&self, comm: &Communicator<S>) -> bool {
+        Arc::ptr_eq(&self.handle, &comm.member.handle)
+    }
+}
+
 impl Member {
     /// Returns the number of messages to or from a peer that this communicator and its graphs have
     /// issued.

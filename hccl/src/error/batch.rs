@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::text::counted;
+use super::counted::counted;
 use crate::dtype::DType;
 
 /// The direction of an item of a batch.

@@ -1,7 +1,7 @@
 //! The mistakes in the counts of a [`Partition`](crate::collective::Partition) or a
 //! [`CountMatrix`](crate::collective::CountMatrix).
 
-use super::text::counted;
+use super::counted::counted;
 
 /// The largest number of elements that HCCL takes in one operation.
 pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;

@@ -12,6 +12,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use ascend_sys::{Library, MissingSymbol};
 
+use super::counted::counted;
 use super::finding::Finding;
 use super::peers::MOST_RANKS;
 use super::{Code, Error, OpContext};
@@ -360,11 +361,6 @@ fn without_task(line: &str) -> &str {
 /// Returns the first line of a text, and the other lines if there are any.
 fn first_line(text: &str) -> (&str, Option<&str>) {
     text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)))
-}
-
-/// Returns a count with its noun: "1 element", "2 elements".
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A writer of facts in brackets, for example ` [fact; fact]`. Without facts it writes nothing.

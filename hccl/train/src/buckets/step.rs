@@ -255,8 +255,8 @@ impl<T: Widen<W>, W: Gradient> Gradients<'_, T, W> {
     }
 
     /// Returns the times of a bucket. `bucket` is its index in [`GradientBuckets::layout`]. Returns
-    /// `None` without [`BucketOptions::timed`], for a bucket without elements, and for an index
-    /// beyond the last bucket.
+    /// `None` without [`BucketOptions::timed`](super::BucketOptions::timed), for a bucket without
+    /// elements, and for an index beyond the last bucket.
     pub fn events(&self, bucket: usize) -> Option<&BucketEvents> {
         self.buckets.buckets.get(bucket)?.events.as_ref()
     }
