@@ -290,17 +290,23 @@ impl Hall {
         if joining.is_empty() || self.is_over() {
             return None;
         }
-        if self.generation == 0 {
-            let expected =
-                (0..self.world_size).filter(|rank| !(self.is_forgiving && self.is_gone(*rank)));
-            return expected.map(|rank| Some((rank, *joining.get(&rank)?))).collect();
-        }
-        let mut next = self.remaining();
-        if next.iter().any(|(rank, _)| !joining.contains_key(rank)) {
+        if self.expected().iter().any(|rank| !joining.contains_key(rank)) {
             return None;
         }
+        let mut next = self.remaining();
         next.extend(self.newcomers());
         Some(next)
+    }
+
+    /// Returns the ranks without which the next generation does not form.
+    fn expected(&self) -> Vec<u32> {
+        match self.generation {
+            0 => {
+                let is_left_out = |rank: u32| self.is_forgiving && self.is_gone(rank);
+                (0..self.world_size).filter(|rank| !is_left_out(*rank)).collect()
+            }
+            _ => self.remaining().into_iter().map(|(rank, _)| rank).collect(),
+        }
     }
 
     /// Returns the rank because of which an awaited value or generation cannot come, and the
@@ -314,8 +320,7 @@ impl Hall {
         match what {
             Awaited::Value { from, .. } => fate((*from)?),
             Awaited::Generation if self.generation == 0 => {
-                let hinders = |rank: &u32| !(self.is_forgiving && self.is_gone(*rank));
-                let (rank, why) = (0..self.world_size).filter(hinders).find_map(fate)?;
+                let (rank, why) = self.expected().into_iter().find_map(fate)?;
                 match (self.ranks.get(&rank), &self.missing()[..]) {
                     // Nothing is done yet. It left because its own wait was over.
                     (Some(Fate::Done), missing @ [_, ..]) => {
@@ -408,13 +413,13 @@ impl Hall {
     /// Returns the ranks that an awaited generation lacks, or those that have never come, if a
     /// value is awaited.
     fn late(&self, what: &Awaited) -> Vec<u32> {
-        let expected: Vec<u32> = match what {
-            Awaited::Value { .. } => return self.missing(),
-            Awaited::Generation if self.generation == 0 => (0..self.world_size).collect(),
-            Awaited::Generation => self.remaining().into_iter().map(|(rank, _)| rank).collect(),
-        };
-        let is_late = |rank: &u32| !self.came.contains(rank) && !self.is_gone(*rank);
-        expected.into_iter().filter(is_late).collect()
+        match what {
+            Awaited::Value { .. } => self.missing(),
+            Awaited::Generation => {
+                let expected = self.expected().into_iter();
+                expected.filter(|rank| !self.came.contains(rank)).collect()
+            }
+        }
     }
 
     /// Returns the ranks that have never come.
