@@ -1,6 +1,6 @@
 //! Counts in the texts of errors.
 
 /// Returns a count with its noun: "1 element", "2 elements".
-pub(super) fn counted(count: usize, noun: &str) -> String {
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -17,7 +17,7 @@ pub(crate) mod batch;
 mod code;
 pub(crate) mod config;
 mod context;
-mod counted;
+pub(crate) mod counted;
 pub(crate) mod counts;
 mod debug;
 pub(crate) mod finding;

@@ -122,6 +122,7 @@ use super::tiling::communication::ready;
 use crate::comm::Communicator;
 use crate::device::{Device, Stream};
 use crate::dtype::{DType, Element};
+use crate::error::counted::counted;
 use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
@@ -465,8 +466,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
         if self.groups.len() != *groups as usize {
             let given = self.groups.len();
-            let groups =
-                if *groups == 1 { "1 group".to_owned() } else { format!("{groups} groups") };
+            let groups = counted(*groups as usize, "group");
             let were = if given == 1 { "communicator was" } else { "communicators were" };
             return problem(format!(
                 "takes part in {groups}, but {given} {were} given: give one for each with `.group(&mut ..)`"
@@ -479,8 +479,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
         if self.given.len() != parameters.len() {
             let (takes, given) = (parameters.len(), self.given.len());
-            let tensors =
-                if takes == 1 { "1 tensor".to_owned() } else { format!("{takes} tensors") };
+            let tensors = counted(takes, "tensor");
             let were = if given == 1 { "was" } else { "were" };
             return problem(format!(
                 "takes {tensors}, but {given} {were} given: pass each argument of the kernel, in \

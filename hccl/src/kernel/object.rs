@@ -7,6 +7,7 @@ use super::launch::Loaded;
 use super::recorded::Recorded;
 use super::symbol::TilingArgument;
 use crate::device::Device;
+use crate::error::counted::counted;
 use crate::error::{Error, Result};
 
 /// The name of the load operation in errors.
@@ -129,11 +130,11 @@ fn differs(wanted: &Program, found: &Program) -> Option<String> {
         ));
     }
     if wanted.groups != found.groups {
-        let groups = if found.groups == 1 { "group" } else { "groups" };
         return Some(format!(
-            "the saved kernel `{name}` takes part in {} {groups}, but here it takes part in {}: \
-             record it again",
-            found.groups, wanted.groups
+            "the saved kernel `{name}` takes part in {}, but here it takes part in {}: record it \
+             again",
+            counted(found.groups as usize, "group"),
+            wanted.groups
         ));
     }
     let hash = |of: &Program| of.tiling.as_ref().map(Layout::hash);
