@@ -81,7 +81,7 @@ mod value;
 mod virtual_memory;
 mod watchers;
 
-pub use abi::undeclared::{UNDECLARED, Undeclared};
+pub use abi::undeclared::{UNDECLARED, Undeclared, undeclared};
 pub use abi::unsupported::{UNSUPPORTED, Unsupported};
 pub use ascend_reduce::{self as reduce, copy};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ascend_emulator::UNDECLARED;
+use ascend_emulator::{Undeclared, undeclared};
 use ascend_sys::{Functions, Library, SYMBOLS};
 
 use crate::home::HEADERS;
@@ -113,16 +113,14 @@ impl Facade {
         held.collect()
     }
 
-    /// Returns the functions without a published signature that this library holds, each with the
-    /// index of its header and its own index there.
-    pub fn undeclared(&self) -> Vec<(&'static str, [usize; 2])> {
-        let held = UNDECLARED.iter().enumerate().filter(|(_, list)| {
+    /// Returns the functions without a published signature that this library holds, each with its
+    /// index in [`undeclared`].
+    pub fn undeclared(&self) -> Vec<(&'static str, usize)> {
+        let is_here = |list: &Undeclared| {
             self.private.iter().any(|beginning| list.header.starts_with(beginning))
-        });
-        held.flat_map(|(header, list)| {
-            list.names.iter().enumerate().map(move |(at, name)| (*name, [header, at]))
-        })
-        .collect()
+        };
+        let held = undeclared().enumerate().filter(|(_, (list, _))| is_here(list));
+        held.map(|(index, (_, name))| (name, index)).collect()
     }
 }
 
@@ -159,22 +157,21 @@ impl Arch {
     /// Returns a constructor that fetches the table from the core, and one jump for each symbol. A
     /// jump through the table keeps every register that carries an argument. That includes al,
     /// which counts the vector registers of a variadic call. A jump of an undeclared function
-    /// passes its two indices instead.
-    pub fn assembly(&self, symbols: &[(&str, usize)], undeclared: &[(&str, [usize; 2])]) -> String {
+    /// passes its index instead.
+    pub fn assembly(&self, symbols: &[(&str, usize)], undeclared: &[(&str, usize)]) -> String {
         let (setup, load, call) = match self {
             Arch::X86 => (
                 "    endbr64\n    subq $8, %rsp\n    call ascend_emulator_table@PLT\n    \
                  movq %rax, table(%rip)\n    addq $8, %rsp\n    ret\n",
                 "    endbr64\n    movq table(%rip), %r11\n    jmp *OFFSET(%r11)\n",
-                "    endbr64\n    movl $HEADER, %edi\n    movl $AT, %esi\n    \
-                 jmp ascend_emulator_undeclared@PLT\n",
+                "    endbr64\n    movl $INDEX, %edi\n    jmp ascend_emulator_undeclared@PLT\n",
             ),
             Arch::Arm => (
                 "    stp x29, x30, [sp, #-16]!\n    bl ascend_emulator_table\n    adrp x16, table\n    \
                  str x0, [x16, #:lo12:table]\n    ldp x29, x30, [sp], #16\n    ret\n",
                 "    adrp x16, table\n    ldr x16, [x16, #:lo12:table]\n    ldr x16, [x16, #OFFSET]\n    \
                  br x16\n",
-                "    mov w0, #HEADER\n    mov w1, #AT\n    b ascend_emulator_undeclared\n",
+                "    mov w0, #INDEX\n    b ascend_emulator_undeclared\n",
             ),
         };
         let mut text = format!(
@@ -183,10 +180,8 @@ impl Arch {
         );
         let table =
             symbols.iter().map(|(name, at)| (*name, load.replace("OFFSET", &at.to_string())));
-        let others = undeclared.iter().map(|(name, [header, at])| {
-            let jump = call.replace("HEADER", &header.to_string());
-            (*name, jump.replace("AT", &at.to_string()))
-        });
+        let others =
+            undeclared.iter().map(|(name, at)| (*name, call.replace("INDEX", &at.to_string())));
         for (name, jump) in table.chain(others) {
             // Writing to a String cannot fail.
             let _ = write!(

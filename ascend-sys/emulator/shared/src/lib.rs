@@ -22,15 +22,13 @@ pub extern "C" fn ascend_emulator_table() -> *const Functions {
     &raw const *TABLE
 }
 
-/// Calls a function of [`ascend_emulator::UNDECLARED`]: `function` is its index among the names of
-/// the header with index `header`. Returns the code, or 0 for an index that is not in the list.
+/// Calls a function of [`ascend_emulator::undeclared`] by its index there. Returns the code, or 0
+/// for an index that is not in the list.
 ///
 /// Does not block. CANN has no such function. Only the facades may use it. The result has 64 bits,
 /// so that it is 0 for callers that expect a number.
 #[unsafe(no_mangle)]
-pub extern "C" fn ascend_emulator_undeclared(header: u32, function: u32) -> u64 {
-    let header = ascend_emulator::UNDECLARED.get(header as usize);
-    let name = |list: &'static ascend_emulator::Undeclared| list.names.get(function as usize);
-    let found = header.and_then(|list| Some((list, name(list)?)));
+pub extern "C" fn ascend_emulator_undeclared(index: u32) -> u64 {
+    let found = ascend_emulator::undeclared().nth(index as usize);
     found.map_or(0, |(list, name)| list.call(name).0.into())
 }

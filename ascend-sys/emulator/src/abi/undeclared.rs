@@ -36,6 +36,11 @@ impl Undeclared {
     }
 }
 
+/// Returns all functions of [`UNDECLARED`], each with its list.
+pub fn undeclared() -> impl Iterator<Item = (&'static Undeclared, &'static str)> {
+    UNDECLARED.iter().flat_map(|list| list.names.iter().map(move |name| (list, *name)))
+}
+
 const NO_LOG: &str = "the emulator has no profiler that reads the reports of an operator layer";
 const NO_UNIT: &str = "the emulator has no resources of the collective unit (CCU), whose interface is \
                        not published; use the engine AICPU_TS";
