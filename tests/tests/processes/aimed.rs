@@ -235,7 +235,7 @@ impl Point {
                 }
                 Missing => assert!(one.missing, "{name}: {one:?}"),
                 Unreachable => {
-                    let names = ["process of its root info", "made the root info"];
+                    let names = ["process of its root info", "The ranks met in that process"];
                     let names = names.iter().any(|text| one.text.contains(text));
                     assert!(
                         (one.gone || names) && one.text.contains("has ended"),
