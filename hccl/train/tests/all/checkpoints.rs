@@ -1,0 +1,147 @@
+//! Tests of checkpoints.
+
+use hccl::prelude::*;
+use hccl_train::{ArrayPart, Checkpoints, Result, Shards};
+
+use crate::on_ranks;
+
+#[test]
+fn a_checkpoint_is_read_with_another_number_of_ranks() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("checkpoints");
+    let _ = std::fs::remove_dir_all(&directory);
+    let value = |at: usize| (at as f32).sqrt();
+    const TOTAL: usize = 11;
+    on_ranks(|rank, comm, stream| {
+        let ranks = rank.world_size() as usize;
+        let saved = Checkpoints::new(directory.join(ranks.to_string()));
+        assert_eq!(saved.latest(), None);
+        let shards = Shards::<f32>::new(&[TOTAL], comm, stream)?;
+        // The remains of a training that was ended during a save.
+        let stale = directory.join(ranks.to_string()).join("unfinished-12");
+        std::fs::create_dir_all(&stale).unwrap();
+        std::fs::write(stale.join("weights.0-1.part"), b"old").unwrap();
+        comm.barrier(stream)?.wait()?;
+        for step in [3, 12, 12] {
+            let values: Vec<f32> = shards.own().map(|at| value(at) + step as f32).collect();
+            let own = shards.own();
+            let part = ArrayPart { name: "weights", total: TOTAL, own, values: &values };
+            saved.save(step, &[part], comm, stream)?;
+            assert_eq!(saved.latest(), Some(step));
+        }
+        // Any other number of ranks can load it.
+        for others in 1..=5 {
+            let share = TOTAL.div_ceil(others);
+            for other in 0..others {
+                let range = TOTAL.min(other * share)..TOTAL.min((other + 1) * share);
+                let expected: Vec<f32> = range.clone().map(|at| value(at) + 12.0).collect();
+                assert_eq!(saved.load::<f32>(12, "weights", range)?, expected);
+            }
+        }
+        let said = |outcome: Result<Vec<f32>>, piece: &str| {
+            let text = outcome.expect_err(piece).to_string();
+            assert!(text.contains(piece), "{piece:?} is not in: {text}");
+        };
+        said(saved.load(12, "weights", 0..12), "has no element 11 of the array \"weights\"");
+        said(saved.load(12, "bias", 0..1), "has no element 0 of the array \"bias\"");
+        said(saved.load(4, "weights", 0..1), "step-4");
+        let wrong = saved.load::<f16>(12, "weights", 0..1).expect_err("another type");
+        assert!(wrong.to_string().contains("of another type"), "{wrong}");
+        // If one rank cannot write its part, the save fails on all ranks, and the step does not
+        // exist.
+        let last = rank.index() + 1 == rank.world_size();
+        let name = if last { "no/name" } else { "name" };
+        let part = ArrayPart::<f32> { name, total: 0, own: 0..0, values: &[] };
+        let failed = saved.save(20, &[part], comm, stream).expect_err("a name").to_string();
+        assert!(failed.contains(&format!("rank {}:", ranks - 1)), "{failed}");
+        assert_eq!(saved.latest(), Some(12));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_checkpoint_that_could_not_be_loaded_is_not_saved() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-covered");
+    let _ = std::fs::remove_dir_all(&directory);
+    on_ranks(|rank, comm, stream| {
+        if rank.world_size() != 2 {
+            return Ok(());
+        }
+        let saved = Checkpoints::new(&directory);
+        let own = rank.index() as usize;
+        let mut fails =
+            |steps: [u64; 2], totals: [usize; 2], parts: &[[(usize, usize); 2]], text| {
+                let values = [1.0_f32; 9];
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|part| part[own])
+                    .map(|(start, end)| ArrayPart {
+                        name: "w",
+                        total: totals[own],
+                        own: start..end,
+                        values: &values[start..end],
+                    })
+                    .collect();
+                let why = saved.save(steps[own], &parts, comm, stream).expect_err(text).to_string();
+                assert!(why.contains(text), "{text:?} is not in: {why}");
+            };
+        let halves = [(0, 3), (3, 6)];
+        fails([1, 1], [9, 9], &[halves], "no rank has element 6 of the array \"w\"");
+        fails([1, 1], [6, 6], &[[(1, 3), (3, 6)]], "no rank has element 0");
+        fails([1, 1], [6, 6], &[[(0, 2), (3, 6)]], "no rank has element 2");
+        fails([1, 1], [6, 6], &[[(0, 5), (1, 6)]], "ranks 0 and 1 both have element 1");
+        fails([1, 1], [6, 6], &[[(0, 6), (0, 6)]], "both have element 0");
+        fails([1, 1], [6, 6], &[halves, halves], "both have element 0");
+        fails([1, 1], [6, 7], &[halves], "is 6 on rank 0, but 7 on rank 1");
+        fails([10, 11], [6, 6], &[halves], "saves step 1");
+        assert_eq!(saved.latest(), None);
+        assert!(!directory.join("unfinished-1").exists());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_save_never_deletes_an_array_of_the_same_step() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("twice");
+    on_ranks(|rank, comm, stream| {
+        let saved = Checkpoints::new(directory.join(comm.world_size().to_string()));
+        if rank.index() == 0 {
+            let _ = std::fs::remove_dir_all(directory.join(comm.world_size().to_string()));
+        }
+        let own = if rank.index() == 0 { 0..2 } else { 2..2 };
+        let save = |names: &[&str], value: f32, comm: &mut Communicator| {
+            let values = vec![value; own.len()];
+            let part = |name| ArrayPart { name, total: 2, own: own.clone(), values: &values };
+            let parts: Vec<_> = names.iter().map(|name| part(*name)).collect();
+            saved.save(5, &parts, comm, stream)
+        };
+        save(&["w"], 1.0, comm)?;
+        let why = save(&["state"], 2.0, comm).unwrap_err().to_string();
+        assert!(
+            why.contains("has the array \"w\" already") && why.contains("in one call"),
+            "{why}"
+        );
+        assert_eq!(saved.load::<f32>(5, "w", 0..2)?, [1.0; 2]);
+        save(&["state", "w"], 3.0, comm)?;
+        assert_eq!(saved.load::<f32>(5, "w", 0..2)?, [3.0; 2]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_part_of_a_checkpoint_that_was_damaged_is_refused() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged");
+    let _ = std::fs::remove_dir_all(&directory);
+    let step = directory.join("step-1");
+    std::fs::create_dir_all(&step).unwrap();
+    let saved = Checkpoints::new(&directory);
+    for (bytes, piece) in [
+        (&b"short"[..], "failed to fill"),
+        (b"another!\x04\0\0\0\0\0\0\0\0\0\0\0", "not a part of a checkpoint"),
+        (b"hccltr01\x04\0\0\0\0\0\0\0\0\0\0", "does not fit the range"),
+        (b"hccltr01\x02\0\0\0\0\0\0\0\0\0\0\0", "another type"),
+    ] {
+        std::fs::write(step.join("w.0-1.part"), bytes).unwrap();
+        let why = saved.load::<f32>(1, "w", 0..1).expect_err(piece).to_string();
+        assert!(why.contains(piece), "{piece:?} is not in: {why}");
+    }
+}
