@@ -7,9 +7,10 @@
 //!
 //! All ranks must reach the directory by the same path, as on one machine or a shared file system.
 
+mod part_file;
+
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -18,9 +19,6 @@ use hccl::prelude::*;
 use crate::error::{Error, Result, check_length};
 use crate::gradient::Gradient;
 use crate::objects;
-
-/// The first bytes of the file of a part: the name and the version of the format.
-const MAGIC: &[u8; 8] = b"hccltr01";
 
 /// The checkpoints of a training, in one directory.
 ///
@@ -151,7 +149,7 @@ impl Checkpoints {
             _ => Ok(()),
         };
         objects::broadcast(Some(&cleared), 0, comm, stream)?.map_err(Error::Checkpoint)?;
-        let outcome = parts.iter().try_for_each(|part| write(&unfinished, part));
+        let outcome = parts.iter().try_for_each(|part| part_file::write(&unfinished, part));
         let told = outcome.as_ref().map_err(ToString::to_string).copied();
         for (rank, outcome) in objects::all_gather(&told, comm, stream)?.into_iter().enumerate() {
             outcome.map_err(|why| Error::Checkpoint(format!("rank {rank}: {why}")))?;
@@ -190,8 +188,7 @@ impl Checkpoints {
     /// # Errors
     ///
     /// [`Error::Checkpoint`] if the checkpoint does not have all elements of the range, or if a
-    /// file cannot be read, has another length or has elements of another type. Changed bytes
-    /// within an array are not noticed.
+    /// file cannot be read, was damaged, or has elements of another type.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();
@@ -210,7 +207,8 @@ impl Checkpoints {
             if wanted.is_empty() || wanted.start != range.start + values.len() {
                 continue;
             }
-            read(&path, wanted.start - own.start..wanted.end - own.start, own.len(), &mut values)?;
+            let wanted = wanted.start - own.start..wanted.end - own.start;
+            part_file::read(&path, wanted, own.len(), &mut values)?;
         }
         if values.len() == range.len() {
             return Ok(values);
@@ -299,18 +297,6 @@ fn missing(name: &str, element: u64) -> Error {
     ))
 }
 
-fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
-    let ArrayPart { name, own, values, .. } = part;
-    let path = directory.join(format!("{name}.{}-{}.part", own.start, own.end));
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend((size_of::<T>() as u64).to_le_bytes());
-    values.iter().for_each(|value| value.write_to(&mut bytes));
-    fs::create_dir_all(directory).map_err(|why| failed(directory, why))?;
-    let mut file = File::create(&path).map_err(|why| failed(&path, why))?;
-    let written = file.write_all(&bytes).and_then(|()| file.sync_all());
-    written.map_err(|why| failed(&path, why))
-}
-
 /// Gives the directory of a complete checkpoint its final name.
 fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     if step.exists() {
@@ -318,40 +304,4 @@ fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     }
     fs::create_dir_all(unfinished).map_err(|why| failed(unfinished, why))?;
     fs::rename(unfinished, step).map_err(|why| failed(step, why))
-}
-
-/// Reads a range of elements of a part that has `elements` elements, and appends them to `to`.
-fn read<T: Gradient>(
-    path: &Path,
-    wanted: Range<usize>,
-    elements: usize,
-    to: &mut Vec<T>,
-) -> Result<()> {
-    const HEAD: usize = MAGIC.len() + 8;
-    let mut file = File::open(path).map_err(|why| failed(path, why))?;
-    let length = file.metadata().map_err(|why| failed(path, why))?.len();
-    let mut head = [0; HEAD];
-    file.read_exact(&mut head).map_err(|why| failed(path, why))?;
-    let (magic, size) = head.split_at(MAGIC.len());
-    if magic != MAGIC {
-        return Err(failed(path, "the file is not a part of a checkpoint: remove it"));
-    }
-    if size != (size_of::<T>() as u64).to_le_bytes() {
-        return Err(failed(
-            path,
-            "the elements in the file are of another type: load the type that was saved",
-        ));
-    }
-    if length != (HEAD + elements * size_of::<T>()) as u64 {
-        return Err(failed(
-            path,
-            "the length of the file does not fit the range in its name: use another checkpoint",
-        ));
-    }
-    let start = (HEAD + wanted.start * size_of::<T>()) as u64;
-    let mut bytes = vec![0; wanted.len() * size_of::<T>()];
-    file.seek(SeekFrom::Start(start)).map_err(|why| failed(path, why))?;
-    file.read_exact(&mut bytes).map_err(|why| failed(path, why))?;
-    to.extend(bytes.chunks_exact(size_of::<T>()).map(T::read_from));
-    Ok(())
 }

@@ -114,6 +114,12 @@ pub enum Error {
         /// The number of ranks for which the shards were made.
         of: u32,
     },
+    /// Parameters were asked for before any were gathered.
+    #[error(
+        "no parameters were gathered yet: call `gather` on all ranks, with the first parameters \
+         too, before you ask for them"
+    )]
+    NotGathered,
     /// A limit of a norm is negative or not a number.
     #[error("the largest norm is {most}: pass a number from 0")]
     Norm {

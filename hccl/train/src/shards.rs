@@ -53,6 +53,8 @@ pub struct Shards<T: Gradient> {
     whole: DeviceBuffer<T>,
     part: DeviceBuffer<T>,
     part_host: HostBuffer<T>,
+    /// Whether `parameters` has the values of a gather.
+    gathered: bool,
     /// The rank and the number of ranks for which the part was cut.
     rank: usize,
     ranks: usize,
@@ -86,6 +88,7 @@ impl<T: Gradient> Shards<T> {
             whole: device.zeros(whole, stream)?,
             part: device.zeros(share, stream)?,
             part_host: runtime.host_buffer(share)?,
+            gathered: false,
             rank,
             ranks,
             agreement: Agreement::default(),
@@ -140,6 +143,7 @@ impl<T: Gradient> Shards<T> {
     pub fn gather(&mut self, own: &[T], comm: &mut Communicator, stream: &Stream) -> Result<()> {
         check_length(|| "the part of this rank".into(), own.len(), self.own.len())?;
         self.agree(comm, stream)?;
+        self.gathered = true;
         if self.whole.is_empty() {
             return Ok(());
         }
@@ -157,8 +161,12 @@ impl<T: Gradient> Shards<T> {
     }
 
     /// Returns the values of a tensor that [`gather`](Self::gather) has received. Blocks until they
-    /// have arrived. Returns the error of the gather if no earlier call has returned it.
+    /// have arrived. Returns the error of the gather if no earlier call has returned it, and
+    /// [`Error::NotGathered`] if there was no gather.
     pub fn parameter(&self, tensor: usize) -> Result<&[T]> {
+        if !self.gathered {
+            return Err(Error::NotGathered);
+        }
         Ok(&self.parameters.as_slice()?[self.place(tensor)?])
     }
 }

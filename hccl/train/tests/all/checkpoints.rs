@@ -45,7 +45,7 @@ fn a_checkpoint_is_read_with_another_number_of_ranks() {
         said(saved.load(12, "bias", 0..1), "has no element 0 of the array \"bias\"");
         said(saved.load(4, "weights", 0..1), "step-4");
         let wrong = saved.load::<f16>(12, "weights", 0..1).expect_err("another type");
-        assert!(wrong.to_string().contains("of another type"), "{wrong}");
+        assert!(wrong.to_string().contains("of another type, f32, not f16"), "{wrong}");
         // If one rank cannot write its part, the save fails on all ranks, and the step does not
         // exist.
         let last = rank.index() + 1 == rank.world_size();
@@ -136,12 +136,47 @@ fn a_part_of_a_checkpoint_that_was_damaged_is_refused() {
     let saved = Checkpoints::new(&directory);
     for (bytes, piece) in [
         (&b"short"[..], "failed to fill"),
-        (b"another!\x04\0\0\0\0\0\0\0\0\0\0\0", "not a part of a checkpoint"),
-        (b"hccltr01\x04\0\0\0\0\0\0\0\0\0\0", "does not fit the range"),
-        (b"hccltr01\x02\0\0\0\0\0\0\0\0\0\0\0", "another type"),
+        (b"another!f32\0\0\0\0\0\0\0\0\0\0\0\0\0", "not a part of a checkpoint"),
+        (b"hccltr02f32\0\0\0\0\0\0\0\0\0\0\0\0", "does not fit the range"),
+        (b"hccltr02bf16\0\0\0\0\0\0\0\0\0\0\0\0", "of another type, bf16, not f32"),
+        (b"hccltr02f32\0\0\0\0\0\0\0\x80\x3f\0\0\0\0", "elements 0 to 0 of this part were damaged"),
     ] {
         std::fs::write(step.join("w.0-1.part"), bytes).unwrap();
         let why = saved.load::<f32>(1, "w", 0..1).expect_err(piece).to_string();
         assert!(why.contains(piece), "{piece:?} is not in: {why}");
     }
+}
+
+#[test]
+fn a_changed_bit_anywhere_in_a_part_is_refused_by_those_who_read_it() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bits");
+    let _ = std::fs::remove_dir_all(&directory);
+    let saved = Checkpoints::new(&directory);
+    // Two whole blocks of 65,536 elements, and 3 more.
+    let values: Vec<bf16> = (0..2 * 65_536 + 3).map(|at| bf16::from_bits(at as u16)).collect();
+    let runtime = Runtime::emulator(1).unwrap();
+    let written = runtime.run_ranks(1, |rank| -> Result<()> {
+        let (stream, mut comm) = (rank.device().stream()?, rank.communicator()?);
+        let own = 0..values.len();
+        let part = ArrayPart { name: "w", total: values.len(), own, values: &values };
+        saved.save(1, &[part], &mut comm, &stream)
+    });
+    written.unwrap();
+    let bits = |values: &[bf16]| values.iter().map(|it| it.to_bits()).collect::<Vec<_>>();
+    let load = |range: std::ops::Range<usize>| saved.load::<bf16>(1, "w", range);
+    for range in [0..values.len(), 5..5, 7..8, 65_535..65_537, 65_536..131_072, 131_070..131_075] {
+        assert_eq!(bits(&load(range.clone()).unwrap()), bits(&values[range]));
+    }
+    let file = directory.join(format!("step-1/w.0-{}.part", values.len()));
+    let whole = std::fs::read(&file).unwrap();
+    for at in [0, 8, 16, 100_000, 131_088, 200_000, whole.len() - 1] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        assert!(load(0..values.len()).is_err(), "byte {at}");
+    }
+    // The last changed byte is the checksum of the last block, which this range does not need.
+    assert_eq!(bits(&load(0..65_537).unwrap()), bits(&values[..65_537]));
+    std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    assert!(load(0..1).is_err());
 }

@@ -1,6 +1,6 @@
 //! Tests of sharded parameters.
 
-use hccl_train::{LayerShards, Shards};
+use hccl_train::{Error, LayerShards, Shards};
 
 use crate::{assert_near, on_ranks};
 
@@ -9,6 +9,7 @@ fn shards_give_each_rank_the_mean_of_its_part_and_all_parameters_to_everybody() 
     for lengths in [&[5, 0, 6][..], &[1], &[], &[4, 4]] {
         let parts = on_ranks(|rank, comm, stream| {
             let mut shards = Shards::<f32>::new(lengths, comm, stream)?;
+            assert!(matches!(shards.parameter(0), Err(Error::NotGathered)));
             for step in 0..2 {
                 for tensor in 0..lengths.len() {
                     let from = shards.place(tensor)?.start;
