@@ -2,8 +2,9 @@
 //!
 //! Terms. A *client* is a connection of a rank that has said hello. A *generation* is a set of
 //! ranks that work together: at first all ranks of the job, later the remaining ones and newcomers.
-//! A rank is *gone* when its client has hung up without a [`Request::Bye`], or when the launcher
-//! reports its end.
+//! A rank is *done* when its client has said [`Request::Bye`] without an earlier
+//! [`Request::Fails`], unless the launcher reports later that its process has failed. A rank is
+//! *gone* when its client has left in another way, or when the launcher reports its end.
 //!
 //! Rules:
 //! 1. A client waits for at most one thing, and gets at most one answer to a request.
@@ -39,8 +40,8 @@ pub(crate) struct Hall {
     /// The ranks that have come to the meeting of the next generation. Some may have stopped
     /// waiting.
     came: BTreeSet<u32>,
-    /// Whether a member has reported that it is done.
-    is_ending: bool,
+    /// The members that are done.
+    done: BTreeSet<(u32, u64)>,
     /// The reports, in the order in which they came. `StoreServer::reports` reads them.
     reports: Arc<Mutex<Vec<Report>>>,
 }
@@ -48,6 +49,8 @@ pub(crate) struct Hall {
 struct Client {
     rank: u32,
     process: u32,
+    /// Whether it has reported a failure.
+    has_failed: bool,
     waits: Option<Wait>,
 }
 
@@ -92,7 +95,7 @@ impl Hall {
             generation: 0,
             members: Vec::new(),
             came: BTreeSet::new(),
-            is_ending: false,
+            done: BTreeSet::new(),
             reports: Arc::default(),
         }
     }
@@ -142,7 +145,7 @@ impl Hall {
             });
         }
         self.ranks.insert(rank, Fate::Here);
-        self.clients.insert(id, Client { rank, process, waits: None });
+        self.clients.insert(id, Client { rank, process, has_failed: false, waits: None });
         Ok(())
     }
 
@@ -163,12 +166,19 @@ impl Hall {
             Request::Add { key, by } => self.add(key, by),
             Request::Waiting => Answer::Waiting(self.newcomers().len() as u32),
             Request::Fails { text, follows } => {
+                client.has_failed = true;
                 self.report(Report { rank, text: tamed(&text), follows })
             }
             Request::Bye => {
+                let fate = match client.has_failed {
+                    true => Fate::Gone("it has failed".into()),
+                    false => Fate::Done,
+                };
+                if fate == Fate::Done && self.members.contains(&(rank, id)) {
+                    self.done.insert((rank, id));
+                }
                 self.clients.remove(&id);
-                self.ranks.insert(rank, Fate::Done);
-                self.is_ending |= self.members.contains(&(rank, id));
+                self.ranks.insert(rank, fate);
                 return self.settle(now);
             }
             Request::Get { key, from, wait_ms } => {
@@ -196,8 +206,8 @@ impl Hall {
     }
 
     /// Records that a rank has ended, as the launcher reports, and returns the answers that are
-    /// possible then.
-    pub(crate) fn gone(&mut self, rank: u32, why: String, now: Instant) -> Answers {
+    /// possible then. With `failed`, the rank is not done, even if it has left in order.
+    pub(crate) fn gone(&mut self, rank: u32, why: String, failed: bool, now: Instant) -> Answers {
         let theirs: Vec<u64> = self
             .clients
             .iter()
@@ -207,7 +217,10 @@ impl Hall {
         for id in theirs {
             self.clients.remove(&id);
         }
-        if self.ranks.get(&rank) != Some(&Fate::Done) {
+        if failed {
+            self.done.retain(|(done, _)| *done != rank);
+        }
+        if failed || self.ranks.get(&rank) != Some(&Fate::Done) {
             self.ranks.insert(rank, Fate::Gone(why));
         }
         self.settle(now)
@@ -281,7 +294,7 @@ impl Hall {
 
     /// Returns whether all members have left and at least one of them was done.
     fn is_over(&self) -> bool {
-        self.is_ending && self.remaining().is_empty()
+        !self.done.is_empty() && self.remaining().is_empty()
     }
 
     /// Returns the members of the next generation, if it can form now (rules 2 and 3).
@@ -344,6 +357,7 @@ impl Hall {
             self.generation += 1;
             let ranks: Vec<u32> = members.iter().map(|(rank, _)| *rank).collect();
             self.members = members;
+            self.done.clear();
             self.came.clear();
             for (id, client) in &mut self.clients {
                 if matches!(client.waits, Some(Wait { what: Awaited::Generation, .. })) {

@@ -85,7 +85,7 @@ pub(crate) enum Event {
     },
     Asked(u64, Request),
     HungUp(u64),
-    Gone(u32, String),
+    Gone(u32, String, bool),
     /// The [`StoreServer`] is dropped.
     Released,
 }
@@ -170,11 +170,12 @@ impl StoreServer {
         self.port
     }
 
-    /// Reports to the store that a rank has ended, so that no rank waits for it any more. `why` is
-    /// the reason that the errors of the other ranks give.
-    pub fn note_gone(&self, rank: u32, why: &str) {
+    /// Reports to the store that the process of a rank has ended, so that no rank waits for it any
+    /// more. `why` is the reason that the errors of the other ranks give. With `failed`, the rank
+    /// does not count as done, even if it has left the store in order.
+    pub fn note_gone(&self, rank: u32, why: &str, failed: bool) {
         // The thread of the store receives events until this handle is dropped.
-        let _ = self.events.send(Event::Gone(rank, why.to_owned()));
+        let _ = self.events.send(Event::Gone(rank, why.to_owned(), failed));
     }
 
     /// Returns the failures that ranks have reported, in the order in which they came.
@@ -321,7 +322,7 @@ impl Desk {
                 self.connections.remove(&id);
                 self.hall.hang_up(id, now)
             }
-            Event::Gone(rank, why) => self.hall.gone(rank, why, now),
+            Event::Gone(rank, why, failed) => self.hall.gone(rank, why, failed, now),
             Event::Released => Vec::new(),
         };
         self.answer(answers);

@@ -271,8 +271,10 @@ impl Job<'_> {
         process.finish_printing();
         let process = &*process;
         let how = verdict::describe(ended.status);
-        self.store.note_gone(rank, &format!("its process {} has ended: {how}", process.process));
-        if ended.status.success() {
+        let has_failed = !ended.status.success();
+        let why = format!("its process {} has ended: {how}", process.process);
+        self.store.note_gone(rank, &why, has_failed);
+        if !has_failed {
             return Ok(());
         }
         self.failures.push(Failure {

@@ -59,7 +59,7 @@ fn the_first_generation_waits_for_all_and_is_told_of_a_rank_that_is_gone() {
     // The launcher reports the end of a rank that never came.
     let (mut hall, now) = with_clients(3, false, &[0, 1]);
     assert!(hall.hear(0, join(), now).is_empty());
-    let answers = hall.gone(2, "exit status 1".into(), now);
+    let answers = hall.gone(2, "exit status 1".into(), true, now);
     assert!(matches!(&answers[..], [(0, Answer::Gone { rank: 2, .. })]), "{answers:?}");
 }
 
@@ -70,7 +70,7 @@ fn a_later_generation_has_those_that_are_left_and_then_newcomers() {
         hall.hear(rank, join(), now);
     }
     // Rank 0 dies and is replaced before another rank waits.
-    assert!(hall.gone(0, "killed".into(), now).is_empty());
+    assert!(hall.gone(0, "killed".into(), true, now).is_empty());
     hall.hello(10, hello(0, 3)).unwrap();
     assert!(hall.hear(10, join(), now).is_empty());
     assert_eq!(hall.newcomers().len(), 1);
@@ -90,7 +90,7 @@ fn nobody_joins_a_job_that_is_done() {
     for rank in [0, 1, 2] {
         hall.hear(rank, join(), now);
     }
-    hall.gone(0, "killed".into(), now);
+    hall.gone(0, "killed".into(), true, now);
     hall.hello(10, hello(0, 3)).unwrap();
     assert!(hall.hear(10, join(), now).is_empty());
     assert!(hall.hear(1, Request::Bye, now).is_empty());
@@ -100,6 +100,34 @@ fn nobody_joins_a_job_that_is_done() {
     let reports = hall.reports();
     let reports = reports.lock().unwrap();
     assert!(matches!(&reports[..], [Report { rank: 0, follows: true, .. }]), "{reports:?}");
+}
+
+#[test]
+fn ranks_that_have_failed_are_not_done_and_are_replaced() {
+    let fails = || Request::Fails { text: "no memory".into(), follows: false };
+    for told_by_launcher in [false, true] {
+        let (mut hall, now) = with_clients(3, true, &[0, 1, 2]);
+        (0..3).for_each(|id| drop(hall.hear(id, join(), now)));
+        assert_eq!(hall.generation, 1);
+        for rank in [0, 1, 2] {
+            // A process that ends with an error leaves in order, too.
+            if told_by_launcher {
+                hall.hear(u64::from(rank), Request::Bye, now);
+                hall.gone(rank, "exit status 1".into(), true, now);
+            } else {
+                hall.hear(u64::from(rank), fails(), now);
+                hall.hear(u64::from(rank), Request::Bye, now);
+            }
+        }
+        hall.hello(10, hello(1, 3)).unwrap();
+        assert_eq!(formed(&hall.hear(10, join(), now)), [(10, 2, vec![1])]);
+        // The one that is left is told why a value does not come.
+        let get = Request::Get { key: "k".into(), from: Some(0), wait_ms: 1000 };
+        let answers = hall.hear(10, get, now);
+        let [(10, Answer::Gone { rank: 0, why })] = &answers[..] else { panic!("{answers:?}") };
+        let expected = if told_by_launcher { "exit status 1" } else { "it has failed" };
+        assert_eq!(why, expected);
+    }
 }
 
 #[test]
