@@ -278,7 +278,8 @@ pub(crate) fn device_in_use(id: u32) -> Result<&'static Device, String> {
         return Ok(device_slot(id));
     }
     Err(format!(
-        "there is no device {id}, or its block was destroyed; use a device of a live block"
+        "there is no device {id}; pass a number below that of aclrtGetDeviceCount, or a device of a \
+         block that was not destroyed (ascendExtBlockCreate)"
     ))
 }
 

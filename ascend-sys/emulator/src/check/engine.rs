@@ -52,6 +52,15 @@ pub(crate) enum Sees {
     All,
 }
 
+/// The accesses of one operation that must not share a byte with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Apart {
+    None,
+    /// Those that write: a byte must not have two results.
+    Writes,
+    All,
+}
+
 pub(crate) struct Checker {
     /// The random name of this checker, which other processes use.
     name: u64,
@@ -135,14 +144,12 @@ impl Checker {
     }
 
     /// Notes that an operation begins as the next step of its component. It is over when `at` is
-    /// passed. With `apart`, its own accesses must not overlap each other.
-    pub(crate) fn begin(&self, at: ClockPoint, operation: &Arc<CheckedOperation>, apart: bool) {
+    /// passed. `apart` says which of its accesses must not overlap each other.
+    pub(crate) fn begin(&self, at: ClockPoint, operation: &Arc<CheckedOperation>, apart: Apart) {
         self.telling(|state| {
             let clock = state.clock_at(at);
             state.touch(at, operation, &clock);
-            if apart {
-                state.overlaps(at, operation);
-            }
+            state.overlaps(at, operation, apart);
         });
     }
 

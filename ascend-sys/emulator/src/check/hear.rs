@@ -3,6 +3,7 @@
 
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
+use super::engine::Apart;
 use super::issuer::{KernelClock, issuer_learns};
 use super::{CheckedOperation, ClockComponent, reached};
 use crate::stream::Stream;
@@ -56,7 +57,7 @@ pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
 pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
         let (at, operation) = (here(stream), at_head(stream, what, issued, touches));
-        engine.begin(at, &operation, false);
+        engine.begin(at, &operation, Apart::None);
         reached::tell_touches(&engine, at, &operation);
     }
 }

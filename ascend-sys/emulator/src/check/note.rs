@@ -4,7 +4,7 @@
 use super::abroad::{self, Arrivals};
 use super::blocks::{engine, issued};
 use super::clock::{Clock, ClockPoint};
-use super::engine::{ArrivalKey, Sees};
+use super::engine::{Apart, ArrivalKey, Sees};
 use super::hear::here;
 use super::issuer::known_to_issuer;
 use super::reached;
@@ -54,8 +54,8 @@ pub(super) enum NoteKind {
 #[derive(Clone)]
 pub(super) struct Begin {
     pub(super) operation: Arc<CheckedOperation>,
-    /// Whether the parts of the operation must not share a byte.
-    pub(super) apart: bool,
+    /// The accesses of the operation that must not share a byte.
+    pub(super) apart: Apart,
     /// The number and the name of an object that may have only one user at a time.
     pub(super) owns: Option<(u64, String)>,
     /// The meetings at which the operation arrives.

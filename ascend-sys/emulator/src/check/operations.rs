@@ -2,7 +2,7 @@
 
 use super::abroad::{Arrivals, way};
 use super::blocks::engine;
-use super::engine::{Checker, Sees};
+use super::engine::{Apart, Checker, Sees};
 use super::note::{Arriving, Begin, Leaving, NoteKind, operation};
 use super::submit::put;
 use crate::batch::item::BatchItem;
@@ -90,7 +90,8 @@ fn announce(
             request.function(),
             touches,
         ),
-        apart: false,
+        // An operation may work in place, but no byte may have two results.
+        apart: Apart::Writes,
         owns: Some(owns(member)),
         arrives: vec![arriving],
     };
@@ -246,7 +247,7 @@ impl CheckedBatch {
             several => format!("{call} of {several} messages"),
         };
         let operation = operation(stream, what, Some(of_rank(member)), call, touches);
-        let begin = Begin { operation, apart: true, owns: Some(owns(member)), arrives };
+        let begin = Begin { operation, apart: Apart::All, owns: Some(owns(member)), arrives };
         CheckedBatch { engine, begin, leaves }
     }
 

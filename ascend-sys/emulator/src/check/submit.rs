@@ -3,6 +3,7 @@
 
 use super::Checker;
 use super::blocks::engine;
+use super::engine::Apart;
 use super::issuer::known_to_issuer;
 use super::note::{Begin, CheckNote, NoteKind, operation};
 use crate::capture;
@@ -36,7 +37,7 @@ pub(crate) fn announce(
         Effects::None => return Ok(false),
         Effects::Touches(what, touches) => {
             let operation = operation(stream, what, member, call, touches);
-            NoteKind::Begin(Begin { operation, apart: true, owns: None, arrives: Vec::new() })
+            NoteKind::Begin(Begin { operation, apart: Apart::All, owns: None, arrives: Vec::new() })
         }
         Effects::Sets(signal, name) => {
             let what = format!("record of {name}");

@@ -232,7 +232,7 @@ mod tests {
     fn a_write_of_another_process_races_with_what_it_does_not_know() {
         let (own, other) = (Checker::default(), Checker::default());
         own.allocated(4096..8192, "memory", true);
-        own.begin(point(1, 1), &operation("read", vec![Touch::read(4096, 64)]), false);
+        own.begin(point(1, 1), &operation("read", vec![Touch::read(4096, 64)]), Apart::None);
         writes(&own, &write_of(&other, point(1, 1)));
         assert_eq!(own.count(), 1);
     }
@@ -241,7 +241,7 @@ mod tests {
     fn a_write_of_another_process_follows_what_it_was_told() {
         let (own, other) = (Checker::default(), Checker::default());
         own.allocated(4096..8192, "memory", true);
-        own.begin(point(1, 1), &operation("read", vec![Touch::read(4096, 64)]), false);
+        own.begin(point(1, 1), &operation("read", vec![Touch::read(4096, 64)]), Apart::None);
         other.arrived_abroad((1, 0, 1), 0, 2, &own.told(point(1, 1)));
         other.arrive((1, 0, 1), 1, (2, 1, 2), point(1, 1));
         other.leave((1, 0, 1), Sees::All, point(1, 1));
@@ -281,7 +281,7 @@ mod tests {
         own.arrived_abroad((1, 0, 1), 0, 2, &other.told(point(1, 1)));
         own.arrive((1, 0, 1), 1, (2, 1, 2), point(3, 1));
         own.leave((1, 0, 1), Sees::All, point(3, 1));
-        own.begin(point(3, 2), &operation("read", vec![Touch::read(4096, 64)]), false);
+        own.begin(point(3, 2), &operation("read", vec![Touch::read(4096, 64)]), Apart::None);
         writes(&own, &write);
         assert_eq!(own.count(), 0);
     }

@@ -2,6 +2,7 @@
 //! and reads of unwritten bytes.
 
 use super::*;
+use crate::task::Touch;
 
 impl Checker {
     /// Notes that an allocation was freed at a point of a stream. Later accesses to it are errors.
@@ -71,11 +72,21 @@ impl CheckerState {
         }
     }
 
-    /// Adds a finding if parts of one operation share bytes although they must not.
-    pub(super) fn overlaps(&mut self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
-        let mut sorted: Vec<_> = operation.touches.iter().collect();
+    /// Adds a finding if accesses of one operation share bytes although they must not.
+    pub(super) fn overlaps(
+        &mut self,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+        apart: Apart,
+    ) {
+        let checked = |touch: &&Touch| match apart {
+            Apart::None => false,
+            Apart::Writes => touch.mode != Mode::Read,
+            Apart::All => true,
+        };
+        let mut sorted: Vec<_> = operation.touches.iter().filter(checked).collect();
         sorted.sort_by_key(|touch| touch.range.start);
-        let mut last: [Option<&crate::task::Touch>; 2] = [None, None];
+        let mut last: [Option<&Touch>; 2] = [None, None];
         for touch in sorted {
             let write = usize::from(touch.mode != Mode::Read);
             for before in last {

@@ -207,3 +207,31 @@ fn what_an_operation_writes_is_written() {
         });
     }
 }
+
+#[test]
+fn blocks_that_are_received_into_the_same_bytes_are_found() {
+    static PLACES: [[u64; 2]; 2] = [[0, 255], [0, 256]];
+    static COUNTS: [u64; 2] = [256; 2];
+    const APART: [u64; 2] = [0, 256];
+    let list = |words: &[u64; 2]| words.as_ptr().cast::<c_void>();
+    for repaired in [false, true] {
+        let places = &PLACES[usize::from(repaired)];
+        let pieces =
+            |name| ["overlap: bytes 1020..1024 of allocation #", "are touched twice", name];
+        between_as(repaired, &pieces("HcclAllGatherV("), |p| {
+            let (s, r, counts) = (p.memory(), p.memory(), list(&COUNTS));
+            let (comm, stream) = (p.rank.comm, p.rank.stream);
+            // One rank alone has the mistake, so there is one finding.
+            let places = if p.is(1) { places } else { &APART };
+            hccl!(HcclAllGatherV(s, 256, r, counts, list(places), F32, comm, stream));
+        });
+        between_as(repaired, &pieces("HcclAlltoAllV("), |p| {
+            let (s, r, counts) = (p.memory(), p.memory(), list(&COUNTS));
+            let (comm, stream) = (p.rank.comm, p.rank.stream);
+            let to = if p.is(1) { places } else { &APART };
+            // The blocks that are sent may share bytes.
+            let from = list(&PLACES[0]);
+            hccl!(HcclAlltoAllV(s, counts, from, F32, r, counts, list(to), F32, comm, stream));
+        });
+    }
+}
