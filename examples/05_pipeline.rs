@@ -140,8 +140,10 @@ impl Part {
     }
 
     /// Runs a pass with its input. `input` is `None` at the beginning of the network, where the
-    /// micro-batch is the input, and at its end, where the loss gives the input. Returns the
-    /// output, for the next stage.
+    /// micro-batch is the input, and at its end, where the loss gives the input.
+    ///
+    /// Returns the output of a forward pass, for the next stage. A backward pass returns the
+    /// gradient for the stage before, or an empty array on stage 0.
     fn run(
         &mut self,
         pass: Pass,
@@ -175,7 +177,8 @@ impl Part {
         }
     }
 
-    /// Runs one step of the optimiser with the mean over a batch of `rows`.
+    /// Runs one step of the optimiser with the mean gradient of a batch of `rows` rows, and clears
+    /// the gradient.
     fn update(&mut self, rows: usize) -> Result<()> {
         self.gradient /= rows as f32;
         let gradient = self.gradient.as_slice().ok_or("a gradient in pieces")?;

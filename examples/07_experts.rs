@@ -215,8 +215,8 @@ impl Roads {
         Ok(take.into_iter().map(|rows| rows as usize).collect())
     }
 
-    /// Exchanges rows. The first `give[0]` rows go to rank 0, the next `give[1]` to rank 1.
-    /// Received rows are in the order of the ranks, too.
+    /// Exchanges rows. The first `give[0]` rows go to rank 0, the next `give[1]` rows to rank 1 and
+    /// so on. Rank `i` sends `take[i]` rows. Received rows are in the order of the ranks, too.
     fn travel(
         &mut self,
         rows: &Array2<f32>,

@@ -5,8 +5,8 @@
 //! communication buffer, and the other ranks read them there.
 //!
 //! The first version has a mistake that a test on one machine may not show. The checker finds it
-//! before anything has run, and prints the two lines. The second version is right. It is drawn, and
-//! it gathers the same elements as the built-in collective.
+//! before anything has run, and prints the two lines of code that conflict. The second version is
+//! right. It is drawn, and it gathers the same elements as the built-in collective.
 //!
 //!     cargo run --release --example 12_own_all_gather -- [folder]
 //!

@@ -9,8 +9,8 @@
 //! A ring needs a wire from 6 to 0, and recursive halving needs wires between nearly all ranks. The
 //! idea is that sums flow from both ends to the middle, and the result flows back. If the data is
 //! in one piece, the whole data takes both ways one after the other. If the data is cut into
-//! slices, slice 1 starts while slice 0 is on its way. So each wire carries data in both directions
-//! all the time.
+//! slices, slice 1 starts while slice 0 is on its way. So most of the time each wire carries data
+//! in both directions.
 //!
 //! The example answers these questions. Is the algorithm right for any number of ranks? Which links
 //! and which other resources does it use? How long does it take, in one slice and in many? Then the

@@ -53,7 +53,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 struct State {
     network: Network,
     velocity: Vec<f32>,
-    /// The loss of each step that counts.
+    /// The loss of each step, without the steps that were discarded.
     losses: Vec<f32>,
     /// The history of the job: the step at which each number of ranks began.
     sizes: Vec<(usize, u32)>,
@@ -135,7 +135,7 @@ fn go_on(
             println!("process {} kills itself before step {step}", std::process::id());
             kill_this_process();
         }
-        // Rank 0 queries the newcomers, and the next sum gives the answer to all ranks.
+        // Rank 0 queries the number of newcomers, and the next sum gives the answer to all ranks.
         let asks = rank.index() == 0 && step.is_multiple_of(options.checkpoint);
         let newcomers = if asks { rank.newcomers()? } else { 0 };
         if state.step(rank, &mut comm, &stream, digits, newcomers as f32)? {

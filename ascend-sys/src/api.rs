@@ -155,7 +155,8 @@ pub struct Availability {
     pub name: String,
     /// Whether the back end has the function.
     pub found: bool,
-    /// The file of the library or of the program itself that contains the function.
+    /// The file of the library or of the program itself that contains the function. `None` if the
+    /// function is missing or its file is unknown.
     pub file: Option<PathBuf>,
     /// The library in which CANN 9 has the function. It is [`Library::None`] also when no header
     /// declares the name.

@@ -43,7 +43,8 @@ impl fmt::Display for Attempt {
 pub struct MissingSymbol {
     /// The requested name.
     pub name: String,
-    /// The library that has the function; [`Library::None`] if no header declares the name.
+    /// The library that has the function. [`Library::None`] if no release exports the function, or
+    /// if no header declares the name.
     pub library: Library,
     /// The first release that has the function, as in [`Symbol::since`](crate::Symbol::since).
     pub since: &'static str,

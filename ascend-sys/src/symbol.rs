@@ -17,7 +17,8 @@ pub enum Library {
     Hccl,
     /// The library `libmsprofiler.so`, which an installation may lack.
     MsProfiler,
-    /// CANN's headers declare the function, but no host library of a release exports it.
+    /// No library: CANN's headers declare the function, but no host library of a release exports
+    /// it.
     None,
     /// An optional entry of our own (`ascend/ascend_ext.h`).
     Extension,
@@ -55,8 +56,8 @@ pub struct Symbol {
 }
 
 impl Symbol {
-    /// Returns the position in [`SYMBOLS`] and in [`Functions::as_slice`] of the function with this
-    /// name.
+    /// Returns the position of the function with this name, in [`SYMBOLS`] and in
+    /// [`Functions::as_slice`]. Returns `None` when no header declares the name.
     pub fn position(name: &str) -> Option<usize> {
         SYMBOLS.iter().position(|symbol| symbol.name.to_bytes() == name.as_bytes())
     }

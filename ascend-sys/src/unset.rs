@@ -71,8 +71,8 @@ impl EndpointDesc {
 }
 
 impl HcommChannelDesc {
-    /// Returns the result of `HcommChannelDescInit`: a valid header, zero counts, null pointers,
-    /// and no other field set.
+    /// Returns the result of `HcommChannelDescInit`: a valid header, no notifies or memory handles,
+    /// port 0, null pointers, `exchangeAllMems` false, and no other field set.
     pub fn unset() -> Self {
         let mut desc = MaybeUninit::<Self>::uninit();
         // SAFETY: the pointers are to one description, and all its bytes are written. All ones are
@@ -143,8 +143,8 @@ impl HcclKernelLaunchCfg {
 }
 
 impl HcclTeamCreateDesc {
-    /// Returns the result of `HcclTeamCreateDescInit`: a valid header, zeros in counts and reserved
-    /// fields, and no other field set.
+    /// Returns the result of `HcclTeamCreateDescInit`: a valid header, no list of ranks, zeros in
+    /// the requirement and the reserved fields, and no other field set.
     pub fn unset() -> Self {
         // SAFETY: the structure has only integers and pointers.
         let ones: Self = unsafe { ones() };

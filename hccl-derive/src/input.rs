@@ -20,11 +20,11 @@ pub struct Struct {
     pub visibility: Visibility,
     /// The generics; only a struct that is refused has any.
     pub generics: Generics,
-    /// Its name in C++.
+    /// The name of the struct in C++.
     pub name: String,
-    /// Its namespace in C++.
+    /// The namespace of the struct in C++.
     pub namespace: String,
-    /// Its doc comment.
+    /// The doc comment of the struct.
     pub docs: String,
     /// The size that the attribute promises.
     pub size: Option<LitInt>,
@@ -39,11 +39,11 @@ pub struct Struct {
 pub struct Field {
     pub ident: Ident,
     pub visibility: Visibility,
-    /// Its name in Rust without `r#`, for generated names that contain it.
+    /// The name of the field in Rust without `r#`, for generated names that contain it.
     pub rust: String,
-    /// Its name in C++.
+    /// The name of the field in C++.
     pub name: String,
-    /// Its doc comment.
+    /// The doc comment of the field.
     pub docs: String,
     pub ty: syn::Type,
     /// The shape of the type; `None` if the type is refused.

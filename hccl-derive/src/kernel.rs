@@ -317,8 +317,9 @@ fn arguments<'a>(function: &'a ItemFn, errors: &mut Errors) -> Vec<(&'a Ident, &
     arguments
 }
 
-/// Inserts a statement after each `let` that gives its variables their names in the program. It
-/// also names the variables of loops, and leaves all other code as it is.
+/// A visitor that inserts a statement after each `let`. The statement gives the variables of the
+/// `let` their names in the program. The visitor also names the variables of loops, and leaves all
+/// other code as it is.
 struct Namer;
 
 /// The methods that take a closure with a loop variable. The variable gets the name of the

@@ -1,4 +1,5 @@
-//! The derive macros of `hccl`. Use them from there: `hccl::kernel::Tiling`.
+//! The procedural macros of `hccl`. Use them through `hccl::kernel`, as `hccl::kernel::Tiling` and
+//! `hccl::kernel::kernel`.
 //!
 //! A macro sees names but no types, so the checks are divided. The macro itself reports the
 //! mistakes that the text shows (a missing `repr(C)`, a tuple, a name that C++ does not allow).
@@ -63,8 +64,8 @@ pub fn tiling(item: TokenStream) -> TokenStream {
 ///
 /// `#[kernel(inline)]` is for functions that kernels call. The steps of such a function are
 /// recorded at the place of the call, with their names. The function may take and return any types.
-/// A finding of the checker inside the function also names the place of the call. The printed
-/// source has it as a function where possible.
+/// A finding of the checker inside the function also names the place of the call. In the printed
+/// source it stays a function of its own where possible.
 ///
 /// `crate = path` gives the path of `hccl` if it is not `::hccl`.
 #[proc_macro_attribute]

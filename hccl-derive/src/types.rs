@@ -36,7 +36,8 @@ impl Shape {
         }
     }
 
-    /// Returns the last part of the name: `Mc2CcTiling` of `hccl::kernel::Mc2CcTiling<280>`.
+    /// Returns the last part of the element type's name: `Mc2CcTiling` of
+    /// `hccl::kernel::Mc2CcTiling<280>`. Returns an empty text if the type has no name.
     pub fn name(&self) -> String {
         last_name(&self.item).unwrap_or_default()
     }
@@ -72,7 +73,8 @@ pub fn is_beyond_us(ty: &Type) -> bool {
     }
 }
 
-/// Returns the reason why a type cannot be in a tiling struct, and the replacement.
+/// Returns the reason why a type cannot be in a tiling struct, and the replacement. Returns `None`
+/// if the text does not show that the type cannot be there.
 fn refusal(ty: &Type) -> Option<String> {
     let text = match ty {
         Type::Path(path) if path.path.is_ident("str") => return hint("str"),
@@ -91,7 +93,8 @@ fn refusal(ty: &Type) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Returns the reason and the replacement for a type with a well-known name.
+/// Returns the reason and the replacement for a type with a well-known name. Returns `None` for any
+/// other name.
 fn hint(name: &str) -> Option<String> {
     let why = match name {
         "usize" | "isize" => {

@@ -9,8 +9,8 @@
 //! the time for checks, stamps, numbers and locks.
 //!
 //! There are two settings. *Empty stream*: one rank, whose stream is idle when the next operation
-//! is issued. *16 in flight*: two ranks, of which the second issues only after the first has issued
-//! 16 operations.
+//! is issued. *16 in flight*: two ranks. The second rank issues only after the first has issued 16
+//! operations.
 //!
 //! The output is nanoseconds for one operation, the best of many blocks. Safe and raw blocks take
 //! turns, and so do operations, so that a change of the machine's speed affects all of them.
@@ -27,7 +27,7 @@ use pin::pin;
 
 const DEPTH: usize = 16;
 const ROUNDS: usize = 20;
-/// The number of blocks of one operation in a round.
+/// The number of safe blocks of one operation in a round, and of raw blocks.
 const BLOCKS: usize = 50;
 /// The number of calls in a run for a profiler.
 const PROFILED: usize = 20_000_000;

@@ -21,8 +21,8 @@ const ROUNDS: usize = 12;
 /// The sizes of one rank's input, in bytes.
 const SIZES: &[usize] = &[4 << 10, 256 << 10, 1 << 20, 16 << 20];
 const RANKS: &[u32] = &[2, 4, 8];
-/// The number of elements of a round. They are 2 MiB, which stay in a cache from the write to the
-/// read, and whose copy takes long compared with a notify.
+/// The number of elements of a round: 2 MiB. These elements stay in a cache from the write to the
+/// read, and copying them takes long compared with a notify.
 const SLICE: usize = 1 << 19;
 
 fn main() -> hccl::Result<()> {

@@ -1,4 +1,5 @@
-//! Objects that a helper thread makes, because making them waits for other ranks.
+//! The futures of objects whose making waits for other ranks. A helper thread makes the object, or
+//! the object is available when an operation is complete.
 
 use std::fmt;
 use std::future::Future;
@@ -17,9 +18,9 @@ use crate::sync::lock;
 
 /// A future of an object, for example a communicator, whose making waits for other ranks.
 ///
-/// The call that returned the `Pending` has begun to make the object. Objects are made in the
-/// program's order, even if no thread waits for them. `.await` the `Pending` or block in
-/// [`wait`](Self::wait), on any thread.
+/// The call that returned the `Pending` has begun to make the object. The objects of a device are
+/// made in the program's order, even if no thread waits for them. `.await` the `Pending` or block
+/// in [`wait`](Self::wait), on any thread.
 ///
 /// If you drop the `Pending`, the object is still made, but it is dropped at once. So a
 /// communicator is destroyed again, and its peers are notified that this rank is gone.
@@ -41,7 +42,8 @@ use crate::sync::lock;
 pub struct Pending<T>(PendingSource<T>);
 
 enum PendingSource<T> {
-    /// A helper thread makes the object. The second field is the wait, while a task awaits it.
+    /// A helper thread makes the object, or has made it. The second field is the wait of the task
+    /// that awaits the object. This field is `None` before the first poll.
     Helper(Arc<PendingShared<T>>, Option<PendingWait>),
     /// The object is available when an operation is complete.
     Behind(Behind<T>),
@@ -52,8 +54,8 @@ struct Behind<T> {
     value: Option<T>,
     /// The name of the function that the program called. The operation has a different name.
     operation: &'static str,
-    /// The stream of the operation. A stream that is dropped logs the errors that nobody has
-    /// queried, so it is kept until the outcome is queried.
+    /// The stream of the operation. A dropped stream logs the errors that the program has not seen,
+    /// so the stream is kept as long as the [`Pending`].
     _stream: Stream,
 }
 
@@ -65,7 +67,7 @@ struct PendingWait {
 }
 
 struct PendingShared<T> {
-    /// The function that the program called.
+    /// The name of the function that the program called.
     operation: &'static str,
     state: Mutex<PendingState<T>>,
     changed: Condvar,
@@ -147,7 +149,9 @@ impl<T> Pending<T> {
     ///
     /// # Errors
     ///
-    /// Returns the error with which the making of the object has failed.
+    /// Returns the error with which the making of the object has failed, or the failure of another
+    /// rank that ends the wait. Returns [`Error::Invalid`] if an earlier `.await` has returned the
+    /// object.
     pub fn wait(mut self) -> Result<T> {
         match &mut self.0 {
             PendingSource::Helper(shared, _) => loop {
@@ -162,8 +166,8 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Waits as [`wait`](Self::wait) does, but for at most `limit`. After that time the object is
-    /// still being made.
+    /// Waits as [`wait`](Self::wait) does, but for at most `limit`. If that time passes, the object
+    /// is still being made. The inner result is that of [`wait`](Self::wait).
     ///
     /// # Errors
     ///
@@ -267,7 +271,8 @@ impl<T> PendingShared<T> {
         Arc::new(PendingShared { operation, state, changed, waits, watch })
     }
 
-    /// Waits for the outcome for at most `limit`. Returns `None` if the time has passed.
+    /// Waits for the outcome for at most `limit`. Returns `None` if the time has passed, and an
+    /// error if a watch has ended the wait.
     fn wait(&self, limit: Duration) -> Option<Result<T>> {
         let (is_made, polled) = {
             let mut state = lock(&self.state);

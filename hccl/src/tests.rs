@@ -83,8 +83,8 @@ fn is_not_loaded() {
     );
 }
 
-/// Runs a test on a runtime that counts tasks, and on one that does not. The table of the second
-/// runtime has no optional entries except [`KEPT`].
+/// Runs a test twice on emulated devices: with all optional entries, and with no optional entry
+/// except [`KEPT`]. Over loaded libraries, runs the test once.
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     if is_loaded() {
         let runtime = runtime_with(devices);
@@ -103,7 +103,7 @@ fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     }
 }
 
-/// Keeps a stream busy until it is opened or dropped.
+/// A gate in a stream. It keeps the stream busy until it is opened or dropped.
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {

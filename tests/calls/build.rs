@@ -107,7 +107,7 @@ fn number(value: &Expr) -> i64 {
     }
 }
 
-/// Returns the text, with spaces only after the words of a pointer.
+/// Returns the source text of a node, with spaces only after `*mut` and `*const`.
 fn tokens(of: &impl ToTokens) -> String {
     let text: String = of.to_token_stream().to_string().split(' ').collect();
     text.replace("*mut", "*mut ").replace("*const", "*const ")

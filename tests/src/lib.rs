@@ -59,17 +59,18 @@ const INSTALLER: &str = "ascend-emulator-install";
 pub struct Built {
     /// The library, the test or the program that it is made of.
     pub target: String,
-    /// The manifest of its package.
+    /// The manifest of the program's package.
     pub manifest: PathBuf,
-    /// Its path.
+    /// The path of the program.
     pub executable: PathBuf,
 }
 
-/// Builds the whole workspace in the profile of the tests, and returns the executables.
+/// Builds the whole workspace in the profile of the tests, and returns the executables. `arguments`
+/// is a command of cargo and its options.
 ///
 /// # Panics
 ///
-/// When cargo fails.
+/// If cargo fails.
 pub fn built(arguments: &[&str]) -> Vec<Built> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(repository()).args(arguments);
@@ -94,7 +95,7 @@ pub fn built(arguments: &[&str]) -> Vec<Built> {
 ///
 /// # Panics
 ///
-/// When the command fails. The message is its standard error.
+/// If the command fails. The message is its standard error.
 pub fn output(command: &mut Command) -> String {
     let output = command.output().expect("it can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -108,7 +109,7 @@ pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
     compile(Command::new("cc").arg("-std=c11"), name, sources)
 }
 
-/// Does the same for C++. Call it only where [there is a compiler](has_cpp).
+/// Compiles C++ sources like [`compile_c`]. Call it only where [there is a compiler](has_cpp).
 pub fn compile_cpp(name: &str, sources: &[&str]) -> PathBuf {
     compile(named("CXX", "c++").arg("-std=c++14"), name, sources)
 }
@@ -143,7 +144,7 @@ pub fn named(variable: &str, usual: &str) -> Command {
 ///
 /// # Panics
 ///
-/// When the note about a missing compiler cannot be written to standard error.
+/// If the note about a missing compiler cannot be written to standard error.
 pub fn has_cpp() -> bool {
     let asked_for = std::env::var_os("CXX").is_some() || full();
     match named("CXX", "c++").arg("--version").output() {
@@ -210,7 +211,8 @@ mod book {
     mod dividing {}
 }
 
-/// An operator in which each rank reads from the rank before it, on a thread beside the stream.
+/// Records an operator in which each rank reads from the rank before it, on a thread beside the
+/// stream.
 pub fn from_the_left(op: &hccl::operator::Recorder<'_>, main: &mut hccl::operator::MainThread<'_>) {
     let shared = ..op.input().len();
     main.copy(op.input(), op.buffer().slice(shared));

@@ -20,7 +20,7 @@ pub const RUNTIME: &str = "HCCL_TEST_RUNTIME";
 ///
 /// # Panics
 ///
-/// When the variable is neither unset nor `cann`.
+/// If the variable is neither unset nor `cann`.
 pub fn is_loaded() -> bool {
     static LOADED: OnceLock<bool> = OnceLock::new();
     *LOADED.get_or_init(|| match std::env::var(RUNTIME).as_deref() {
@@ -34,7 +34,7 @@ pub fn is_loaded() -> bool {
 ///
 /// # Panics
 ///
-/// When the runtime does not start, or has fewer devices.
+/// If the runtime does not start, or has fewer devices.
 pub fn runtime_with(devices: usize) -> Runtime {
     Devices::new(devices).runtime()
 }
@@ -69,7 +69,7 @@ impl Devices {
     ///
     /// # Panics
     ///
-    /// When it does not start, has too few devices, or has another product.
+    /// If the runtime does not start, has too few devices, or has another product.
     pub fn runtime(self) -> Runtime {
         let Devices { count, memory, product } = self;
         if is_loaded() {
@@ -92,7 +92,7 @@ impl Devices {
 ///
 /// # Panics
 ///
-/// When the libraries do not load.
+/// If the libraries do not load.
 pub fn products() -> Vec<Product> {
     if is_loaded() {
         return vec![loaded().product().expect("a product that is known")];
@@ -125,7 +125,7 @@ fn loaded() -> Runtime {
 ///
 /// # Panics
 ///
-/// When the runtime does not start.
+/// If the runtime does not start.
 pub fn without_extensions() -> Runtime {
     if is_loaded() {
         return loaded();
@@ -141,16 +141,17 @@ pub fn without_extensions() -> Runtime {
 ///
 /// # Panics
 ///
-/// When a runtime does not start, and when the test panics.
+/// If a runtime does not start, or if the test panics.
 pub fn both_backends(test: impl Fn(&Runtime)) {
     both_with(Devices::new(2), Duration::from_secs(60), test);
 }
 
-/// Does the same with other devices and another limit for waits.
+/// Runs a test like [`both_backends`], with these devices and this limit for waits. The backend
+/// without the optional entries has the emulator's default devices.
 ///
 /// # Panics
 ///
-/// When a runtime does not start, and when the test panics.
+/// If a runtime does not start, or if the test panics.
 pub fn both_with(devices: Devices, deadline: Duration, test: impl Fn(&Runtime)) {
     let mut runtimes = vec![devices.runtime()];
     if !is_loaded() {

@@ -19,7 +19,8 @@ impl Directory {
         Directory(path)
     }
 
-    /// Makes a library of functions that return `value`; `needs` is a library beside it.
+    /// Makes a library of functions that return `value`. If `needs` is given, the library depends
+    /// on that library beside it.
     fn library(&self, name: &str, functions: &[&str], value: i32, needs: Option<&str>) -> &Self {
         let path = self.0.join(name);
         let source = path.with_extension("c");
@@ -42,7 +43,7 @@ impl Directory {
     }
 }
 
-/// Calls a function of a made library; all of them have this signature.
+/// Calls a function of a library that the test has made. Each of them is `int name(void)`.
 fn call(api: &Api, name: &str) -> i32 {
     let address = api.address(name).expect("the function is there");
     // SAFETY: the made libraries define each function as `int name(void)`.
@@ -162,7 +163,7 @@ fn a_library_that_does_not_load_is_reported_in_the_loader_s_words() {
     assert!(text.contains(&directory.path("libascendcl.so: no such file")), "{text}");
 }
 
-/// The variables belong to the whole process, so the test runs itself as another process.
+/// Runs itself as another process, because the variables belong to the whole process.
 #[test]
 fn load_takes_the_first_place_that_has_a_library() {
     if std::env::var_os("ABI_LOAD_CHILD").is_some() {

@@ -37,7 +37,7 @@ fn main() {
     println!("test the_first_thread_may_be_about_to_issue ... ok");
 }
 
-/// A thread waits for its peer in a barrier, which the first thread would issue later.
+/// Lets a thread wait for its peer in a barrier, which the first thread would issue later.
 fn wait_and_issue() {
     let runtime = Runtime::emulator(2).unwrap();
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];

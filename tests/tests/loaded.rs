@@ -42,7 +42,7 @@ fn rows() -> Vec<Row> {
     rows.collect()
 }
 
-/// Returns the tests of a program, or those that run only on request.
+/// Returns the tests of a program, or only those that run on request if `ignored` is set.
 fn tests(executable: &Path, ignored: bool) -> BTreeSet<String> {
     let mut list = Command::new(executable);
     list.arg("--list").args(ignored.then_some("--ignored"));
@@ -87,7 +87,8 @@ fn the_suite_passes_over_loaded_libraries_but_for_the_tests_in_the_table() {
     }
 }
 
-/// A test that makes emulated devices itself would pass here with any libraries.
+/// Checks that no test makes emulated devices itself. Such a test would pass here with any
+/// libraries.
 #[test]
 fn tests_ask_for_the_runtime_of_the_run() {
     let mut files = Vec::new();

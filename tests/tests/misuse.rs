@@ -29,7 +29,7 @@ struct Diagnostic {
 
 impl Diagnostic {
     /// Returns the first line of the program to which the error points, from 1, as a reader sees
-    /// it.
+    /// it. Returns `None` if the error points to no line of the program.
     fn line(&self) -> Option<usize> {
         let (_, place) = self.text.split_once("--> src/bin/")?;
         place.split(':').nth(1)?.parse().ok()

@@ -269,7 +269,7 @@ fn inserted_waits_mend_every_kernel_that_has_lost_its_own() {
     assert!(broken >= 3, "{broken}");
 }
 
-/// The most common mistake: no unit waits for another one.
+/// Makes the most common mistake: no unit waits for another one.
 #[hccl::kernel::kernel(mix = "aiv_only")]
 fn without_a_wait(
     k: hccl::kernel::Kernel,

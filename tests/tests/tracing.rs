@@ -31,7 +31,7 @@ struct Span {
     bytes: u64,
     /// Other fields of the span.
     others: Vec<String>,
-    /// The number of times that it was entered, once it is closed.
+    /// The number of times that the span was entered, known once it is closed.
     entered: u64,
 }
 
@@ -323,8 +323,8 @@ fn each_call_that_blocks_says_so_on_a_thread_with_tasks() {
     comms[0].abort().unwrap();
 }
 
-/// The second rank never calls the operation, so the wait of the first one lasts for its whole
-/// limit.
+/// Lets the wait of the first rank last for its whole limit, because the second rank never calls
+/// the operation.
 #[test]
 fn a_wait_that_lasts_inside_the_poll_of_a_task_says_so() {
     listen();
@@ -441,7 +441,7 @@ fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
     }
 }
 
-/// A kernel whose length is data, which the checker cannot read.
+/// Copies as many elements as the first element of `x` says. The checker cannot read this number.
 #[hccl::kernel::kernel(mix = "aiv_only")]
 fn as_many_as_x_says(
     k: hccl::kernel::Kernel,

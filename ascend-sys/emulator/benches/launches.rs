@@ -81,7 +81,8 @@ fn on_each(ranks: u32) {
     );
 }
 
-/// One thread launches all ranks and waits for them, so that no thread waits for another.
+/// Measures launches of all ranks by one thread, which also waits for them, so that no thread waits
+/// for another.
 fn by_one_thread(ranks: u32) {
     let program = kernel(&calls(), Number::F16, 3);
     let together = Together::new(ranks, &program, &[REDUCE_SCATTER], 9600);

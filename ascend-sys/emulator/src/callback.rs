@@ -26,9 +26,10 @@ pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// up a running call and begin another call. The number distinguishes the two, so that the return
 /// of the first call is not taken for a return of the second.
 ///
-/// [`begin`](Self::begin) and [`end`](Self::end) move the word from and to `IDLE`, with the queue
-/// of the stream locked. The thread that runs the function moves the word from `HANDED_OVER` to
-/// `RUNNING`, and then to `RETURNED`, each time only if the word still has its number.
+/// [`begin`](Self::begin) moves the word from `IDLE`. [`end`](Self::end) and
+/// [`end_unless_running`](Self::end_unless_running) move it back. Each of them is called with the
+/// queue of the stream locked. The thread that runs the function moves the word from `HANDED_OVER`
+/// to `RUNNING`, and then to `RETURNED`, each time only if the word still has its number.
 pub(crate) struct HostCallState(AtomicU64);
 
 const IDLE: u64 = 0;
@@ -216,8 +217,8 @@ impl CallbackJob {
         self.caller.is_some_and(|caller| !caller.waits())
     }
 
-    /// Calls the function, in which blocking calls are refused, and lets its stream go on. Does
-    /// nothing if the stream has given the function up.
+    /// Calls the function, and then lets its stream go on. Blocking calls inside the function are
+    /// refused. Does nothing if the stream has given the function up.
     pub(crate) fn run(self) {
         if self.caller.is_some_and(|caller| !caller.begins()) {
             return;
@@ -276,7 +277,8 @@ pub(crate) fn may_block() -> Result<(), Failure> {
     }
 }
 
-/// Does the same as [`may_block`] for a primitive, by which a CPU kernel is allowed to block.
+/// Does the same as [`may_block`], but succeeds inside a CPU kernel, which may block in a
+/// primitive.
 #[inline]
 pub(crate) fn primitive_may_block() -> Result<(), Failure> {
     if INSIDE.get() == Inside::CpuKernel { Ok(()) } else { may_block() }
@@ -298,7 +300,8 @@ fn blocks_itself(inside: Inside) -> Result<(), Failure> {
     }
 }
 
-/// Calls the function on a thread of the runtime.
+/// Passes a function to a thread of the runtime, which calls it. Does not wait for the call.
+/// Returns an error if there is no such thread and none can be started.
 pub(crate) fn run_elsewhere(job: CallbackJob) -> Result<(), Failure> {
     let mut pool = lock_std(&POOL);
     if pool.idle <= pool.jobs.len() {

@@ -7,9 +7,9 @@
 //! threads ran in between.
 //!
 //! A thread that waits for anything else may go on by itself: for a time, a file, a socket, another
-//! process. So may a thread that handles a signal. So a process that catches signals is never
-//! closed, except for the signals by which people end programs. If the kernel does not give this
-//! information, the process never counts as closed.
+//! process. So may a thread that handles a signal. So a process that catches a signal is never
+//! closed, unless [`catches_signals`] lists that signal as harmless. If the kernel does not give
+//! this information, the process never counts as closed.
 //!
 //! There is one exception, for programs in safe Rust, which report their waits to the emulator. The
 //! first thread of the process may wait for another thread with a time limit that is far away, if
@@ -81,8 +81,9 @@ impl Closed {
     }
 }
 
-/// Returns how often a thread has run, if only another thread of the process can wake it. Returns
-/// `None` for any other thread.
+/// Returns how often a thread has run, if only another thread of the process can wake it. With
+/// `may_be_timed`, its wait may also have a time limit that is far away. Returns `None` for any
+/// other thread.
 fn blocked(number: i32, may_be_timed: bool) -> Option<u64> {
     let call = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).ok()?;
     let mut words = call.split_whitespace();
@@ -139,7 +140,7 @@ fn time_of(clock: libc::clockid_t) -> libc::timespec {
     now
 }
 
-/// Returns how often a thread has left a core.
+/// Returns how often a thread has left a core. Returns `None` if the kernel does not provide this.
 fn switches(number: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?;
     let counts = status.lines().filter_map(|line| {
@@ -168,6 +169,7 @@ fn is_own_memory(address: u64) -> Option<bool> {
 /// Returns whether a signal could make the process run code. This is so if the process catches a
 /// signal that is not in the list of harmless signals. The list has the signals that errors of the
 /// process raise, those that the C library reserves, and those by which people end programs.
+/// Returns `None` if the kernel does not provide the caught signals.
 fn catches_signals() -> Option<bool> {
     const HARMLESS: [i32; 13] = [
         libc::SIGILL,

@@ -64,7 +64,7 @@ fn make_current(context: u64, device: u32, is_set: bool) {
     CURRENT.set(Current { context, device, is_set });
 }
 
-/// Returns the calling thread's context and device.
+/// Returns the calling thread's context and device. Returns an error if the thread has no context.
 #[inline]
 pub(crate) fn current() -> Result<Current, Failure> {
     let current = CURRENT.get();
@@ -80,7 +80,8 @@ pub(crate) fn set_default_device(number: Option<i32>) {
 }
 
 /// Returns the context of a thread that has set none: that of the default device. If a reset by
-/// another thread has ended the context, the thread gets a new one.
+/// another thread has ended the context, the thread gets a new one. Returns an error if there is no
+/// default device.
 #[cold]
 fn by_default(current: Current) -> Result<Current, Failure> {
     if CONTEXTS.get(current.context).is_some() {
@@ -92,7 +93,7 @@ fn by_default(current: Current) -> Result<Current, Failure> {
     let number = DEFAULT_DEVICE.load(Ordering::Relaxed);
     if number >= 0 {
         let device = machine::find_device(number)?;
-        // No thread resets it, so it is not counted.
+        // The thread need not reset the device, so this does not count as a set.
         let context = primary_context(number, device, &mut device.primary.lock())?;
         make_current(context, device.id, false);
         return Ok(CURRENT.get());
@@ -122,13 +123,14 @@ fn context(current: Current) -> Result<&'static Context, Failure> {
     }
 }
 
-/// Returns the stream that NULL stands for.
+/// Returns the handle of the stream that NULL stands for in a context.
 pub(crate) fn default_stream(current: Current) -> Result<u64, Failure> {
     Ok(context(current)?.default_stream.load(Ordering::Relaxed))
 }
 
 impl Stream {
-    /// Returns the stream of a handle, if the stream belongs to the calling thread's context.
+    /// Returns the stream of a handle, if the stream belongs to the calling thread's context. For
+    /// the handle 0, returns the default stream of the context.
     #[inline]
     pub(crate) fn of_current_context(handle: u64) -> Result<&'static Stream, Failure> {
         let current = current()?;
@@ -249,7 +251,8 @@ fn primary_context(
     Ok(primary.context)
 }
 
-/// Returns whether a device has a primary context: it was set more often than it was reset.
+/// Returns whether a device has a primary context. It has one if it was set more often than it was
+/// reset, or if a thread uses it as the default device.
 pub(crate) fn has_primary(device: &Device) -> bool {
     CONTEXTS.get(device.primary.lock().context).is_some()
 }

@@ -170,7 +170,7 @@ pub(crate) fn change(handle: u64, change: CountChange) -> Result<ChangeCount, Fa
     Ok(ChangeCount { notify: CountNotify::named(handle)?, handle, change })
 }
 
-/// The number for which a stream waits.
+/// The comparison for which a stream waits, with its value.
 #[derive(Clone, Copy)]
 pub(crate) struct AwaitedCount {
     pub(crate) condition: CountCondition,

@@ -354,7 +354,9 @@ fn abroad(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> BTreeSet<u64> {
     stuck.iter().flat_map(|s| &s.abroad).chain(of_calls).copied().collect()
 }
 
-/// Lists the stuck tasks and calls, one per line.
+/// Lists the stuck tasks and calls, one per line. Leaves out a task that waits for a record or a
+/// message that is queued in another stream, unless there is no call and every task waits for
+/// another stuck task.
 fn lines(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> Vec<String> {
     // A stream that waits for a point of another one is not itself a cause; the other one may be.
     let leads = |s: &Stuck| !s.follows && s.bound_to.is_empty();

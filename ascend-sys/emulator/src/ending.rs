@@ -37,7 +37,7 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 /// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary
 /// context, then ends all objects that the process has on the device. It does not wait for tasks
 /// that a stopped stream holds back. If another thread sets the device meanwhile, the reset ends
-/// nothing.
+/// nothing. With `force`, the first reset ends the objects without this wait.
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
     let end = match context::count_reset(device, force)? {
@@ -94,7 +94,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all contexts, streams and allocations of some devices.
+/// Ends all objects on some devices, such as contexts, streams and allocations.
 fn end_all(end: &DeviceEnd, by: &'static str) {
     let devices = end.devices();
     Notify::destroy_all(devices);

@@ -3,15 +3,15 @@
 //! For the host, a record is a snapshot of the stream's newest ticket. For an event of
 //! `aclrtCreateEventExWithFlag`, it is a snapshot for the waits of streams, too. A wait takes the
 //! latest record before it, and an event that was never recorded counts as complete. The record of
-//! an event of this kind is a task only if the event keeps time.
+//! an event of this kind is a task only if the event keeps time, or if the stream is held.
 //!
 //! An event of the older kind is a flag of the hardware, which streams read and write in their
 //! order. The task of a record sets the flag. A wait that reaches the head of its stream blocks
-//! until the flag is set, and `aclrtResetEvent` clears it. So a program can issue several rounds of
-//! record, wait and reset before the first round has run. In a program without resets, the flag
-//! would stay set, and the wait of a later round would not wait. CANN does not publish what happens
-//! then. Here, a wait also waits for the latest record before it, if that record was in flight when
-//! the wait was issued.
+//! until the flag is set, and `aclrtResetEvent` clears it. So a program can issue record, wait and
+//! reset several times before the first of these tasks has run. In a program without resets, the
+//! flag would stay set, and a later wait would not wait. CANN does not publish what happens then.
+//! Here, a wait also waits for the latest record before it, if that record was in flight when the
+//! wait was issued.
 
 mod tasks;
 
@@ -255,7 +255,7 @@ impl Event {
         self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0
     }
 
-    /// Returns whether the event was made by `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
+    /// Returns whether the event was made by `aclrtCreateEventExWithFlag` with `ACL_EVENT_SYNC`.
     pub(crate) fn is_for_captures(&self) -> bool {
         self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
@@ -282,7 +282,8 @@ impl Event {
         (state & RECORDED != 0).then(|| Mark::from_bits(state & !(RECORDED | AWAITED)))
     }
 
-    /// Returns the point that a host call must wait for; `None` if the event is complete.
+    /// Returns the point that a host call must wait for; `None` if the event is complete. An event
+    /// of the older kind that is not recorded is an error.
     pub(crate) fn pending(&self) -> Result<Option<Mark>, NotRecorded> {
         match self.mark() {
             Some(mark) if executor::is_complete(mark) => Ok(None),

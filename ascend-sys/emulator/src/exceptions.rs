@@ -34,7 +34,7 @@ pub(crate) struct Exception {
     pub(crate) stream: u32,
     /// The number that the operating system gives the thread that submitted the task.
     pub(crate) thread: u32,
-    /// The number of the device for the program.
+    /// The number by which the program names the device.
     pub(crate) device: u32,
     /// The code of the failure, as a synchronise of the stream returns it.
     pub(crate) code: aclError,
@@ -98,8 +98,9 @@ pub(crate) fn unregister(callback: ExceptionCallback) -> Result<(), Failure> {
     })
 }
 
-/// Reports that a task has ended with this failure. `exception` returns the data of the task, and
-/// is called only if there are callbacks. Does not wait.
+/// Reports that a task has ended with this failure. `exception` returns the data of the task. Does
+/// nothing if there are no callbacks, or if the failure is only [a consequence](is_a_consequence).
+/// Does not wait.
 #[cold]
 pub(crate) fn failed(failure: &Failure, exception: impl FnOnce(aclError) -> Exception) {
     let code = failure.acl_code();

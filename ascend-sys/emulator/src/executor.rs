@@ -158,7 +158,7 @@ pub(crate) fn wait_before_end(stream: &'static Stream, ticket: u64) {
     }
 }
 
-/// The time that a call which ends work by force waits for running work to give up.
+/// The longest time for which a call that ends work by force waits until running work has given up.
 const FORCED: Duration = Duration::from_millis(100);
 
 /// Waits until the tasks up to `ticket`, which were told to give up, have given up. Waits for at

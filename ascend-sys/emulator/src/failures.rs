@@ -66,7 +66,9 @@ impl Failures {
     }
 
     /// Takes the failures of the tasks up to a ticket that were not returned before, and returns
-    /// the latest of them. From now on, all failures of these tasks count as returned.
+    /// the latest of them. From now on, all failures of these tasks count as returned. A failure
+    /// that is no longer kept is returned without its text, even if its task is later than the
+    /// ticket.
     #[inline]
     pub(crate) fn report(&self, ticket: u64) -> Result<(), Failure> {
         if self.unreported.load(Ordering::Acquire) { self.report_slowly(ticket) } else { Ok(()) }

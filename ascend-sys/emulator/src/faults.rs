@@ -71,7 +71,7 @@ impl FaultTarget {
 }
 
 /// Applies the faults of an operation that is about to be issued. Returns true if the operation
-/// must have one element less.
+/// must have one element less. Returns an error if the operation must fail.
 #[inline]
 pub(crate) fn before(
     member: &Member,

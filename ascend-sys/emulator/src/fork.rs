@@ -1,7 +1,8 @@
 //! Refuses devices in a child that was forked from a process which used devices. The child does not
 //! have the threads that run streams and answer other processes, but it shares the memory. A lock
 //! that one of those threads held stays locked in the child for ever. So [every entry](crate::abi)
-//! returns an error in the child before it does anything. The parent is not affected.
+//! that uses devices returns an error in the child before it does anything. The parent is not
+//! affected.
 
 use crate::message::{Failure, fail};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_NULL;

@@ -76,6 +76,8 @@ impl CopyDescriptor {
     /// The value of the first word, by which a description is distinguished from unwritten memory.
     const MARK: u64 = u64::from_le_bytes(*b"ascncopy");
 
+    /// Returns the description at the address `data`.
+    ///
     /// # Safety
     ///
     /// As for [`Word::new`], with [`CopyDescriptor::BYTES`] bytes.

@@ -150,7 +150,7 @@ fn checked<F>(kind: aclRegisterCallbackType, callback: Option<F>) -> Result<(u32
 }
 
 /// Calls the callbacks of `aclInit` with the text of its configuration, until one of them fails.
-/// Returns its error.
+/// Returns the error of that callback.
 pub(crate) fn tell_init(configuration: &CStr) -> Result<(), Failure> {
     let (text, length) = (configuration.as_ptr(), configuration.count_bytes());
     let mut result = Ok(());

@@ -16,6 +16,8 @@ pub(crate) struct Lent<T> {
 }
 
 impl<T> Lent<T> {
+    /// Lends the pointer `owner` without counting it.
+    ///
     /// # Safety
     ///
     /// Until [`keep`](Self::keep) is called, `owner` or a clone of it outlives the returned

@@ -46,8 +46,9 @@ use visible::Visible;
 /// The largest number of devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
 const MAX_IDS: usize = 16 * 1024;
-/// A block that requests no size of memory gets at most one part in this many of all addresses. So
-/// with many devices each gets less memory, and all get less if other blocks have left less.
+/// The divisor for a block that requests no size of memory: it gets at most all addresses divided
+/// by this number. So with many devices each gets less memory, and all get less if other blocks
+/// have left less.
 const UNASKED_SHARE: u64 = 4;
 
 static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
@@ -352,7 +353,9 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
     }
 }
 
-/// Returns the number that the program of a device uses for it: from 0 in its block.
+/// Returns the number by which texts name a device. In the default block, it is the number that
+/// [`number_of`] returns. In any other block, it is the position of the device in its block, from
+/// 0.
 pub(crate) fn named(id: u32) -> u32 {
     device_slot(id).settings().map_or(id, |settings| match settings.block {
         0 => number_of(id),

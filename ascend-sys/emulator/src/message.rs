@@ -155,7 +155,7 @@ impl Failure {
     }
 }
 
-/// `Err(Failure)` with a code of the runtime and a formatted text.
+/// Makes an `Err(Failure)` with a code of the runtime and a formatted text.
 macro_rules! fail {
     ($code:expr, $($text:tt)+) => {
         Err($crate::message::Failure::new($code, format!($($text)+)))
@@ -163,7 +163,7 @@ macro_rules! fail {
 }
 pub(crate) use fail;
 
-/// `Err(Failure)` with a code of HCCL and a formatted text.
+/// Makes an `Err(Failure)` with a code of HCCL and a formatted text.
 macro_rules! refuse {
     ($code:ident, $($text:tt)+) => {
         Err($crate::message::Failure::new(ascend_sys::HcclResult::$code, format!($($text)+)))

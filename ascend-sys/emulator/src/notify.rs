@@ -28,9 +28,9 @@ pub(crate) struct Notify {
     index: u32,
     device: AtomicU32,
     bit: LatchedBit,
-    /// Its link to other processes, if it has one.
+    /// The connection of the notify to other processes, if it has one.
     shared: Mutex<Option<NotifyLink>>,
-    /// Whether `shared` has a link. If not, no thread takes its lock.
+    /// Whether `shared` has a connection. If not, no thread takes its lock.
     is_shared: AtomicBool,
 }
 

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The number of pieces of work that a thread runs in one turn from a stream that is not its own.
+/// The number of pieces of work that a waiting or helping thread runs in one poll of a stream.
 pub(crate) const HELP: u32 = 4;
 /// The time limit for finding out, for a message, which task a stream is at.
 const A_LOOK: Duration = Duration::from_millis(100);
@@ -157,7 +157,8 @@ impl Stream {
         self.queue.unpark_threads();
     }
 
-    /// Returns whether the stream is held and has no task left that has begun.
+    /// Returns whether the stream is held and has no task left that has begun. Returns false if
+    /// another thread is polling the stream.
     pub(crate) fn is_at_rest(&'static self) -> bool {
         self.queue.is_held() && polling(|| self.queue.is_at_rest(self))
     }

@@ -88,7 +88,8 @@ impl Product {
         }
     }
 
-    /// Returns the number of bytes of memory that an allocation of `size` bytes takes up.
+    /// Returns the number of bytes of memory that an allocation of `size` bytes takes up. Returns
+    /// `None` if that number is too large.
     pub(crate) fn charged_size(self, size: usize) -> Option<usize> {
         let padding = match self {
             Product::A2 | Product::A3 => 32,

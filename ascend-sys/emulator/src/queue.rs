@@ -141,7 +141,7 @@ struct RegisteredWaiter<O: 'static> {
     waiter: QueueWaiter<O>,
 }
 
-/// Whether a thread that registered may sleep.
+/// The answer to a waiter that has registered: whether it may sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
     /// The ticket is complete.
@@ -498,8 +498,8 @@ impl<J: Job> TaskQueue<J> {
         self.queue.lock().iter().any(|(_, job)| is_such(job))
     }
 
-    /// Calls `look` with the parked or running head, if no thread has the lock. Otherwise returns
-    /// `None`.
+    /// Calls `look` with the head, which has begun. Returns `None` if another thread has the lock,
+    /// or if there is no head.
     pub(crate) fn with_head<R>(
         &self,
         owner: &'static J::Owner,

@@ -38,7 +38,8 @@ impl<J: Job> TaskQueue<J> {
         self.gate.load(Ordering::Relaxed) == HELD
     }
 
-    /// Returns whether the queue is held and has no job left that has begun.
+    /// Returns whether the queue is held and has no job left that has begun. Returns false if
+    /// another thread has the lock.
     pub(crate) fn is_at_rest(&self, owner: &'static J::Owner) -> bool {
         let Some(mut head) = self.try_head() else { return false };
         let rests = head.with(|head| head.is_none()) && self.is_held();

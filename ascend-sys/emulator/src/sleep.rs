@@ -225,7 +225,7 @@ impl SleepRecord {
 }
 
 /// Announces that the calling thread waits for other threads, for `patience` in total, and has just
-/// found that its wait is not over. With zero, announces that the thread goes on.
+/// found that its wait is not over. With less than [`SHORT`], announces that the thread goes on.
 pub(crate) fn say(patience: Duration) {
     let Some(record) = record() else { return };
     if patience >= SHORT {

@@ -62,7 +62,8 @@ impl<F: Copy> StateHooks<F> {
         Ok(())
     }
 
-    /// Calls all callbacks until one of them fails. Returns the error of that callback.
+    /// Calls all callbacks until one of them fails. Returns the error of that callback. Does
+    /// nothing if this thread is in a callback.
     fn call(
         &self,
         mut each: impl FnMut(&str, F, *mut c_void) -> Result<(), Failure>,
@@ -85,7 +86,7 @@ impl<F: Copy> StateHooks<F> {
     }
 }
 
-/// Calls the callbacks for a device, by its number for programs.
+/// Calls the callbacks for the device that the program names by this number.
 pub(crate) fn tell_device(number: i32, state: aclrtDeviceState) -> Result<(), Failure> {
     DEVICE.call(|_, callback, args| {
         // SAFETY: the caller that registered it promised that it can be called with these.

@@ -21,7 +21,8 @@ pub(crate) type Step = queue::JobStep<Failure>;
 pub(crate) enum Reason {
     /// It was parked at the head of its stream for longer than its limit.
     Timeout(Duration),
-    /// Nothing in the process, or in several processes, can run any more. The text lists the waits.
+    /// It is in a cycle of tasks that wait for each other, or nothing in the process, or in several
+    /// processes, can run any more. The text lists the waits.
     Deadlock(Arc<str>),
     /// `aclrtStreamAbort`, or the stream was destroyed by force.
     Aborted,

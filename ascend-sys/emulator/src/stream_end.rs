@@ -6,8 +6,8 @@ use crate::{capture, executor, poll, report};
 use ascend_sys::aclError;
 use std::time::Duration;
 
-/// Makes the handle of a stream invalid, and drops its queued tasks. Waits for the piece of work
-/// that is running, but not for a running host function.
+/// Makes the handle of a stream invalid, and makes its queued tasks give up. Waits for the piece of
+/// work that is running, as [`executor::run_out`] does, but not for a running host function.
 pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
     // If two threads destroy it at once, only one of them does anything.
     if stream.take_handle() {
@@ -19,7 +19,8 @@ pub(crate) fn destroy(stream: &'static Stream, code: aclError, reason: Reason) {
 }
 
 /// `aclrtDeviceTaskAbort`: makes all queued tasks of a device give up. Waits for tasks that cannot
-/// give up yet, for at most `limit` in total. Tasks that need more time end later.
+/// give up yet, for at most `limit` in total; without a limit, for a short time, as
+/// [`executor::run_out_all`] does. Tasks that need more time end later.
 pub(crate) fn abort_all(device: u32, limit: Option<Duration>) {
     let streams = STREAMS.live().filter(|stream| stream.device_id() == device);
     let told = poll::void_together(streams, &Reason::DeviceAborted);

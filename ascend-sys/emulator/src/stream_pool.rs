@@ -441,8 +441,8 @@ impl TaskBody<Stream> for EndPooled {
         Step::Done(Ok(()))
     }
 
-    /// All earlier tasks of the stream also give up, so no task of the stream touches the
-    /// allocation any more.
+    /// Frees the allocation at once. All earlier tasks of the stream also give up, so no task of
+    /// the stream touches the allocation any more.
     fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         self.poll(stream)
     }

@@ -27,6 +27,8 @@ pub(crate) struct Word(*mut u64);
 unsafe impl Send for Word {}
 
 impl Word {
+    /// Returns the word at the address `data`.
+    ///
     /// # Safety
     ///
     /// The pointer is aligned to a word, and the word stays mapped for as long as a task has it.

@@ -1,7 +1,7 @@
 //! Counts the threads that poll a stream repeatedly, so that other threads need not wake it.
 //!
-//! A thread that makes an event happen for which the stream may wait checks for watchers
-//! afterwards. If there are some, the thread need not wake the stream. A thread that stops watching
+//! A thread first makes an event happen for which the stream may wait, and then checks for
+//! watchers. If there are some, the thread need not wake the stream. A thread that stops watching
 //! polls once more afterwards. So no event is missed: either the first thread sees that the watch
 //! is over, or the last poll sees the event.
 

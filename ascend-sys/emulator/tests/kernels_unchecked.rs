@@ -158,7 +158,7 @@ fn bytes_beyond_a_buffer_end_the_launch_with_the_line() {
     }
 }
 
-/// Each of two groups runs an all-reduce. The output of the second one ends too early on rank 1.
+/// Runs an all-reduce in each of two groups. The output of the second one ends too early on rank 1.
 #[test]
 fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -310,7 +310,7 @@ fn chained(
     b.done()
 }
 
-/// On a 950 the turns run in the order in which they are committed, on the other products in the
+/// Checks that turns run in the order of their commits on a 950, and on the other products in the
 /// order in which they were prepared.
 #[test]
 fn turns_of_a_950_run_in_the_order_of_their_commits() {
@@ -327,7 +327,8 @@ fn turns_of_a_950_run_in_the_order_of_their_commits() {
     }
 }
 
-/// The hardware accepts waits in another order. A task with no turns does not count as a task.
+/// Checks that A2 and A3 accept waits in another order, as the hardware does. A task with no turns
+/// does not count as a task.
 #[test]
 fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     let crossed = chained([1, 1], true, |b, [first, second]| {
@@ -350,8 +351,8 @@ fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
     }
 }
 
-/// A turn that is committed once too often is ignored, except on a 950, which runs it on the data
-/// that follows.
+/// Checks a turn that is committed once too often. It is ignored, except on a 950, which runs it on
+/// the data that follows.
 #[test]
 fn a_950_runs_a_turn_that_is_committed_too_often() {
     let program = chained([1, 1], false, |b, [first, second]| {
@@ -371,7 +372,8 @@ fn a_950_runs_a_turn_that_is_committed_too_often() {
     }
 }
 
-/// The engine of a 950 has 64 places. Turns beyond that are not queued until a wait frees a place.
+/// Checks turns beyond the 64 places of a 950's engine. They are not queued until a wait frees a
+/// place.
 #[test]
 fn turns_beyond_64_places_need_waits_on_a_950() {
     let waits = chained([100, 20], true, |b, [first, second]| {
@@ -399,7 +401,7 @@ fn hangs(program: &Program, pieces: &[&str]) {
     assert!(texts.iter().any(whole), "{pieces:?} are not in: {texts:?}");
 }
 
-/// One wait too many returns at once, except on a 950, where it never returns.
+/// Checks that one wait too many returns at once, except on a 950, where it never returns.
 #[test]
 fn a_wait_too_many_hangs_on_a_950_only() {
     let program = chained([1, 1], true, |b, [first, second]| {
@@ -412,7 +414,7 @@ fn a_wait_too_many_hangs_on_a_950_only() {
     hangs(&program, &["waits in Wait for place 2 of the engine", "server of rank"]);
 }
 
-/// If there are queues, every core that writes must call Finalize.
+/// Checks that every core that writes must call Finalize if there are queues.
 #[test]
 fn a_core_with_queues_that_does_not_finalise_is_told() {
     const BATCH_WRITE: u32 = 18;
@@ -445,8 +447,8 @@ fn a_core_with_queues_that_does_not_finalise_is_told() {
     }
 }
 
-/// A core that polls again and again lets the other cores run. If a core never ends, the error
-/// shows where the core is.
+/// Checks that a core that polls again and again lets the other cores run. If a core never ends,
+/// the error shows where the core is.
 #[test]
 fn cores_that_do_not_wait_run_side_by_side() {
     unchecked();

@@ -104,8 +104,8 @@ impl Lanes {
     pub(crate) fn part(&self, task: u32) -> (u32, u32) {
         let first = self.number(task) as usize * self.operators;
         let parts = &self.parts[first..first + self.operators];
-        // The operator is the last one that begins at this task or before it. Operators without
-        // tasks that begin here come first.
+        // The operator is the last one that begins at this task or before it. An operator without
+        // tasks in this lane begins where the next operator begins, so it is not the last one.
         let operator = parts.partition_point(|start| *start <= task).saturating_sub(1);
         (operator as u32, task - parts[operator])
     }

@@ -78,20 +78,21 @@ impl Order {
         &self.sequence
     }
 
-    /// Returns the record that ends a wait.
+    /// Returns the record that ends a wait. Returns `None` if the task is not a wait or never ends.
     pub fn record_of(&self, wait: TaskId) -> Option<TaskId> {
         let (wait, record) = (self.number(wait)?, self.partner(self.number(wait)?)?);
         (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(record))
     }
 
-    /// Returns the wait that a record ends.
+    /// Returns the wait that a record ends. Returns `None` if the task is not a record or ends no
+    /// wait.
     pub fn wait_of(&self, record: TaskId) -> Option<TaskId> {
         let (record, wait) = (self.number(record)?, self.partner(self.number(record)?)?);
         (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(wait))
     }
 
     /// Returns the unit of time of a task, if every task takes one unit. It is 0 if no task has to
-    /// come before it. Returns `None` if the task does not run.
+    /// come before this task. Returns `None` if the task does not run or does not exist.
     pub fn time_of(&self, task: TaskId) -> Option<u32> {
         let time = self.time[self.number(task)? as usize];
         (time != NONE).then_some(time)
@@ -103,7 +104,7 @@ impl Order {
     }
 
     /// Returns whether the first task is certain to end before the second one begins, however fast
-    /// each thread is. `false` means that nothing is certain.
+    /// each thread is. `false` means that this is not certain.
     ///
     /// For many queries, keep a [`Search`].
     pub fn before(&self, first: TaskId, second: TaskId) -> bool {
@@ -168,7 +169,7 @@ impl Listed {
         listed
     }
 
-    /// Returns the entries in a range of tasks.
+    /// Returns the first entry whose task is in a range of tasks, and one past the last such entry.
     fn range(&self, from: u32, until: u32) -> (u32, u32) {
         (self.before[from as usize], self.before[until as usize])
     }

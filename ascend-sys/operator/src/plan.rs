@@ -204,8 +204,8 @@ const ROWS: [&str; 9] = [
     "control notifies",
 ];
 
-/// Returns the plans of all ranks as a table. `plans` is in the order of the ranks. The `Display`
-/// of the table has one column for ranks with equal plans.
+/// Returns the plans of all ranks as a table. `plans` is in the order of the ranks. Ranks whose
+/// plans have the same numbers share a column of the table's `Display`.
 pub fn table(plans: &[Plan]) -> Table {
     let mut columns: Vec<([u64; ROWS.len()], Vec<usize>)> = Vec::new();
     for (rank, plan) in plans.iter().enumerate() {

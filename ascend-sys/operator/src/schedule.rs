@@ -76,7 +76,7 @@ pub(crate) struct When {
     pub(crate) steps: u64,
     /// Whether the task runs at all.
     pub(crate) ran: bool,
-    /// The task that it waited for last. `NONE` if there is none.
+    /// The task that this task waited for last. `NONE` if there is none.
     last: u32,
 }
 

@@ -186,8 +186,8 @@ impl<A> Cell<A> {
 mod tests {
     use super::*;
 
-    /// Returns the runs of bytes of an access that have a problem: conflicting bytes with the other
-    /// access, and bytes that were never written with `None`.
+    /// Makes an access and returns the runs of bytes that have a problem. With bytes that conflict
+    /// comes the other access; with bytes that were never written comes `None`.
     fn look(
         shadow: &mut Shadow<u32>,
         bytes: Range<usize>,

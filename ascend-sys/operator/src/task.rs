@@ -307,7 +307,8 @@ impl Goal {
         }
     }
 
-    /// Returns a rank that the goal names and that does not exist among `ranks` ranks.
+    /// Returns a rank that the goal names and that does not exist among `ranks` ranks, if there is
+    /// one.
     pub fn rank_beyond(&self, ranks: u32) -> Option<u32> {
         let named = match self {
             Goal::Broadcast { root }

@@ -25,9 +25,9 @@
 //! Where C++ leaves a result open, the source or the walk settles it. A floating-point number that
 //! becomes a whole number becomes the nearest one that fits; the source states that. A walk does
 //! not compute the other open results, which are faults of the kernel: a signed number that leaves
-//! its type, a division by zero, and a loop that begins again. Arithmetic that changes nothing is
-//! left out. Offsets in bytes are printed as elements with their `sizeof`. Floating-point numbers
-//! of 16 bits are converted only by way of `float`.
+//! its type, a division by zero, and a loop whose variable leaves its type. Arithmetic that changes
+//! nothing is left out. Offsets in bytes are printed as elements with their `sizeof`.
+//! Floating-point numbers of 16 bits are converted only by way of `float`.
 
 mod barriers;
 mod client;
@@ -59,9 +59,9 @@ use crate::program::Program;
 ///
 /// # Errors
 ///
-/// Fails for a program that is not [valid](Program::validate), for a kernel whose name is a keyword
-/// of C++, and for a step that Ascend C cannot express. In the last case the error names the line
-/// of the kernel.
+/// Fails for a program that is not [valid](Program::validate), for a kernel whose name C++ or its
+/// headers use, for blocks that are nested too deeply, and for a step that Ascend C cannot express.
+/// In the last case the error names the line of the kernel.
 pub fn kernel(program: &Program) -> Result<String, String> {
     let name = &program.name;
     if names::is_reserved(name) {
@@ -83,8 +83,9 @@ pub fn kernel(program: &Program) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// Fails where [`kernel`] does. It also fails for a name that a build cannot have, and for a tiling
-/// that is not as long as the struct or lacks numbers.
+/// Fails where [`kernel`] does. It also fails for a name that a build cannot have, for a number of
+/// blocks that a launch cannot have, and for a tiling that is not as long as the struct or lacks
+/// numbers.
 pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     files::files(program, project)
 }

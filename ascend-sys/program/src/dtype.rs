@@ -39,7 +39,7 @@ pub fn size(dtype: u32) -> Option<u64> {
     })
 }
 
-/// Returns the data type of a number.
+/// Returns the data type of a number, or `None` for a bool, for which HCCL has no data type.
 pub fn of(number: Number) -> Option<u32> {
     Some(match number {
         Number::I8 => 0,

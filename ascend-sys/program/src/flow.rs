@@ -155,14 +155,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the blocks of the branch or loop at which [`advance`](Self::advance) returned
-    /// [`Unknown::Data`] or [`Unknown::Short`]. The next `advance` continues after it. If the
-    /// result is empty, the walk cannot continue.
+    /// [`Unknown::Data`] or [`Unknown::Short`]. The next `advance` continues after that branch or
+    /// loop. If the result is empty after one of these errors, the walk cannot continue.
     pub fn undecided(&self) -> &[BlockId] {
         &self.undecided
     }
 
     /// Returns the next step that has an effect, or `None` at the end. All steps before it have
-    /// been executed.
+    /// been executed. An error says why the walk has stopped before such a step.
     pub fn advance(&mut self) -> Result<Option<&'a Node>, Unknown> {
         self.undecided.clear();
         while let Some(frame) = self.frames.last_mut() {

@@ -356,7 +356,7 @@ pub enum Sync {
     Raise {
         /// The cores that must raise the flag, and the cores that are released.
         mode: Mode,
-        /// The unit that raises it.
+        /// The unit that raises the flag.
         pipe: Pipe,
         /// The number of the flag, 0 to 15.
         flag: u16,
@@ -429,9 +429,9 @@ pub struct Multiply {
     pub c: Place,
     /// The beginning of the bias that is added to each row.
     pub bias: Option<Place>,
-    /// The rows of the piece.
+    /// The number of rows of the left piece and of the result.
     pub rows: ValueId,
-    /// The columns of the piece.
+    /// The number of columns of the right piece and of the result.
     pub columns: ValueId,
     /// The length of the sums. The product always uses all of it.
     pub depth: ValueId,

@@ -18,7 +18,7 @@ const MOST_ARGUMENTS: usize = 128;
 
 impl Program {
     /// Checks that every number in the program names something of the right type, so that readers
-    /// need not check that again.
+    /// need not check that again. The error describes the first problem.
     pub fn validate(&self) -> Result<(), String> {
         identifier(&self.name)?;
         for parameter in &self.parameters {

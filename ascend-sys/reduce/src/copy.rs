@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// The machine may take another way for such copies, so the test names this one.
+    /// Tests `registers` directly, because on this machine `large` may copy in another way.
     #[test]
     #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     fn registers_copy_exactly_the_bytes() {

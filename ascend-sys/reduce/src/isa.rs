@@ -66,9 +66,9 @@ pub(crate) trait Isa {
     unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize);
     /// Makes streaming stores as ordered as plain stores.
     unsafe fn fence();
-    /// Returns the same line, in registers, without an instruction. This function is opaque to the
-    /// compiler, so it computes one line at a time. Otherwise it may spread the elements of many
-    /// lines over registers, which makes the loop ten times slower.
+    /// Returns the same line, in registers, without an instruction. An implementation may be opaque
+    /// to the compiler, so that the compiler computes one line at a time. Otherwise the compiler
+    /// may spread the elements of many lines over registers, which makes the loop ten times slower.
     #[inline(always)]
     fn keep(line: CacheLine) -> CacheLine {
         line
@@ -95,8 +95,8 @@ pub(crate) trait Isa {
         }
     }
 
-    /// Writes as [`store_lines`](Self::store_lines) does, but past the caches if the processor has
-    /// an instruction for that. `to` must be a multiple of 64.
+    /// Writes as [`store_lines`](Self::store_lines) does, but past the caches if the instruction
+    /// set can do so for `N` lines. `to` must be a multiple of 64.
     #[inline(always)]
     unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
         // SAFETY: the caller makes the same guarantee.

@@ -48,8 +48,8 @@ pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
     // SAFETY: all offsets stay below `bytes`, and the caller guarantees every pointer for that
     // length. The load of an offset comes before its store, so an output may be an input.
     unsafe {
-        // Reduce up to the first cache line of the first output. If its elements straddle lines,
-        // the output stays unaligned, and then nothing is streamed.
+        // Reduce up to the first cache line of the first output. If the elements of that output
+        // straddle lines, the output stays unaligned, and then nothing is streamed to it.
         let head = output.addr().wrapping_neg() % 64;
         if bytes >= 1024 && head != 0 && head.is_multiple_of(E::SIZE) {
             chunk.part::<I, E, O>(at, head);
@@ -201,7 +201,7 @@ impl ReduceChunk<'_> {
     }
 }
 
-/// Returns `sums` reduced with as many lines of each of the inputs at the byte offset `at`.
+/// Returns `sums`, combined with the `N` lines of each input at the byte offset `at`.
 ///
 /// # Safety
 ///

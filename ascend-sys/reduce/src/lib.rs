@@ -56,9 +56,9 @@ pub enum Store {
 
 /// Reduces `count` elements of every input and writes the result to every output.
 ///
-/// Returns `false`, and writes nothing, if there are several inputs of a type that cannot be
-/// reduced ([`DataType::is_reducible`]). Otherwise returns `true`. Does nothing if there is no
-/// input or no output.
+/// A single input is copied, whatever its type is. Otherwise the call returns `false`, and writes
+/// nothing, if the type cannot be reduced ([`DataType::is_reducible`]). In all other cases it
+/// returns `true`. If there is no input or no output, nothing is written.
 ///
 /// # Safety
 ///

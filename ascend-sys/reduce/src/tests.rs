@@ -198,7 +198,7 @@ fn expected(dtype: DataType, op: ReduceOp, bits: &[u64]) -> u64 {
     }
 }
 
-/// A buffer that starts `misaligned` elements after a multiple of 64, with guard bytes on both
+/// A buffer that starts a given number of bytes after a multiple of 64, with guard bytes on both
 /// sides.
 #[derive(Clone)]
 struct Buffer {

@@ -77,8 +77,9 @@ impl<T> Biased<T> {
         }
     }
 
-    /// Tries to take the lock. The call may fail although the lock is free: a former owner marks
-    /// itself as inside for a moment before it sees that it no longer is the owner.
+    /// Takes the lock, or returns `None` if a thread holds it. The call may fail although the lock
+    /// is free: a former owner marks itself as inside for a moment before it sees that it no longer
+    /// is the owner.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let thread = this_thread();
@@ -96,7 +97,8 @@ impl<T> Biased<T> {
         ptr::from_ref(self).addr()
     }
 
-    /// Takes the lock as its owner. Returns `None` if this thread is not the owner.
+    /// Takes the lock as its owner. Returns `None` if this thread is not the owner, is inside the
+    /// lock already, or has no free place.
     #[inline]
     fn enter(&self, thread: &'static Owner) -> Option<Guard<'_, T>> {
         // A thread that sees here that it is not the owner leaves no mark, so it does not delay
@@ -117,7 +119,7 @@ impl<T> Biased<T> {
     }
 
     /// Takes the lock through `shared`, which ends an ownership. The first thread becomes the
-    /// owner.
+    /// owner. Returns `None` if another thread holds `shared` or the former owner is inside.
     #[cold]
     fn try_shared(&self, thread: Option<&'static Owner>) -> Option<Guard<'_, T>> {
         let guard = self.shared.try_lock()?;
@@ -185,8 +187,8 @@ mod threads {
     }
 }
 
-/// A model passes its threads explicitly, because statics survive from one run of a model to the
-/// next.
+/// Returns `None`. A model passes its threads explicitly, because statics survive from one run of a
+/// model to the next.
 #[cfg(loom)]
 fn this_thread() -> Option<&'static Owner> {
     None

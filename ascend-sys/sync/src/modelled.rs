@@ -50,8 +50,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps until unparked, or until `limit` has passed. A model has no time, so there the limit is
-/// ignored.
+/// Sleeps until unparked, or until `limit` has passed, and may return earlier. A model has no time,
+/// so there the limit is ignored.
 pub fn park_timeout(_limit: std::time::Duration) {
     #[cfg(loom)]
     loom::thread::park();

@@ -20,7 +20,8 @@ pub(crate) struct RowGroup {
 
 /// An arrow from a moment of one thread to a moment of another thread.
 pub(crate) struct Flow {
-    /// The start of the arrow: the handle of a thread, and the time. `to` has the same form.
+    /// The start of the arrow: the number of a thread (see `Merged`), and the time. `to` has the
+    /// same form.
     pub(crate) from: (u64, u64),
     pub(crate) to: (u64, u64),
     /// Whether the two threads belong to different devices.
@@ -29,7 +30,7 @@ pub(crate) struct Flow {
 
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// The handle of the operator thread that the row shows. `None` for other rows.
+    /// The number of the operator thread that the row shows. `None` for other rows.
     pub(crate) thread: Option<u64>,
     pub(crate) kind: RowKind,
     pub(crate) spans: Vec<Span>,
@@ -74,7 +75,7 @@ pub(crate) enum Says {
 /// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanKind {
-    /// A launch. `Failed` is a launch that failed.
+    /// A launch. `Failed` is a launch or a primitive that failed.
     Kernel,
     Failed,
     /// A block on a core.
@@ -83,10 +84,11 @@ pub(crate) enum SpanKind {
     Multiplies,
     Waits,
     /// A turn of a server. In `Meets` it waits for the other ranks, and in `Moves` its data moves.
+    /// `Moves` is also a primitive that moves data between devices.
     Turn,
     Meets,
     Moves,
-    /// A copy within a device. `Records` is the record of a notify.
+    /// A copy or a reduction within a device. `Records` is the record of a notify.
     Copies,
     Records,
     /// The bytes that a link carries.

@@ -19,7 +19,7 @@ pub struct Launch {
     pub to: u64,
     /// The reason for the failure. `None` if the launch succeeded.
     pub failure: Option<String>,
-    /// The parts of the cores in the blocks of the launch.
+    /// The work of each core in each block of the launch.
     pub cores: Vec<Block>,
 }
 
@@ -32,7 +32,7 @@ pub enum CoreKind {
     Vector,
 }
 
-/// The part that one core had in a block.
+/// The work of one core in one block of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// The kind of the core.
@@ -121,7 +121,7 @@ pub struct TurnSpan {
     pub name: String,
     /// The operation that the turn carries out.
     pub operation: String,
-    /// The line of the kernel that prepared it.
+    /// The line of the kernel that prepared the operation.
     pub place: String,
     /// The time when the rank arrived, in nanoseconds.
     pub from: u64,

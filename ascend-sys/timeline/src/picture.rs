@@ -9,8 +9,8 @@ const MARGIN: usize = 16;
 /// The left end of the time axis.
 const LEFT: usize = 148;
 const RIGHT: usize = WIDTH - 24;
-/// The limits of a picture: the number of rows for each device and for the links, of devices, of
-/// notifies and of failures. The trace has all of them.
+/// The limits of a picture: the greatest numbers of cores and of threads of a device, of notifies,
+/// of links, of devices and of failures. The trace has all of them.
 const MOST_CORES: usize = 24;
 const MOST_THREADS: usize = 16;
 const MOST_FLOWS: usize = 2000;

@@ -5,8 +5,8 @@ use crate::entries::{NotifyKey, PrimitiveSpan, PrimitiveWork};
 use crate::merged::Place;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Returns the rank of each device, by the number of the device in its block. `None` if several
-/// ranks use the number.
+/// Returns the rank of each device, by the number of the device in its block. The rank is `None` if
+/// several ranks use the number, or if the threads of the device belong to no rank.
 pub(super) fn ranks(
     primitives: &[PrimitiveSpan],
     places: &[Place],

@@ -46,8 +46,8 @@ impl Layer {
         outputs
     }
 
-    /// Writes `scale` times the gradient of a layer that was given `inputs` and whose outputs have
-    /// the gradient `delta`: first the weights, row by row, then the bias.
+    /// Writes `scale` times the gradient of this layer's parameters: first the weights, row by row,
+    /// then the bias. The layer was given `inputs`, and `delta` is the gradient of its outputs.
     ///
     /// `gradient` has [`Layer::parameters`] elements.
     pub fn backward(

@@ -35,8 +35,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the folder, and tries to open every file, so that a problem shows before the training.
-    /// The files keep their old contents until [`Output::write`].
+    /// Makes the folder and its missing files, and opens every file for writing, so that a problem
+    /// shows before the training. The files keep their old contents until [`Output::write`].
     pub fn prepare(folder: &Path) -> Result<Self, String> {
         let output = Self { folder: folder.to_owned() };
         fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;

@@ -26,7 +26,7 @@ pub enum Phase {
 pub struct Piece {
     /// The activity of the bucket.
     pub phase: Phase,
-    /// Whether its own rank computes meanwhile.
+    /// Whether the rank of the message computes meanwhile.
     pub hidden: bool,
     /// The time of the piece.
     pub span: Span,
@@ -50,8 +50,8 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Makes the comparison from the steps of every rank. All have the same steps, and in each the
-    /// same messages.
+    /// Makes a timeline from the steps of every rank. All ranks have the same steps, with the same
+    /// messages in each step.
     pub fn new(ranks: Vec<&'a [Step]>) -> Self {
         let Some(first) = ranks.first() else { return Self { ranks, last_arrivals: Vec::new() } };
         let last = |step: usize, message: usize| {
@@ -127,7 +127,8 @@ impl<'a> Timeline<'a> {
         windows.get(windows.len() / 2).cloned().unwrap_or(steps)
     }
 
-    /// Returns the span from the first rank's beginning to the last rank's end.
+    /// Returns the span of some steps, from the first rank's beginning to the last rank's end, or
+    /// `None` if no rank has an activity in them.
     pub fn span(&self, steps: &Range<usize>) -> Option<Span> {
         let all = self.ranks.iter().flat_map(|rank| &rank[steps.clone()]).filter_map(Step::span);
         all.reduce(|a, b| Span { from: a.from.min(b.from), to: a.to.max(b.to) })
@@ -189,9 +190,9 @@ impl Time {
 /// The time for which buckets were in flight, summed over ranks and steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overlap {
-    /// The time while they moved.
+    /// The time while buckets moved.
     pub moving: Time,
-    /// The time while they waited for the last rank.
+    /// The time while buckets waited for the last rank.
     pub waiting: Time,
 }
 
@@ -222,8 +223,8 @@ mod tests {
         Piece { phase, hidden, span: span(from, to) }
     }
 
-    /// Makes a step from `from` to `to`. Its message is in flight all the time and arrived at
-    /// `arrived`.
+    /// Makes a step from `from` to `to`. Its message is in flight during the whole step and arrives
+    /// at `arrived`.
     fn step(from: f64, arrived: f64, to: f64) -> Step {
         Step {
             activities: vec![(Activity::Wait(1), span(from, to))],

@@ -187,8 +187,8 @@ impl Replica {
         Ok((self.network, steps))
     }
 
-    /// Runs one step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole
-    /// batch.
+    /// Runs one step on this rank's shard of a batch of `rows` rows. Returns the mean loss of the
+    /// whole batch.
     fn step(&mut self, shard: &Digits, rows: usize) -> Result<f32> {
         let Self { stream, comm, network, rate, optimisers, buckets, lengths, recorder } = self;
         recorder.begin_step();

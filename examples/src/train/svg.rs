@@ -115,13 +115,13 @@ impl Svg {
 pub struct Text {
     /// The height of the letters, in pixels.
     pub size: f64,
-    /// Its alignment at its point.
+    /// The alignment of the text at its point.
     pub anchor: Anchor,
-    /// Its colour.
+    /// The colour of the text.
     pub fill: &'static str,
-    /// Whether it is bold.
+    /// Whether the text is bold.
     pub bold: bool,
-    /// Whether it runs upwards.
+    /// Whether the text runs upwards.
     pub upright: bool,
 }
 
@@ -137,7 +137,8 @@ impl Text {
     }
 }
 
-/// Returns round numbers from 0 to `max`, about `count` of them.
+/// Returns the multiples of a round number from 0 to `max`, about `count` of them or fewer. Returns
+/// only 0 if `max` is not positive or not finite.
 pub fn round_ticks(max: f64, count: f64) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0];

@@ -76,15 +76,16 @@ pub struct Message {
 /// The record of one rank in one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// The activities of its thread, one after the other.
+    /// The activities of the rank's thread, one after the other.
     pub activities: Vec<(Activity, Span)>,
-    /// The messages of its stream, one after the other; the same buckets in the same order on every
-    /// rank.
+    /// The messages of the rank's stream, one after the other; the same buckets in the same order
+    /// on every rank.
     pub messages: Vec<Message>,
 }
 
 impl Step {
-    /// Returns the span from its first activity to the end of its last.
+    /// Returns the span from the first activity to the end of the last one, or `None` if the step
+    /// has no activities.
     pub fn span(&self) -> Option<Span> {
         let (_, first) = self.activities.first()?;
         let (_, last) = self.activities.last()?;

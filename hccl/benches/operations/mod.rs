@@ -79,8 +79,8 @@ impl Side {
         })
     }
 
-    /// Waits for everything. Issues a safe operation last and waits for that, because `hccl` does
-    /// not know of the raw operations.
+    /// Waits until all operations on the stream are complete. Issues a safe operation last and
+    /// waits for it, because `hccl` does not know of the raw operations.
     pub fn settle(&mut self) -> hccl::Result<()> {
         self.comm.barrier(&self.stream)?.wait()
     }

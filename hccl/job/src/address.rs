@@ -102,8 +102,8 @@ impl Listener {
         Ok((Listener::Tcp(listener), port))
     }
 
-    /// Accepts the next connection. Returns it with a text that names the other side. Fails if the
-    /// process at the other end of a local socket belongs to another user.
+    /// Waits for the next connection, and returns it with a text that names the other side. Fails
+    /// if the process at the other end of a local socket belongs to another user.
     pub(crate) fn accept(&self) -> io::Result<(Connection, String)> {
         match self {
             Listener::Tcp(listener) => {

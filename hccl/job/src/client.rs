@@ -98,10 +98,12 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`JobError::Unreachable`] when the store cannot be reached within `limit`.
-    /// [`JobError::Refused`] when the store has another secret or another number of ranks, or when
-    /// this rank has already joined. [`JobError::NotServed`] when rank 0 cannot serve the store.
-    /// [`JobError::Variable`] when the ranks meet by a rank table.
+    /// [`JobError::Unreachable`] when the store cannot be reached within `limit`. If the store may
+    /// be at several ports, this is also the error when a store at one of them refuses this rank,
+    /// because that store may be of another job. Otherwise [`JobError::Refused`] when the store has
+    /// another secret or another number of ranks, or when this rank has already joined.
+    /// [`JobError::NotServed`] when rank 0 cannot serve the store. [`JobError::Variable`] when the
+    /// ranks meet by a rank table.
     pub fn join(env: &JobEnv, limit: Duration) -> Result<Store, JobError> {
         let place = match &env.meeting {
             Meeting::Store(place) => place,
@@ -286,7 +288,8 @@ impl Store {
 
     /// Reports to the store that this rank fails. `follows` means that it fails because another
     /// rank is gone. With these reports the server of the store can find which rank failed first,
-    /// and why. Does not wait for other ranks.
+    /// and why. The store gets only the first 1,024 characters of `text`. Does not wait for other
+    /// ranks.
     ///
     /// # Errors
     ///
@@ -381,7 +384,7 @@ fn reach(address: &Address, hello: &Request, limit: Duration) -> Result<Connecti
     greet(address.connect(limit)?, hello, limit)
 }
 
-/// Says hello to the other end, and checks by its answer that it is the store.
+/// Says hello to the other end, and checks that the other end answers as a store does.
 pub(crate) fn greet(
     mut connection: Connection,
     hello: &Request,

@@ -488,7 +488,8 @@ fn across_machines(numbers: &Numbers) -> String {
     )
 }
 
-/// Returns the number of tasks of a node from a list such as `2(x3),1`.
+/// Returns the number of tasks of a node from a list such as `2(x3),1`. Returns `None` if the list
+/// is wrong or does not have the node.
 fn tasks_of_node(list: &str, node: u32) -> Option<u32> {
     let mut left = node;
     for part in list.split(',') {

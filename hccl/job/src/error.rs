@@ -8,7 +8,8 @@ pub const MAX_KEY: usize = 256;
 /// The longest value of a store, in bytes: 64 KiB.
 pub const MAX_VALUE: usize = 64 << 10;
 
-/// The bytes that all keys and values of a store may have together: 64 MiB.
+/// The largest number of bytes that a store holds: 64 MiB. Keys, values, counters and reports of
+/// failures count.
 pub const MAX_STORED: usize = 64 << 20;
 
 /// An error of reading the environment, or of the store.
@@ -33,7 +34,7 @@ pub enum JobError {
     Variable {
         /// The name of the variable.
         name: &'static str,
-        /// Its value.
+        /// The value of the variable.
         value: String,
         /// The rule that the value breaks, and the remedy.
         rule: String,
@@ -43,7 +44,7 @@ pub enum JobError {
     Unset {
         /// The name of the variable.
         name: &'static str,
-        /// The reason why it is needed, and the remedy.
+        /// The reason why the variable is needed, and the remedy.
         why: String,
     },
     /// The store could not be reached in time.
@@ -93,7 +94,7 @@ pub enum JobError {
         /// The ranks that have not come: to the meeting that is awaited, or to the store.
         missing: Vec<u32>,
     },
-    /// A rank that this rank waits for is gone.
+    /// A rank that this rank waits for is gone or done, or the job is done.
     #[error(
         "rank {rank} is gone ({why}), so {what} cannot happen; see the output of rank {rank} for \
          the cause"
@@ -120,7 +121,7 @@ pub enum JobError {
     TooLarge {
         /// The kind of data that is too large: a key, a value or a total.
         what: &'static str,
-        /// Its size in bytes.
+        /// The size of the data in bytes.
         bytes: usize,
         /// The limit in bytes.
         most: usize,

@@ -8,9 +8,9 @@
 //!
 //! Rules:
 //! 1. A client waits for at most one thing, and gets at most one answer to a request.
-//! 2. The first generation forms when all ranks of the job wait for it. If one of them is gone, it
-//!    never forms, and the waiting ranks get an error. A *forgiving* store forms it without that
-//!    rank.
+//! 2. The first generation forms when all ranks of the job wait for it. If one of them is gone or
+//!    done, the generation never forms, and the waiting ranks get an error. But a *forgiving* store
+//!    forms it without the ranks that are gone.
 //! 3. A later generation forms when every member of the one before waits for it, is gone or is
 //!    done. Its members are those that wait, in their order, then the newcomers that wait, by rank.
 
@@ -114,7 +114,8 @@ impl Hall {
         self.clients.values().filter_map(|client| Some(client.waits.as_ref()?.until)).min()
     }
 
-    /// Handles the first request of a connection. Returns the reason if it is refused.
+    /// Handles the first request of a connection. Returns the reason as the error if the store
+    /// refuses the connection.
     pub(crate) fn hello(&mut self, id: u64, request: Request) -> Result<(), String> {
         let Request::Hello { secret, rank, world_size, process } = request else {
             return Err("its first message is not a hello: use one version of hccl".into());

@@ -26,9 +26,11 @@ pub(crate) const MAX_TEXT: usize = 4096;
 pub(crate) enum Request {
     /// The first message of a connection.
     Hello { secret: String, rank: u32, world_size: u32, process: u32 },
-    /// Stores a value. The store drops the value after `reads` reads; if `reads` is 0, it keeps it.
+    /// Stores a value. The store drops the value after `reads` reads. If `reads` is 0, the store
+    /// keeps the value.
     Set { key: String, value: Vec<u8>, reads: u32 },
-    /// Reads a value, and waits until it is stored. `from` is the rank that will store it.
+    /// Waits until a value is stored, and reads it. `from` is the rank that will store the value,
+    /// if the client names one.
     Get { key: String, from: Option<u32>, wait_ms: u64 },
     /// Adds to a counter, which begins at 0, and returns the sum.
     Add { key: String, by: i64 },
@@ -58,8 +60,9 @@ pub(crate) enum Answer {
         members: Vec<u32>,
     },
     Waiting(u32),
-    /// The awaited value or generation did not come in time. `missing` lists the ranks that have
-    /// never connected.
+    /// The awaited value or generation did not come in time. For a value, `missing` lists the ranks
+    /// that have never connected. For a generation, it lists the ranks that have not come to the
+    /// meeting.
     Late {
         missing: Vec<u32>,
     },

@@ -46,7 +46,7 @@ const MOST_NOTES: usize = 64;
 pub struct Report {
     /// The number of the rank.
     pub rank: u32,
-    /// The text of its error.
+    /// The text of the rank's error.
     pub text: String,
     /// Whether the rank failed because another rank was gone.
     pub follows: bool,
@@ -241,7 +241,8 @@ impl Acceptor {
     }
 }
 
-/// Reads the requests of one connection.
+/// Reads the requests of one connection until it ends. Calls `known` when the connection has said
+/// hello, or has failed to do so.
 pub(crate) fn read(
     id: u64,
     mut connection: Connection,

@@ -163,7 +163,7 @@ fn a_wrong_value_is_named_with_what_belongs_there() {
     refuses(&with("LOCAL_WORLD_SIZE", "9"), &["LOCAL_WORLD_SIZE is \"9\"", "at most 4"]);
     refuses(&with("MASTER_PORT", "0"), &["MASTER_PORT is \"0\"", "1 to 65535"]);
     refuses(&with("MASTER_PORT", "65536"), &["1 to 65535"]);
-    // It is checked, too, where it only names the job.
+    // The port is checked, too, where it only names the job.
     let alone = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "abc")];
     refuses(&alone, &["MASTER_PORT is \"abc\"", "1 to 65535"]);
     refuses(&with("MASTER_ADDR", ""), &["MASTER_ADDR is not set", "only 2 of the 4 ranks"]);

@@ -53,7 +53,8 @@ impl Progress {
 }
 
 impl Table {
-    /// Returns the stream's progress line, if the backend has one.
+    /// Returns the stream's progress line. Returns `None` if the backend has no line for the
+    /// stream, or if it lacks one of the other entries that `hccl` needs to use the line.
     pub(crate) fn progress(&self, stream: &StreamHandle) -> Option<Progress> {
         // Without these entries it would be impossible to find out which operation failed, or to
         // wait for one operation.
@@ -66,8 +67,9 @@ impl Table {
         (code == 0 && !line.is_null()).then_some(Progress(line))
     }
 
-    /// Returns the code and the text of the failure of the task with this ticket, if the task
-    /// failed.
+    /// Returns the code and the text of the failure of the task with this ticket. Returns `None` if
+    /// the task did not fail, or if the backend does not know the failure any more or does not have
+    /// this entry.
     pub(crate) fn stream_failure(
         &self,
         stream: &StreamHandle,
@@ -109,7 +111,7 @@ impl Table {
     }
 
     /// Returns the ranks for which one of the tasks with these tickets waits. The list is empty if
-    /// the backend cannot report them.
+    /// no such task waits for ranks, or if the backend cannot report them.
     pub(crate) fn task_peers(
         &self,
         stream: &StreamHandle,

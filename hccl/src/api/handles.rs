@@ -3,8 +3,8 @@
 //! An invariant makes the calls here safe: only the create function makes a handle, a handle cannot
 //! be copied, and the destroy function consumes it. So a handle that exists is alive. Handles are
 //! valid in the whole process, so any thread may call the functions of CANN that take one. CANN
-//! also requires the right current context. It checks this itself and returns a code. The functions
-//! at the end, which move or fill memory, are `unsafe`.
+//! also requires the right current context, checks this itself and returns a code. The functions at
+//! the end are `unsafe`: they free, register, copy or fill memory, or call a host function.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;

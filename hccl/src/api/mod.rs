@@ -81,7 +81,7 @@ impl Table {
         Error::MissingSymbol { function, tried: self.sources.clone(), context: None }
     }
 
-    /// Returns CANN's text about the last failure on this thread.
+    /// Returns CANN's text about the last failure on this thread, if there is one, and clears it.
     #[cold]
     pub(crate) fn recent_message(&self) -> Option<Box<str>> {
         let function = self.functions.aclGetRecentErrMsg?;
@@ -125,7 +125,7 @@ impl Status for HcclResult {
     }
 }
 
-/// Turns a status into a result. Part of [`call!`].
+/// Turns a status into a result. [`call!`] uses this function.
 #[inline]
 pub(crate) fn check(table: &Table, function: &'static str, status: impl Status) -> Result<()> {
     if status.is_success() { Ok(()) } else { Err(failure(table, function, status.code())) }

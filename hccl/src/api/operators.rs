@@ -178,7 +178,7 @@ impl Table {
         unsafe { tell!(self, HcommBatchModeEnd, ptr::null()) }
     }
 
-    /// Copies `bytes` bytes within the rank.
+    /// Enqueues a copy of `bytes` bytes within the rank.
     #[inline]
     pub(crate) unsafe fn local_copy(
         &self,
@@ -191,7 +191,8 @@ impl Table {
         unsafe { tell!(self, HcommLocalCopyOnThread, thread, to, from, bytes) }
     }
 
-    /// Reduces `count` elements at `from` into the elements at `to`, within the rank.
+    /// Enqueues a reduction of `count` elements at `from` into the elements at `to`, within the
+    /// rank.
     #[inline]
     pub(crate) unsafe fn local_reduce(
         &self,
@@ -206,7 +207,7 @@ impl Table {
         unsafe { tell!(self, HcommLocalReduceOnThread, thread, to, from, count, dtype, op) }
     }
 
-    /// Copies `bytes` bytes from the peer.
+    /// Enqueues a copy of `bytes` bytes from the peer.
     #[inline]
     pub(crate) unsafe fn read(
         &self,
@@ -220,7 +221,7 @@ impl Table {
         unsafe { tell!(self, HcommReadOnThread, thread, channel, to, from, bytes) }
     }
 
-    /// Copies `bytes` bytes to the peer.
+    /// Enqueues a copy of `bytes` bytes to the peer.
     #[inline]
     pub(crate) unsafe fn write(
         &self,
@@ -234,7 +235,7 @@ impl Table {
         unsafe { tell!(self, HcommWriteOnThread, thread, channel, to, from, bytes) }
     }
 
-    /// Reduces `count` elements of the peer into this rank's elements at `to`.
+    /// Enqueues a reduction of `count` elements of the peer into this rank's elements at `to`.
     #[inline]
     pub(crate) unsafe fn read_reduce(
         &self,
@@ -249,7 +250,7 @@ impl Table {
         unsafe { tell!(self, HcommReadReduceOnThread, thread, channel, to, from, count, dtype, op) }
     }
 
-    /// Reduces `count` elements of this rank into the peer's elements at `to`.
+    /// Enqueues a reduction of `count` elements of this rank into the peer's elements at `to`.
     #[inline]
     pub(crate) unsafe fn write_reduce(
         &self,
@@ -266,7 +267,7 @@ impl Table {
         }
     }
 
-    /// Sets a notify of another thread of the rank.
+    /// Makes the thread set a notify of another thread of the rank.
     #[inline]
     pub(crate) unsafe fn record_thread(
         &self,
@@ -278,7 +279,7 @@ impl Table {
         unsafe { tell!(self, HcommThreadNotifyRecordOnThread, thread, of, index) }
     }
 
-    /// Sets a notify at the peer's end of the channel.
+    /// Makes the thread set a notify at the peer's end of the channel.
     #[inline]
     pub(crate) unsafe fn record_channel(
         &self,

@@ -47,7 +47,7 @@ impl Table {
 
 impl Table {
     /// Returns the states of the ranks with which the calling thread has just failed to make a
-    /// communicator or a channel.
+    /// communicator or a channel. Returns `None` if the backend does not report them.
     pub(crate) fn peers_of_attempt(&self) -> Option<PeerReport> {
         let source = self.peers_of(std::ptr::null_mut());
         let (cause, sequence) = source.cause()?;
@@ -67,7 +67,8 @@ impl PeerSource {
     }
 
     /// Returns the states that the ranks had when the communicator failed. Returns `None` if it has
-    /// not failed, or has more than [`MOST_RANKS`] ranks.
+    /// not failed or has more than [`MOST_RANKS`] ranks, or if the backend cannot report the
+    /// states.
     pub(crate) fn failure(&self, world_size: u32) -> Option<PeerReport> {
         if world_size > MOST_RANKS {
             return None;
@@ -78,7 +79,8 @@ impl PeerSource {
     }
 
     /// Returns the cause of the communicator's failure, and the number of the collective that
-    /// failed.
+    /// failed. Returns `None` if the communicator has not failed, or if the backend cannot report
+    /// the cause.
     fn cause(&self) -> Option<(CommCause, u64)> {
         let function = self.failure?;
         let mut cause = AscendExtCommCause::ASCEND_EXT_COMM_WELL;
@@ -99,7 +101,8 @@ impl PeerSource {
 
     /// Returns the present states of the ranks, relative to the collective with number `sequence`.
     /// If this rank (`own`) is still in an earlier collective, they are relative to that
-    /// collective.
+    /// collective. Returns `None` if `sequence` is 0, if there are more than [`MOST_RANKS`] ranks,
+    /// or if the backend cannot report the states.
     pub(crate) fn now(&self, sequence: u64, own: u32, world_size: u32) -> Option<PeerReport> {
         if sequence == 0 || world_size > MOST_RANKS {
             return None;

@@ -76,7 +76,8 @@ impl Peers {
         }
     }
 
-    /// Returns the number of messages that were issued to or from a peer.
+    /// Returns the number of messages that were issued to or from a peer, or 0 for a peer that is
+    /// out of range.
     pub fn issued(&self, direction: Direction, peer: u32) -> u64 {
         self.peers.get(peer as usize).map_or(0, |peer| peer.directions[direction as usize].issued)
     }

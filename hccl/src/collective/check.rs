@@ -1,4 +1,4 @@
-//! The checks before CANN is called.
+//! The checks of arguments that run before CANN is called.
 
 use ascend_sys::HcclReduceOp;
 
@@ -9,7 +9,8 @@ use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 
-/// A type and a reduction that have been checked.
+/// The type and the reduction of an operation that reduces. Its methods check whether a product
+/// supports them.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedReduction {
     pub(super) dtype: DType,

@@ -16,9 +16,9 @@ use crate::error::Error;
 /// Each method issues the same operation as the method of [`Communicator`] with the same name. But
 /// the types are checked when the operation is issued, instead of by the compiler. The cause of the
 /// error is [`Error::WrongType`] if source and destination hold elements of different types. It is
-/// [`Error::NotReduced`] if no product reduces the type. Source and destination may also be a
-/// [`DeviceBuffer`](crate::DeviceBuffer) or a slice of one. [Batches](crate::batch) have
-/// [`send_dynamic`](crate::batch::Batch::send_dynamic) and
+/// [`Error::NotReduced`] if no product reduces the type with this reduction. Source and destination
+/// may also be a [`DeviceBuffer`](crate::DeviceBuffer) or a slice of one. [Batches](crate::batch)
+/// have [`send_dynamic`](crate::batch::Batch::send_dynamic) and
 /// [`recv_dynamic`](crate::batch::Batch::recv_dynamic), and groups have
 /// [`Recorder::dynamic`](crate::group::Recorder::dynamic).
 ///

@@ -9,8 +9,9 @@ use crate::order::issue::{Slip, Touch};
 use crate::record::member::RecordedOp;
 
 impl Member {
-    /// Issues an operation within its span and counts it. Returns the error of its checks if they
-    /// have failed.
+    /// Issues an operation within its span, counts it unless the stream captures, and records it if
+    /// the run is recorded. If the checks of the operation have failed, returns their error
+    /// instead.
     #[inline(always)]
     pub(super) fn issue<S: StreamState>(
         &mut self,

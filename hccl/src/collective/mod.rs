@@ -58,13 +58,14 @@
 //! * [`Error::NotSupported`] when the product does not reduce the type with this operation (see
 //!   [`dtype`](crate::dtype));
 //! * [`Error::TooManyElements`] for more than 34,359,738,367 elements;
-//! * [`Error::MissingSymbol`] when the backend does not have the C function;
+//! * [`Error::OutOfMemory`] for a reduce on a rank other than the root, if there is no memory for
+//!   the result that the rank discards;
 //! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
-//! [`Error::Call`] is an error of CANN itself. [`Error::Failed`] reports the failure of an earlier
-//! operation of the stream, whose [`Work`] was dropped. The [`Work`] reports errors that occur
-//! later. For example, it reports [`Error::Call`] if a peer did not arrive while links were being
-//! made.
+//! [`Error::Call`] is an error of CANN itself. [`Error::MissingSymbol`] means that the backend does
+//! not have the C function. [`Error::Failed`] reports the failure of an earlier operation of the
+//! stream, whose [`Work`] was dropped. The [`Work`] reports errors that occur later. For example,
+//! it reports [`Error::Call`] if a peer did not arrive while links were being made.
 //!
 //! # To add a collective
 //!

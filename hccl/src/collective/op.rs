@@ -27,12 +27,13 @@ pub(crate) struct CollectiveOp<'a> {
     kind: CollectiveKind<'a>,
     dtype: DType,
     /// The number of elements that this rank gives. For a reduce-scatter, a scatter and a receive,
-    /// the number of elements that it gets.
+    /// the number of elements that it gets. For a broadcast, the length of its buffer.
     count: usize,
     /// The pointers that CANN gets. A pointer is null if this rank has no buffer for it.
     send: *mut c_void,
     recv: *mut c_void,
-    /// The memory that the operation reads and the memory that it writes.
+    /// The memory that the operation reads, and the memory that it writes. The buffer of an
+    /// in-place operation is in `writes`, unless this rank only reads it.
     pub(super) reads: Option<Region<'a>>,
     pub(super) writes: Option<Region<'a>>,
     /// Whether the caller has given one buffer as both source and destination.
@@ -41,7 +42,7 @@ pub(crate) struct CollectiveOp<'a> {
     pub(crate) checked: Result<()>,
 }
 
-/// The operation, and its arguments besides buffers, a count and a type.
+/// The kind of an operation, with its arguments other than buffers, a count and a type.
 #[derive(Clone, Copy)]
 pub(super) enum CollectiveKind<'a> {
     AllReduce(HcclReduceOp),
@@ -67,8 +68,8 @@ pub(super) struct OpName {
     span: SpanOf,
 }
 
-/// Enters the span of an operation with this sequence number, count and number of bytes. The name
-/// of a span is a constant, so each operation has a function of its own.
+/// A function that enters the span of an operation with this sequence number, count and number of
+/// bytes. The name of a span is a constant, so each operation has a function of its own.
 pub(super) type SpanOf = fn(&Member, u64, usize, usize) -> EnteredSpan;
 
 impl OpName {
@@ -95,7 +96,7 @@ macro_rules! op_name {
 }
 pub(super) use op_name;
 
-/// The methods by which the checks make an operation.
+/// The methods with which the functions that check arguments build an operation.
 impl<'a> CollectiveOp<'a> {
     /// Returns an operation without buffers.
     #[inline]
@@ -188,7 +189,7 @@ impl<'a> CollectiveOp<'a> {
     }
 }
 
-/// The methods by which an operation is issued.
+/// The methods with which an operation is issued and recorded.
 impl<'a> CollectiveOp<'a> {
     #[inline]
     pub(crate) fn name(&self) -> &'static str {

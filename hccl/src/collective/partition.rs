@@ -33,13 +33,15 @@ use super::{CountsError, MOST_ELEMENTS};
 pub struct Partition {
     counts: Box<[u64]>,
     displacements: Box<[u64]>,
-    /// The end of the last part, and its rank.
+    /// The end of the part that ends last, and the rank of that part. Parts without elements do not
+    /// count.
     extent: u64,
     last: u32,
     total: u64,
-    /// The first two parts that have elements in common, and the number of these elements.
+    /// The ranks of the first two parts that have elements in common, and the number of these
+    /// elements.
     overlap: Option<(u32, u32, u64)>,
-    /// The first part that is longer than HCCL accepts.
+    /// The rank of the first part that is longer than HCCL accepts.
     too_long: Option<u32>,
 }
 
@@ -135,7 +137,8 @@ impl Partition {
         self.counts.get(rank as usize).map_or(0, |&count| count as usize)
     }
 
-    /// Returns the end of the last part, in elements. A buffer must have at least this length.
+    /// Returns the end, in elements, of the part that ends last. A buffer must have at least this
+    /// length. Parts without elements do not count.
     pub fn extent(&self) -> usize {
         self.extent as usize
     }
@@ -201,8 +204,8 @@ fn end(rank: u32, at: u64, count: u64) -> Result<u64, CountsError> {
     end.ok_or(CountsError::Overflow { rank, displacement, count })
 }
 
-/// Returns the first two parts, in the order of their displacements, that have elements in common,
-/// and the number of these elements.
+/// Returns the ranks of the first two parts, in the order of their displacements, that have
+/// elements in common, and the number of these elements.
 fn first_overlap(counts: &[u64], displacements: &[u64]) -> Option<(u32, u32, u64)> {
     let mut parts: Vec<(u64, u64, u32)> = (0..)
         .zip(displacements.iter().zip(counts))

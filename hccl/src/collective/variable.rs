@@ -1,7 +1,7 @@
 //! Collectives in which the parts of the ranks differ in length.
 //!
-//! The lengths are given by a [`Partition`] or a [`CountMatrix`]. It is made once and used for many
-//! calls, and each call checks it against the buffers.
+//! A [`Partition`] or a [`CountMatrix`] gives the lengths. A program makes it once and uses it for
+//! many calls. Each call checks it against the buffers.
 
 use super::check::{check_apart, check_count};
 use super::op::{CollectiveKind, CollectiveOp, op_name};

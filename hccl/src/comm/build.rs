@@ -88,11 +88,17 @@ impl Communicator {
     ///
     /// # Errors
     ///
+    /// [`Error::Refused`] for a mistake that is found before CANN makes the communicator. Its cause
+    /// is one of these:
+    ///
     /// * [`Error::NoSuchRank`] if the rank is not below the number of ranks.
     /// * [`Error::Invalid`] unless exactly one of `device` and `runtime` is given, or if the
     ///   runtime has no device with the number of the rank.
     /// * [`Error::Config`] for a setting that CANN would reject or ignore.
-    /// * [`Error::Call`] with `HCCL_E_TIMEOUT` if ranks are missing. Its text names them.
+    /// * The error of [`Runtime::device`] if `runtime` cannot open the device.
+    ///
+    /// Otherwise the error of CANN, for example [`Error::Call`] with `HCCL_E_TIMEOUT` if ranks are
+    /// missing. Its text names them.
     pub fn builder<'a>() -> CommunicatorBuilder<'a> {
         Plan::builder()
     }
@@ -134,7 +140,8 @@ impl From<Plan<'_>> for Pending<Communicator> {
     }
 }
 
-/// Returns the states of the ranks of a communicator that could not be made.
+/// Returns the states of the ranks of a communicator that could not be made, or `None` if the
+/// backend does not report them.
 #[cold]
 fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
     let report = table.peers_of_attempt()?;
@@ -291,8 +298,8 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`] if `devices` is empty, [`Error::WrongRuntime`] if they belong to different
-    /// runtimes, [`Error::Invalid`] if a device is named twice, and the error of CANN.
+    /// [`Error::Empty`] if `devices` is empty, [`Error::WrongRuntime`] if the devices belong to
+    /// different runtimes, [`Error::Invalid`] if a device is named twice, and the error of CANN.
     ///
     /// ```
     /// use hccl::prelude::*;

@@ -65,7 +65,7 @@ pub struct CommConfig {
     /// The size of one staging buffer of the communicator, in MiB, at least 1; CANN's default
     /// is 200. HCCL reserves twice this much device memory.
     buffer_mib: Option<u32>,
-    /// Whether the same inputs give the same bits on every run.
+    /// The degree to which the same inputs give the same bits on every run.
     deterministic: Option<Deterministic>,
     /// The name of the communicator, 1 to 127 bytes, no NUL. A device cannot have two communicators
     /// with the same name.
@@ -94,7 +94,7 @@ pub struct CommConfig {
     /// bytes.
     #[builder(setter(into))]
     algorithm: Option<String>,
-    /// Whether and how a failed operation is issued again (A3).
+    /// The settings for issuing a failed operation again (A3).
     retry: Option<Retry>,
     /// The name of a staging buffer: 1 to 127 bytes, no NUL. Communicators of a device that give
     /// the same name share the buffer, and must issue their operations on one stream.
@@ -141,18 +141,19 @@ pub enum Deterministic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expansion {
-    /// On the host.
+    /// The host unfolds the operations.
     Host,
-    /// On the AI CPU of the device.
+    /// The AI CPU of the device unfolds the operations.
     AiCpu,
-    /// In vector cores of the device if they have an algorithm for the operation, otherwise
-    /// elsewhere.
+    /// Vector cores of the device unfold the operations for which they have an algorithm. The other
+    /// operations are unfolded elsewhere.
     Aiv,
-    /// In vector cores only. CANN rejects an operation for which they have no algorithm.
+    /// Only vector cores unfold operations. CANN rejects an operation for which they have no
+    /// algorithm.
     AivOnly,
-    /// In the communication unit, through its own memory (Ascend 950).
+    /// The communication unit unfolds the operations, and uses its own memory (Ascend 950).
     CcuMemory,
-    /// In the communication unit, which acts as a scheduler (Ascend 950).
+    /// The communication unit unfolds the operations, and acts as a scheduler (Ascend 950).
     CcuScheduler,
 }
 
@@ -219,8 +220,8 @@ impl CommConfig {
         self.name.as_deref()
     }
 
-    /// Returns the number of seconds that an operation may wait for its peers, if the user gave
-    /// one.
+    /// Returns the number of seconds that an operation may wait for its peers, or `None` if the
+    /// user gave no limit.
     pub(crate) fn exec_seconds(&self) -> Option<u32> {
         self.exec_timeout.map(|limit| u32::try_from(limit.as_secs()).unwrap_or(u32::MAX))
     }
@@ -250,7 +251,8 @@ mod tests {
                 names.map(|name| name.strip_suffix("faults").map_or(name, |_| "fault")).collect();
             assert!(names.len() >= 5, "{name}: {names:?}");
             for field in names {
-                // Type, default and meaning, with unit and range where there are any.
+                // A row has at least a type, a default and a meaning, with unit and range where
+                // there are any.
                 let mut rows = source.lines().map(str::trim);
                 let row = rows.find(|row| row.starts_with(&format!("/// | `{field}` |")));
                 let cells = row.map_or(0, |row| {

@@ -55,14 +55,15 @@ impl Communicator {
 
     /// Makes the links that messages to and from `peers` need. Each of the peers must call it too,
     /// and name this rank. It issues a [batch](Self::batch) with one message of one byte to and
-    /// from each peer, so it takes the numbers of the batch and of these messages.
+    /// from each peer, so it takes the numbers of the batch and of these messages. Does nothing if
+    /// `peers` is empty.
     ///
     /// Returns a future at once: see [`Pending`]. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a rank that cannot be a peer, and
-    /// otherwise the errors of a batch.
+    /// [`Error::Refused`] for a rank that cannot be a peer. Its cause is [`Error::NoSuchRank`] or
+    /// [`Error::OwnMessage`]. Otherwise the errors of a batch.
     pub fn connect_to(&mut self, peers: &[u32]) -> Pending<()> {
         if peers.is_empty() {
             return Pending::ready(Ok(()));

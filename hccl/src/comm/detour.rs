@@ -78,7 +78,7 @@ impl From<Error> for CallFailure {
 /// The objects, besides its own communicator, that an operation shares with other operations.
 #[derive(Default)]
 pub(crate) struct Alike<'a> {
-    /// The other communicators that it uses.
+    /// The other communicators that the operation uses.
     pub(crate) others: &'a [&'a Member],
     /// The address of an object. All operations of this object keep their order.
     pub(crate) key: Option<u64>,
@@ -86,8 +86,8 @@ pub(crate) struct Alike<'a> {
 
 /// The communicators of an operation.
 pub(crate) struct Users {
-    /// The [keys](label_key) of the communicators. Operations that have a key in common keep their
-    /// order.
+    /// The [keys](label_key) of the communicators, and [`Alike::key`] if it is given. Operations
+    /// that have a key in common keep their order.
     pub(crate) keys: SmallVec<[u64; 2]>,
     /// The handles of the communicators. Empty if something else keeps the handles until the
     /// operation is complete.
@@ -200,7 +200,7 @@ impl Member {
 
 /// Issues an operation of communicators through a helper thread. `touches` names everything that
 /// `call` uses, and `touched` is the part of it that must be kept until the operation is complete.
-/// Everything touched must be on the stream's device.
+/// Everything touched must be on the stream's device. Returns an error if the stream captures.
 #[cold]
 pub(crate) fn issue_by_helper<S: StreamState>(
     stream: &Stream<S>,
@@ -353,8 +353,8 @@ struct ByWay {
     number: u64,
     tickets: (u64, u64),
     stream: Stream,
-    /// Dropped when the outcome is read. The [`End`] may live longer, because waiters use it to
-    /// describe what they wait for.
+    /// The guard of what the operation uses. It is dropped when the outcome is read. The [`End`]
+    /// may live longer, because waiters use it to describe what they wait for.
     held: Mutex<Option<DetourHold>>,
 }
 
@@ -469,7 +469,7 @@ impl Retire for RetiredHold {
     }
 }
 
-/// A notify that can be destroyed once these operations are complete.
+/// A notify that can be destroyed once the operations in `uses` are complete.
 struct RetiredNotify {
     notify: NotifyHandle,
     uses: Vec<(&'static StreamSlot, u64)>,

@@ -42,12 +42,13 @@ pub(crate) struct CommHandle {
     destroyed: AtomicBool,
     origin: Origin,
     /// The number of parts of this communicator (from `split` or `subset`) that exist. They must be
-    /// destroyed before it.
+    /// destroyed before this communicator.
     parts: AtomicUsize,
     /// The number of calls of [`hold`](Self::hold) that are not released: by operations on a
     /// detour, and by parts that are being made.
     detours: AtomicUsize,
-    /// The number of helpers that will notify the peers that this rank is gone.
+    /// The number of calls of [`leave`](Self::leave) that still have to remove a user or to notify
+    /// the peers that this rank is gone.
     leaving: AtomicUsize,
     /// The newest custom operator or kernel launch on each stream. When the peers are notified that
     /// this rank is gone, the notifies, channels and contexts of these operations end. So the peers
@@ -170,7 +171,8 @@ impl CommHandle {
         self.raw
     }
 
-    /// Aborts the communicator for all of its ranks. Does not destroy it.
+    /// Aborts the communicator, for all of its ranks if the backend can notify them. Does not
+    /// destroy it. Does nothing if it is already aborted or destroyed.
     pub(crate) fn abort(&self, table: &Table) {
         if self.is_destroyed() || !self.label.abort() {
             return;
@@ -192,7 +194,8 @@ impl CommHandle {
     }
 
     /// Waits until the operators and launches of the communicator are complete. Returns early when
-    /// the runtime is dropped: it waits for its operations itself, and destroys the communicator.
+    /// the runtime is dropped, because the runtime waits for its operations itself and destroys the
+    /// communicator.
     fn wait_for_own_work(&self, runtime: &WeakRuntime) {
         // The backend is told of an endless wait, so that it can prove a deadlock.
         let mut patience = Patience::new(Duration::MAX);
@@ -211,7 +214,8 @@ impl CommHandle {
 
     /// Removes a user of the communicator when the time `after` has passed. When the last user is
     /// removed, notifies the peers that this communicator issues nothing more, but not before its
-    /// operators and launches are complete. Does not block.
+    /// operators and launches are complete. If no helper thread can be started, does both at once
+    /// instead. Does not block.
     pub(super) fn leave(self: &Arc<Self>, device: &Device, reason: &'static CStr, after: Duration) {
         if after.is_zero() {
             if !self.label.remove_user() {

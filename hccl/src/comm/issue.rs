@@ -80,7 +80,8 @@ impl Member {
     }
 
     /// Takes the issue order of the device for `stream`, and returns the handle for an enqueue call
-    /// on it. The caller holds the issue lock of `stream`.
+    /// on that stream. Returns [`Error::Aborted`] after an abort. The caller holds the issue lock
+    /// of `stream`.
     #[inline(always)]
     pub(crate) fn enter<S: StreamState>(&self, stream: &Stream<S>) -> Result<HcclComm> {
         self.device.issue_order().take(stream.slot());
@@ -90,9 +91,10 @@ impl Member {
         }
     }
 
-    /// Waits until all operations [on a detour](super::detour) on this device have been issued. A
-    /// call that waits for other ranks by contract begins with this, so that it is made in the
-    /// program's order.
+    /// Waits until all operations [on a detour](super::detour) on this device have been issued.
+    /// Returns [`Error::Timeout`] if this takes longer than the runtime's deadline. A call that
+    /// waits for other ranks by contract begins with this, so that it is made in the program's
+    /// order.
     pub(crate) fn let_detours_pass(&self, operation: &'static str, sequence: u64) -> Result<()> {
         let deadline = self.device.runtime().deadline();
         let linking = self.device.linking();

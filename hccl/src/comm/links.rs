@@ -25,7 +25,7 @@ pub(crate) struct Links {
     collectives: AtomicBool,
     /// The ways of communicating for which kernels have made their links.
     kernels: Mutex<SmallVec<[u64; 2]>>,
-    /// One bit for each rank, set if the link for messages to it is made.
+    /// One bit for each rank, set if the link for messages to and from that rank is made.
     peers: Box<[AtomicU64]>,
 }
 

@@ -11,8 +11,9 @@
 //!
 //! A communicator ensures the following without help from the program:
 //!
-//! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors
-//!   carry the number, which is the same on all ranks.
+//! * Operations are numbered: collectives by communicator, messages by sender and receiver, batches
+//!   by communicator on each rank. Errors carry the number. A collective has the same number on all
+//!   ranks, and a message has the same number on both of its ranks.
 //! * Two operations of one communicator never run at the same time, because CANN shares buffers and
 //!   signals among the operations of a communicator. If an operation is issued on another stream
 //!   than the previous one, it waits for the previous one on the device.
@@ -23,10 +24,10 @@
 //!
 //! # First contact
 //!
-//! Some operations make links: the first collective of a communicator, the first message to each
-//! peer, the first [custom operator](Communicator::run) with each peer, and the first kernel that
-//! communicates. A link is ready when both ranks have made their side of it. The wait for the peers
-//! takes at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` sets another).
+//! Some operations make links: the first collective of a communicator, the first message to or from
+//! each peer, the first [custom operator](Communicator::run) with each peer, and the first kernel
+//! that communicates. A link is ready when both ranks have made their side of it. The wait for the
+//! peers takes at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` sets another).
 //!
 //! CANN waits inside the call. In `hccl` a helper thread makes the call, the operation keeps its
 //! place in its stream, and its [`Work`](crate::Work) reports errors. So several ranks may share a
@@ -113,8 +114,8 @@ use scratch::ScratchBlock;
 #[derive(Debug)]
 pub enum Active {}
 
-/// The state of a [`Communicator`] after [`suspend`](Communicator::suspend): it can only be
-/// resumed.
+/// The state of a [`Communicator`] after [`suspend`](Communicator::suspend). It issues no
+/// operations until it is resumed.
 ///
 /// ```
 /// use hccl::comm::{Communicator, Suspended};
@@ -183,7 +184,7 @@ pub struct Communicator<S = Active> {
 pub(crate) struct Member {
     pub(crate) handle: Arc<CommHandle>,
     pub(crate) device: Device,
-    /// The product of the device, when it is known.
+    /// The product of the device, or `None` if it is not known.
     pub(crate) product: Option<Product>,
     pub(crate) label: Arc<Label>,
     /// CANN's name for the communicator, as opposed to its title.
@@ -199,10 +200,10 @@ pub(crate) struct Member {
     pub(crate) scratch: ScratchBlock,
     /// The resources for custom operators.
     pub(crate) operators: Operators,
-    /// The number of seconds for which its operations may wait for peers on the device. 0 means no
-    /// limit.
+    /// The number of seconds for which operations of the communicator may wait for peers on the
+    /// device. 0 means no limit.
     pub(crate) exec_seconds: u32,
-    /// The record of its operations, if the run is recorded.
+    /// The record of the communicator's operations, if the run is recorded.
     pub(crate) record: Option<Arc<MemberRecord>>,
     /// The number of splits so far.
     splits: u64,

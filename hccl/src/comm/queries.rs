@@ -25,8 +25,9 @@ impl<S> Communicator<S> {
     }
 
     /// Returns the title by which errors, traces and timelines name the communicator. The title is
-    /// the name that [`CommConfig`] gave, or else describes how the communicator was made. The
-    /// communicator of all ranks has the title `world`. The next communicator of the same
+    /// the name that [`CommConfig`] gave, or else describes how the communicator was made. A
+    /// communicator of [`from_raw`](Self::from_raw) has CANN's name as its title. The communicator
+    /// of all ranks has the title `world`. The next communicator of the same
     /// [`run_ranks`](crate::Runtime::run_ranks) has the title `world 2`. Parts have titles like
     /// `world/split 1 color 0` or `world/subset 7`. The title is the same on all ranks. Two
     /// communicators can have the same title.
@@ -65,9 +66,10 @@ impl<S> Communicator<S> {
     ///
     /// Turn recording off for data that differs between two runs of one program, for example times:
     /// `hccl-compare-runs` would report them as the first difference. All ranks must leave out the
-    /// same operations. The setting does not apply to communicators that `split` makes: each has a
-    /// setting of its own. An operation of a [graph](crate::Graph) is recorded only if recording
-    /// was on when the operation was captured and is on when it is replayed. Does not block.
+    /// same operations. The setting does not apply to communicators that `split` or `subset` makes:
+    /// each has a setting of its own. An operation of a [graph](crate::Graph) is recorded only if
+    /// recording was on when the operation was captured and is on when it is replayed. Does not
+    /// block.
     ///
     /// ```
     /// # use hccl::prelude::*;

@@ -32,8 +32,9 @@ impl Communicator {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a setting that CANN would reject or ignore, and [`Error::Call`] with
-    /// one of these codes:
+    /// [`Error::Refused`] for a mistake that is found before CANN is called. Its cause is
+    /// [`Error::Config`] for a setting that CANN would reject or ignore, and [`Error::Invalid`] for
+    /// a path that contains a NUL byte. Otherwise [`Error::Call`] with one of these codes:
     ///
     /// * `HCCL_E_INTERNAL` if the file cannot be read.
     /// * `HCCL_E_PARA` if a field is wrong or missing. The emulator names the field.

@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 /// its [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes one
 /// communicator.
 ///
-/// The process that made it must stay alive until all ranks have built their communicator, because
-/// it listens for them.
+/// The process that made the root info must stay alive until all ranks have built their
+/// communicator, because that process listens for them.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -55,8 +55,8 @@ impl RootInfo {
         Ok(Self { raw: Arc::new(raw) })
     }
 
-    /// Makes a root info that stays within this process, and informs the backend of this if it has
-    /// an entry for it.
+    /// Makes a root info that stays within this process. If the backend has an entry for this,
+    /// informs the backend.
     pub(crate) fn of_this_process(device: &Device) -> Result<Self> {
         let root_info = Self::new(device)?;
         if let Some(stays) = device.table().functions().ascendExtRootInfoStays {

@@ -31,7 +31,8 @@ impl ScratchBlock {
         Ok(())
     }
 
-    /// Returns the whole block, or `None` if no operation has needed one yet.
+    /// Returns the whole block. Returns `None` if no operation has needed a block yet, or if the
+    /// last allocation failed.
     #[inline]
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         self.0.as_ref().map(|block| block.region(block.all()))

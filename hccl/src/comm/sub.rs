@@ -39,6 +39,7 @@ impl Communicator {
     /// * [`Error::NoSuchRank`] for a rank that this communicator does not have.
     /// * [`Error::Invalid`] if a rank is named twice, if `id` is `u32::MAX`, which CANN reserves,
     ///   or if this communicator is itself a part of a communicator, which CANN does not divide.
+    /// * [`Error::Aborted`] if this communicator was aborted.
     /// * Otherwise the error of CANN, for example if the name is in use on the device.
     ///
     /// ```
@@ -64,7 +65,7 @@ impl Communicator {
     }
 
     /// Makes a communicator as [`subset`](Self::subset) does, with settings. All members must give
-    /// the same settings.
+    /// the same settings. A setting that CANN would reject or ignore is an [`Error::Config`].
     pub fn subset_with(
         &mut self,
         ranks: &[u32],
@@ -118,7 +119,8 @@ impl Communicator {
     ///
     /// A new communicator is named `NAME_splitS_C`, unless [`split_with`](Self::split_with) gives a
     /// name. `NAME` is the name of this communicator, `S` the number of the split from 1, and `C`
-    /// the position of the color among all colors from 0.
+    /// the position of the color among all colors from 0. If this name is longer than 127 bytes,
+    /// CANN makes a name instead.
     ///
     /// # Errors
     ///
@@ -152,7 +154,7 @@ impl Communicator {
     }
 
     /// Divides the ranks as [`split`](Self::split) does, with settings. All ranks of a color must
-    /// give the same settings.
+    /// give the same settings. A setting that CANN would reject or ignore is an [`Error::Config`].
     pub fn split_with(
         &mut self,
         color: Option<u32>,
@@ -165,7 +167,8 @@ impl Communicator {
         }
     }
 
-    /// Begins the exchange of colors and keys among the ranks. Does not wait for its end.
+    /// Begins the exchange of colors and keys among the ranks. Does not wait for the end of the
+    /// exchange.
     fn begin_split(&mut self, color: Option<u32>, key: u32, config: CommConfig) -> Result<Split> {
         self.member.check_dividable(SPLIT)?;
         // The plan is made first, so that a mistake in the settings is reported before anything is
@@ -196,7 +199,7 @@ struct Members {
     id: u64,
 }
 
-/// A part of a communicator that is to be made.
+/// The plan of a part of a communicator. The part is not made yet.
 struct PartPlan {
     operation: &'static str,
     /// A guard that keeps the whole communicator.

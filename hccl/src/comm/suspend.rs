@@ -15,7 +15,8 @@ impl Communicator {
     /// every operation of the device that waits for its links has been issued. CANN:
     /// `HcclCommSuspend` (A2 and A3).
     ///
-    /// Only [`resume`](Communicator::resume) can be called on the returned communicator.
+    /// The returned communicator issues no operations until [`resume`](Communicator::resume) is
+    /// called. It can be queried and [aborted](Communicator::abort) meanwhile.
     ///
     /// # Errors
     ///
@@ -41,11 +42,12 @@ impl Communicator {
 
 impl Communicator<Suspended> {
     /// Resumes the communicator, after all ranks have suspended it and the devices have been
-    /// repaired. CANN: `HcclCommResume`.
+    /// repaired. Blocks as [`suspend`](Communicator::suspend) does. CANN: `HcclCommResume`.
     ///
     /// # Errors
     ///
-    /// The error of CANN. It contains the communicator, which is still suspended.
+    /// The same errors as those of [`suspend`](Communicator::suspend). The error contains the
+    /// communicator, which is still suspended.
     pub fn resume(self) -> Result<Communicator, Unchanged<Suspended>> {
         let result = self.member.call("resume", |raw, device| {
             // SAFETY: a live handle, and no operation is being issued on it.
@@ -65,8 +67,8 @@ impl<S> Communicator<S> {
 }
 
 impl Member {
-    /// Makes a call of CANN that issues no operation, after all operations on a detour have been
-    /// issued.
+    /// Makes a call of CANN that issues no operation. First waits until all operations on a detour
+    /// have been issued.
     fn call(
         &self,
         operation: &'static str,
@@ -84,7 +86,7 @@ impl Member {
     }
 }
 
-/// A communicator whose state CANN refused to change, and the reason.
+/// A communicator whose state could not be changed, and the reason.
 ///
 /// ```
 /// use hccl::comm::Communicator;
@@ -108,7 +110,7 @@ impl Member {
 pub struct Unchanged<S> {
     /// The communicator, as it was.
     pub communicator: Communicator<S>,
-    /// The error of CANN.
+    /// The reason: the error of CANN, [`Error::Aborted`] or [`Error::Timeout`].
     pub error: Error,
 }
 

@@ -64,7 +64,8 @@ pub struct MemoryInfo {
 /// A guard. While it lives, the device's context is current on this thread.
 pub(crate) struct Bound<'a> {
     restore: Option<(&'a Table, ContextHandle)>,
-    /// Keeps the guard on its thread, because a context is current for one thread only.
+    /// A marker that keeps the guard on its thread, because a context is current for one thread
+    /// only.
     _here: PhantomData<*const ()>,
 }
 
@@ -212,8 +213,8 @@ impl Device {
         self.state().has_detour(slot);
     }
 
-    /// Adds an object to destroy, for example a communicator or a graph. Called by the drop of its
-    /// owner, so the object is destroyed later.
+    /// Adds an object that is destroyed later, when it is free: for example a communicator or a
+    /// graph.
     pub(crate) fn retire(&self, retired: impl Retire + 'static) {
         self.state().deferred.push(Box::new(retired));
     }

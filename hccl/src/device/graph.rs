@@ -41,6 +41,7 @@
 //!   [`Stream::host_fn`]);
 //! * a [`group`](crate::group()), because its end may wait;
 //! * an [operator of the program](crate::Communicator::run), because its threads are other streams;
+//! * a [launch](crate::kernel::Launch) of a kernel;
 //! * a destination that has never been written, because only a replay writes it.
 //!
 //! # Why it is safe
@@ -98,7 +99,7 @@ use crate::sync::lock;
 /// ```
 pub struct Capturing {
     queue: Arc<StreamQueue>,
-    /// `None` before the capture has begun and after it has ended.
+    /// The record of the capture, or `None` before the capture has begun and after it has ended.
     recording: Mutex<Option<GraphRecording>>,
 }
 
@@ -137,7 +138,8 @@ struct GraphComm {
     label: Arc<Label>,
     numbers: Numbers,
     device: Device,
-    /// Kept so that a run does not report this rank as gone while the graph may still issue.
+    /// The guard of a run. It is kept so that the run does not report this rank as gone while the
+    /// graph may still issue.
     _alive: Option<Arc<()>>,
 }
 

@@ -49,9 +49,9 @@ pub(crate) struct DeviceState {
     /// Communicators, graphs and kernels that were dropped, and may still have operations in
     /// flight.
     pub(super) deferred: DeferredList,
-    /// Held by the thread that frees dropped objects.
+    /// The lock that a thread holds while it frees dropped objects.
     reaping: Mutex<()>,
-    /// Whether a thread holds `reaping`. Set before this thread takes anything off a list.
+    /// Whether a thread holds `reaping`. That thread sets it before it takes anything off a list.
     is_reaping: AtomicBool,
 }
 
@@ -114,7 +114,7 @@ impl DeviceState {
     }
 
     /// Destroys everything. Called when the last handle of the runtime is dropped, so nothing is in
-    /// flight any more.
+    /// flight any more. Does nothing if the context cannot be made current.
     pub(crate) fn close(&mut self, table: &Table) {
         if table.set_context(self.context).is_err() {
             return;
@@ -181,7 +181,8 @@ impl DeviceState {
         self.destroy_streams(table);
     }
 
-    /// Returns a number that changes whenever a dropped object is freed.
+    /// Returns a number that changes whenever dropped memory is freed or an object of `deferred` is
+    /// destroyed.
     pub(crate) fn freed(&self) -> usize {
         self.retired.freed().wrapping_add(self.deferred.destroyed())
     }

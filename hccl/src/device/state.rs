@@ -27,9 +27,9 @@ pub(crate) mod sealed {
         /// Returns the stream if it runs operations, or `None` if it records them.
         fn open(stream: &Stream<Self>) -> Option<&Stream<Open>>;
         /// Adds a hook to the graph for an operation of a communicator that was just captured.
-        /// `hook` gets the number of earlier operations in the graph whose numbers are of the same
-        /// kind. `copies` operations of the graph belong to the hook, and do not
-        /// [count](super::super::Graph::len). Does nothing on a stream that runs operations.
+        /// `hook` gets the number of earlier operations of this communicator in the graph whose
+        /// numbers are of the same kind. `copies` operations of the graph belong to the hook, and
+        /// do not [count](super::super::Graph::len). Does nothing on a stream that runs operations.
         fn at_replay(
             stream: &Stream<Self>,
             operation: Operation<'_>,

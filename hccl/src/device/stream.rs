@@ -43,7 +43,7 @@ use crate::order::work::Work;
 /// # Ok::<(), hccl::Error>(())
 /// ```
 pub struct Stream<S = Open> {
-    /// Dropped first, so that a capture ends before its stream.
+    /// The state of the stream. It is dropped first, so that a capture ends before its stream.
     state: S,
     slot: &'static StreamSlot,
     queue: Arc<StreamQueue>,

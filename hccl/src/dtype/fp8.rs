@@ -39,8 +39,8 @@
 
 use std::fmt;
 
-/// A format: the number of bits of the fraction, and the meaning of the codes beyond the finite
-/// values.
+/// A format: the number of bits of the fraction, the bias of the exponent, and the codes of the
+/// largest value and of the values beyond it.
 #[derive(Clone, Copy)]
 struct Format {
     fraction_bits: u32,

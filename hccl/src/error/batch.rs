@@ -5,7 +5,7 @@ use std::fmt;
 use super::counted::counted;
 use crate::dtype::DType;
 
-/// The direction of an item of a batch.
+/// The direction of a message: of an item of a batch, or of a single message.
 ///
 /// ```
 /// use hccl::batch::Direction;

@@ -102,7 +102,7 @@ pub enum CountsError {
         /// The length of the buffer.
         found: usize,
     },
-    /// A part lies outside the buffer.
+    /// A part ends after the end of the buffer.
     #[error(
         "{what} has {}, but the part of rank {rank} ends at {end}: \
          pass a longer buffer, or change the counts",
@@ -125,9 +125,9 @@ pub enum CountsError {
     Overlap {
         /// The rank whose part begins first.
         first: u32,
-        /// The rank whose part begins inside it.
+        /// The rank whose part begins inside the other part.
         second: u32,
-        /// The number of elements that both parts have.
+        /// The number of elements that belong to both parts.
         common: usize,
     },
     /// The parts do not cover a destination that was never written, so some of its elements would

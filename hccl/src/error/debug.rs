@@ -9,8 +9,8 @@ use super::counts::CountsError;
 use super::rank::RankError;
 use super::tiling::TilingError;
 
-/// Implements `Debug` as the name of the type followed by the text. If fields are named, `{:#?}`
-/// shows the structure.
+/// Implements `Debug` as the name of the type followed by the text. If the caller of the macro
+/// names the fields, `{:#?}` shows the structure.
 macro_rules! debug_as_text {
     ($error:ident { $($field:ident),* }) => {
         impl std::fmt::Debug for $error {

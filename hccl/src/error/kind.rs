@@ -27,7 +27,8 @@ pub enum ErrorKind {
     NoBackend,
     /// The backend or the product does not support the call.
     Unsupported,
-    /// An argument or a state does not fit the call. Nothing was issued.
+    /// An argument or a state does not fit the call. Nothing was issued, unless the error is
+    /// [`Error::Failed`].
     Misuse,
     /// The device memory or the pinned host memory is full.
     OutOfMemory,
@@ -37,7 +38,7 @@ pub enum ErrorKind {
     Deadlock,
     /// The ranks of a communicator made different calls.
     Mismatch,
-    /// Another rank is gone.
+    /// Another rank is gone, or the store of the job does not answer any more.
     RankGone,
     /// The communicator was aborted.
     Aborted,
@@ -51,7 +52,8 @@ pub enum ErrorKind {
 
 impl Error {
     /// Returns the class of the error. For an error of `run_ranks`, it is the class of the error of
-    /// the rank that failed first. If that error is not of this crate, the class is
+    /// the rank that failed first. If that rank panicked, the class is [`ErrorKind::Panicked`]. If
+    /// its closure returned an error that is not of this crate, the class is
     /// [`ErrorKind::RankGone`].
     pub fn kind(&self) -> ErrorKind {
         use ErrorKind as Kind;
@@ -117,9 +119,9 @@ impl Error {
         }
     }
 
-    /// Returns the function of this crate that was called, or the operation that failed. It is
-    /// `None` for errors that do not depend on one function: errors of allocations, of indices and
-    /// ranges, and of lists that many operations use.
+    /// Returns the function of this crate that was called, or the operation that failed. Returns
+    /// `None` if the error names neither: for example, an error of an allocation, of an index or a
+    /// range, or of a list that many operations use.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {
@@ -167,7 +169,8 @@ impl Error {
         self.context()?.peers.as_deref()
     }
 
-    /// Returns the ranks that have not arrived, as far as the backend reports them.
+    /// Returns the ranks that have not arrived, as far as the backend or the store of the job
+    /// reports them.
     pub fn missing_ranks(&self) -> Vec<u32> {
         match self.root_cause() {
             Error::Job(JobError::Late { missing, .. }) => missing.clone(),

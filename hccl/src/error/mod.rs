@@ -9,7 +9,7 @@
 //! failure on the device is [`Error::Failed`].
 //!
 //! Errors are `Clone`, because one failed operation is reported to every task or thread that awaits
-//! it. If none awaits it, the stream reports the error.
+//! it. If no task or thread awaits the operation, the stream reports the error.
 
 #![forbid(unsafe_code)]
 
@@ -148,7 +148,8 @@ pub enum Error {
         /// The operation and the states of its ranks, if the wait was for an operation.
         context: Option<Box<OpContext>>,
     },
-    /// A buffer, stream, event or communicator belongs to another device.
+    /// An argument belongs to another device: for example a buffer, a stream, an event or a
+    /// communicator.
     WrongDevice {
         /// The name of the operation that was called.
         operation: &'static str,
@@ -159,7 +160,8 @@ pub enum Error {
         /// The index of the argument's device.
         found: usize,
     },
-    /// A buffer, stream, event or communicator belongs to another [`Runtime`](crate::Runtime).
+    /// An argument belongs to another [`Runtime`](crate::Runtime): for example a buffer, a stream,
+    /// an event or a communicator.
     WrongRuntime {
         /// The name of the operation that was called.
         operation: &'static str,
@@ -243,10 +245,11 @@ pub enum Error {
         /// The number of devices that the runtime has.
         devices: usize,
     },
-    /// The crate refused an operation of a communicator before it was issued. The operation took no
-    /// number and did not touch the buffers.
+    /// The crate refused an operation of a communicator before it was issued, or refused to make a
+    /// communicator. The operation took no number and did not touch the buffers.
     Refused {
-        /// The operation, with the number that it would have had.
+        /// The operation, with the number that it would have had. The number is 0 for a call that
+        /// makes a communicator.
         context: Box<OpContext>,
         /// The reason.
         cause: Box<Error>,
@@ -325,7 +328,8 @@ pub enum Error {
     /// [`AbortHandle::abort`](crate::comm::AbortHandle::abort) has ended the communicator.
     Aborted {
         /// The operation that was waited for, which may still be in flight, or the call that was
-        /// refused.
+        /// refused. It is `None` for a refused replay of a graph, and for the cause of an
+        /// [`Error::Refused`], which has the call itself.
         context: Option<Box<OpContext>>,
     },
     /// An earlier [operator](crate::operator) has failed on this communicator. The state of the
@@ -338,8 +342,9 @@ pub enum Error {
         /// The error of the operator.
         cause: Box<Error>,
     },
-    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed. This is the error of the
-    /// rank that failed first.
+    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) or
+    /// [`Runtime::run_job`](crate::Runtime::run_job) failed. This is the error of the rank that
+    /// failed first, or of the rank of this process under a launcher.
     Rank(rank::RankError),
     /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so a wait for it
     /// would never end.
@@ -349,13 +354,16 @@ pub enum Error {
         /// The reason.
         reason: Box<str>,
     },
-    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, but checked
-    /// mode has found accesses that nothing orders.
+    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) or
+    /// [`Runtime::run_job`](crate::Runtime::run_job) in this process was successful, but checked
+    /// mode has findings: for example accesses that nothing orders.
     Found {
         /// The findings of checked mode.
         findings: Box<[finding::Finding]>,
     },
-    /// The ranks of a job, which a launcher has started as processes, could not meet.
+    /// A job whose ranks a launcher has started as processes has failed. For example, an
+    /// environment variable is wrong, the ranks could not meet, or the store of the job does not
+    /// answer.
     Job(hccl_job::JobError),
     /// A call fails for a reason that no other variant describes. For example, an argument or a
     /// state does not fit the call, or a thread cannot be started.
@@ -368,8 +376,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds the operation that the error belongs to, unless the error already names an operation.
-    /// Keeps the states of ranks that the error already has, unless the operation has states.
+    /// Adds the operation to an [`Error::Call`] or [`Error::MissingSymbol`] that does not name one
+    /// yet. Keeps the states of ranks that the error already has, unless the operation has states.
+    /// Returns every other error unchanged.
     pub(crate) fn in_operation(mut self, operation: impl FnOnce() -> OpContext) -> Self {
         if let Error::Call { context, .. } | Error::MissingSymbol { context, .. } = &mut self
             && context.as_ref().is_none_or(|context| context.operation == UNKNOWN)
@@ -384,8 +393,9 @@ impl Error {
         self
     }
 
-    /// Replaces the name of the operation by the name of the method that the program called. Used
-    /// by methods whose operation has another name than the method.
+    /// Replaces the name of the operation by the name of the method that the program called.
+    /// Methods whose operation has another name use this. Returns the error unchanged if it names
+    /// no operation of a communicator.
     #[cold]
     pub(crate) fn called(mut self, method: &'static str) -> Self {
         let context = match &mut self {

@@ -42,7 +42,7 @@ impl Mistake {
 }
 
 /// The error for an operator that cannot be recorded. It has the mistakes in the function of the
-/// operator, at most one for each line.
+/// operator, at most one for each place (line and column) in the source.
 ///
 /// ```
 /// use hccl::operator::*;
@@ -65,7 +65,8 @@ impl RecordError {
         RecordError { operator: operator.into(), mistakes: Vec::new() }
     }
 
-    /// Adds the mistakes of a rank.
+    /// Adds the mistakes of a rank. If an earlier mistake has the same place, only adds the rank to
+    /// that mistake.
     pub(crate) fn add(&mut self, rank: u32, mistakes: &[Mistake]) {
         for mistake in mistakes {
             match self.mistakes.iter_mut().find(|(known, _)| known.source == mistake.source) {
@@ -86,7 +87,7 @@ impl RecordError {
     }
 
     /// Returns the mistakes in the order in which they were found, each with the ranks that made
-    /// it. If a line has several mistakes, only the first one is returned.
+    /// it. If one place (line and column) has several mistakes, only the first one is returned.
     pub fn mistakes(&self) -> impl Iterator<Item = (&Mistake, &[u32])> {
         self.mistakes.iter().map(|(mistake, ranks)| (mistake, &**ranks))
     }

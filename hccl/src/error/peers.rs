@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::dtype::{DType, ReduceKind};
 
-/// The reason why the ranks of an operation, or of a communicator that was being made, did not all
-/// arrive.
+/// The reason why an operation of several ranks, or the making of a communicator, cannot complete.
 ///
 /// ```
 /// use hccl::error::CommCause;
@@ -47,8 +46,8 @@ pub(crate) const MOST_RANKS: u32 = 1024;
 /// other ranks.
 pub(crate) const MOST_WATCHED: u32 = 256;
 
-/// The states of the ranks of a communicator when an operation failed, or when a wait for an
-/// operation reached its limit.
+/// The states of the ranks of a communicator when an operation failed, when a wait for an operation
+/// reached its limit, or when the communicator could not be made.
 ///
 /// [`OpContext::peers`](super::OpContext::peers) has the report. The emulator makes it for
 /// communicators of up to 1,024 ranks; CANN makes none. For messages, the report names the ranks
@@ -80,11 +79,12 @@ pub(crate) const MOST_WATCHED: u32 = 256;
 pub struct PeerReport {
     /// Whether the communicator has failed, so that it cannot be used any more.
     pub failed: bool,
-    /// The reason why the ranks will not all arrive; `None` if they still may.
+    /// The reason why the operation cannot complete; `None` if the missing ranks may still arrive.
     pub cause: Option<CommCause>,
     /// The number of the collective to which the states refer; 0 if there was none.
     pub sequence: u64,
-    /// The state of every rank, in the order of the ranks.
+    /// The state of every rank, in the order of the ranks. If a communicator could not be made,
+    /// only the ranks that the backend knows are listed.
     pub ranks: Box<[PeerState]>,
 }
 

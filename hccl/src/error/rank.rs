@@ -5,8 +5,9 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// The error of the first rank that failed in [`Runtime::run_ranks`](crate::Runtime::run_ranks),
-/// with its cause.
+/// The error of the rank that failed first in [`Runtime::run_ranks`](crate::Runtime::run_ranks),
+/// with its cause. Under a launcher, [`Runtime::run_job`](crate::Runtime::run_job) returns the
+/// error of the rank of this process.
 ///
 /// ```
 /// use hccl::{Error, RankError, Runtime};

@@ -101,7 +101,8 @@ impl Error {
         }
     }
 
-    /// Writes what happened. This is one line, unless it is the text of another library.
+    /// Writes what happened. This is one line for most variants. It has more lines if the text
+    /// comes from another library or lists mistakes.
     fn cause(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoBackend { reason } => write!(f, "no backend: {reason}"),

@@ -6,7 +6,7 @@ use crate::dtype::ReduceKind;
 use crate::memory::{DynSlice, DynSliceMut};
 
 /// A recorder of operations of one communicator, for elements whose type is known only at run time.
-/// Made by [`Recorder::dynamic`].
+/// [`Recorder::dynamic`] returns this recorder.
 ///
 /// Each method records the operation of the method of
 /// [`DynCollectives`](crate::collective::DynCollectives) with the same name. The types of source

@@ -34,8 +34,9 @@
 //!
 //! # Rules
 //!
-//! * The closure only records. CANN is not called before it returns. So if the closure panics or
-//!   returns an error, or if a check fails, nothing has been issued and no number is taken.
+//! * The closure only records. CANN is not called before the closure returns. So if the closure
+//!   panics or returns an error, or if a check fails, nothing has been issued and no number is
+//!   taken.
 //! * Buffers are borrowed until the group ends. So no operation of a group can read what another
 //!   operation writes. CANN requires this independence, because it may issue the operations in
 //!   another order.
@@ -92,7 +93,10 @@ const GROUP: &str = "group";
 ///
 /// # Errors
 ///
-/// The error of `record`, [`Error::Refused`] with the first mistake, or the error of CANN.
+/// The error of `record`. [`Error::Refused`] for the first mistake in an operation, and
+/// [`Error::WrongRuntime`] or [`Error::Invalid`] for a mistake of the group as a whole, for example
+/// if it has messages and collectives. [`Error::Timeout`] if earlier operations still make their
+/// links at the deadline. [`Error::Call`] is an error of CANN.
 pub fn group<'env>(record: impl FnOnce(&mut Group<'env>) -> Result<()>) -> Result<GroupWork> {
     let mut group = Group { entries: Vec::new(), mistake: None };
     record(&mut group)?;
@@ -248,7 +252,8 @@ impl Entry<'_> {
     }
 }
 
-/// Issues the operations of all entries. Also returns, for each operation, whether it was issued.
+/// Issues the operations of all entries. Also returns, for each operation that was queued, whether
+/// it was issued.
 fn issue(entries: &[Entry<'_>]) -> (Result<Vec<Work>>, Vec<bool>) {
     let parts: Vec<Part<'_>> = entries.iter().map(Entry::part).collect();
     let mut issued = Vec::new();

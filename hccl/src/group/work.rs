@@ -73,7 +73,7 @@ impl Future for GroupWork {
 }
 
 /// Iterates over one [`Work`] for each communicator that has operations in the group, in the order
-/// in which they were recorded.
+/// of the calls of [`Group::on`](super::Group::on).
 impl IntoIterator for GroupWork {
     type Item = Work;
     type IntoIter = std::vec::IntoIter<Work>;

@@ -211,7 +211,8 @@ pub(super) fn is_cut(note: &Finding) -> bool {
 }
 
 /// The findings of [`Recorded::check`], with the numbers of the checked launch. `Display` prints a
-/// line that describes the launch, and then each finding with its ranks.
+/// summary of the launch, and then each finding. A finding that is not on all ranks is printed with
+/// its ranks.
 ///
 /// ```
 /// use hccl::kernel::*;

@@ -325,8 +325,12 @@ impl<S: Started> Hccl<S> {
 }
 
 impl Hccl<Configured> {
-    /// Commits the next turn of a task, whose input must be in memory (`Commit`). The server runs
-    /// the turns in the order in which their tasks were prepared, each turn after its commit.
+    /// Commits the next turn of a task (`Commit`). The input of the turn must be in memory. The
+    /// server runs the turns in the order in which their tasks were prepared, each turn after its
+    /// commit.
+    ///
+    /// An `AlltoAllV` with a `step_size` in its tiling is fine-grained: a commit is for the next
+    /// `step_size` blocks, not for a whole turn.
     ///
     /// Other cores must have finished their writes for the turn: synchronise the cores first.
     #[track_caller]
@@ -337,7 +341,8 @@ impl Hccl<Configured> {
     }
 
     /// Waits for the next turn of a task (`Wait`). Each core that uses the result must wait once
-    /// for each turn, in the order in which the tasks were prepared.
+    /// for each turn, in the order in which the tasks were prepared. For a fine-grained `AlltoAllV`
+    /// (see [`commit`](Self::commit)), this waits for the next `step_size` blocks.
     #[track_caller]
     pub fn wait<Q>(&self, task: &Prepared<Q>) {
         self.with_task(task, Location::caller(), |recorder, task| {
@@ -345,7 +350,8 @@ impl Hccl<Configured> {
         });
     }
 
-    /// Waits for all turns of a task: calls [`wait`](Self::wait) once for each turn.
+    /// Waits for all turns of a task: calls [`wait`](Self::wait) once for each turn. A fine-grained
+    /// `AlltoAllV` may need more waits: use [`iterate`](Self::iterate) for it.
     #[track_caller]
     pub fn wait_all<Q>(&self, task: &Prepared<Q>) {
         let here = Location::caller();

@@ -15,7 +15,7 @@ use super::tensor::Output;
 use super::value::{Scalar, Value, Variable};
 use crate::dtype::Element;
 
-/// A kernel while it is recorded: the first argument of every function with `#[kernel]`.
+/// A kernel while it is recorded: the first argument of a function with `#[kernel]`.
 ///
 /// `T` is the tiling struct; a kernel without one takes a plain `Kernel`. A `Kernel` is `Copy`, so
 /// closures and helper functions can take it by value. The steps of a helper are recorded where it
@@ -29,9 +29,10 @@ use crate::dtype::Element;
 /// # Arithmetic of vectors
 ///
 /// The vector unit computes [`add`](Self::add) and the other calls of this table. They work only on
-/// vector cores, with tensors in local memory. Each operand has `count` elements and must begin at
-/// a multiple of 32 bytes. A [`Queue`](super::Queue) orders the uses of its tensors by itself. For
-/// a [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and
+/// vector cores, with tensors in local memory. Each tensor must begin at a multiple of 32 bytes.
+/// The operands and the result have `count` elements, but the result of a reduction has one
+/// element. A [`Queue`](super::Queue) orders the uses of its tensors by itself. For a
+/// [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and
 /// [`pipe_barrier`](Self::pipe_barrier) determine which unit waits for which.
 ///
 /// | | A2, A3 | 950 too |
@@ -127,8 +128,8 @@ impl<T: TilingArgument> First for Kernel<T> {
     }
 }
 
-/// Puts the documentation and the layout of the tiling struct into the program, at the beginning of
-/// a recording.
+/// Puts the documentation of the kernel, and the layout of its tiling struct, into the program at
+/// the beginning of a recording.
 pub(super) fn declare<T: TilingArgument>(recording: u64, doc: &str, here: Caller) {
     record::with(recording, here, |recorder| {
         recorder.program.doc = doc.to_owned();
@@ -210,7 +211,7 @@ impl<T> Kernel<T> {
     }
 
     /// Allows a [warning](Warning) of the checker in this kernel, with the reason why it does not
-    /// apply.
+    /// apply. An empty reason is a mistake in the recording.
     ///
     /// ```
     /// # use hccl::kernel::*;
@@ -240,8 +241,8 @@ impl<T> Kernel<T> {
     }
 
     /// Returns the workspace from byte `byte` on, as a tensor (`GetUserWorkspace`). The workspace
-    /// is memory that the launch passes. Only this launch uses it at that time. All cores share the
-    /// workspace.
+    /// is memory that the launch passes. No other operation uses it while the launch runs. All
+    /// cores share the workspace.
     #[track_caller]
     pub fn workspace<E: Element>(self, byte: impl Count) -> Output<E> {
         Output::workspace(self.recording, byte.count(), Location::caller())

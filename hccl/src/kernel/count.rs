@@ -9,8 +9,8 @@ use ascend_program::{Of, ValueId};
 use super::record::{self, Id, KernelRecorder, ValueHandle};
 use super::value::{Scalar, Value, Whole, sealed};
 
-/// A number of elements, an offset or a number of turns. It is a [`Value`] of an integer type, or
-/// an integer of Rust that is not negative.
+/// A number of elements or turns, an offset, an index, a rank or a queue. It is a [`Value`] of an
+/// integer type, or an integer of Rust that is not negative.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -58,8 +58,8 @@ impl Counted {
     pub(super) const ZERO: Counted = Counted(CountOf::Constant(Some(0)));
     pub(super) const ONE: Counted = Counted(CountOf::Constant(Some(1)));
 
-    /// Returns the index of the count in the arena. Adds a constant there, and notes a mistake if
-    /// it is negative.
+    /// Returns the index of the count in the arena, after adding it there if it is a constant.
+    /// Notes a mistake if the constant is negative, or if the symbol belongs to another recording.
     pub(super) fn id(self, recorder: &mut KernelRecorder) -> Id {
         match self.0 {
             CountOf::Symbol(handle, number) => recorder.own(handle, number),
@@ -77,8 +77,8 @@ impl Counted {
         recorder.value(id)
     }
 
-    /// Returns the count as a `u64`, the type in which sums and products of different counts are
-    /// computed.
+    /// Converts the count to `u64`, the type in which sums and products of different counts are
+    /// computed. Returns the index of the result in the arena.
     pub(super) fn wide(self, recorder: &mut KernelRecorder) -> Id {
         let id = self.id(recorder);
         match recorder.number(id) {

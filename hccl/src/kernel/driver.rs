@@ -103,8 +103,9 @@ impl KernelDriver {
         table.unload_kernel(self.kernel).and(ended)
     }
 
-    /// Issues a launch. A helper makes the calls if they would wait for other ranks. `touches` must
-    /// name all memory in `call`, and the communicators.
+    /// Issues a launch. If the launch has communicators, a helper makes the calls while their links
+    /// for this tiling struct are not made, or while helpers of the device have earlier calls to
+    /// make. `touches` must name all memory in `call`, and the communicators.
     pub(super) fn launch(
         self: &Arc<Self>,
         stream: &Stream,

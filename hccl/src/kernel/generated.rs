@@ -51,7 +51,7 @@ pub fn record<K: First>(
 }
 
 /// A binding that can have a name in the program. The compiler prefers this trait to [`Nameless`]:
-/// in the call `(&binding).__hccl_name(..)`, its method needs one reference less.
+/// in the call `(&binding).__hccl_name(..)`, the method of this trait needs one reference less.
 pub trait Named {
     #[doc(hidden)]
     fn __hccl_name(&self, name: &str);
@@ -111,8 +111,8 @@ impl<T: First> Type<T> {
     pub const __HCCL_IS_FIRST: bool = true;
 }
 
-/// The items of [`Type`] for a type that does not fit. They never run, because a program with a
-/// type that does not fit does not compile.
+/// The items of [`Type`] for a type that does not fit. The functions never run, because a program
+/// with such a type does not compile.
 pub trait Unfit {
     #[doc(hidden)]
     const __HCCL_IS_FIRST: bool = false;

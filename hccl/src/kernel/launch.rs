@@ -43,10 +43,11 @@
 //! # }
 //! ```
 //!
-//! A launch is an operation of its stream. It is ordered after all earlier operations that use the
-//! same buffers, and returns a [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes a
-//! communicator for each of its groups. Its communication server starts together with it, on a
-//! separate stream. The launch is complete when the kernel and the server are complete.
+//! A launch is an operation of its stream, and returns a [`Work`]. It runs after every earlier
+//! operation that writes one of its buffers, or that reads a buffer which the launch writes. A
+//! kernel with an [`Hccl`](super::Hccl) client takes a communicator for each of its groups. Its
+//! communication server starts together with it, on a separate stream. The launch is complete when
+//! the kernel and the server are complete.
 //!
 //! # Parts of buffers
 //!
@@ -137,7 +138,8 @@ use crate::record::member::RecordedName;
 /// The maximum number of blocks that `aclrtLaunchKernel...` accepts.
 const MOST_BLOCKS: u32 = 65_535;
 
-/// A kernel on a device, made by [`Recorded::load`].
+/// A kernel on a device, made by [`Recorded::load`], [`Recorded::load_saved`] or
+/// [`Recorded::load_object`].
 ///
 /// If it is dropped while launches are in flight, it is unloaded when they are complete; dropping
 /// never blocks.
@@ -345,17 +347,25 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
     }
 
     /// Launches the kernel (`aclrtLaunchKernelWithHostArgs`). Does not block. In the first launch
-    /// on a communicator, CANN makes the links of the communication server and waits for the other
-    /// ranks (`HcclAllocComResourceByTiling`). So a helper thread makes the calls of that launch
-    /// (see [`comm`](crate::comm)), and the [`Work`] reports their errors.
+    /// on a communicator, and in the first one with other `Mc2CcTiling`s, CANN makes the links of
+    /// the communication server and waits for the other ranks (`HcclAllocComResourceByTiling`). So
+    /// a helper thread makes the calls of that launch (see [`comm`](crate::comm)), and the [`Work`]
+    /// reports their errors.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] if the arguments are not those of the kernel, or if the launch is
     /// [strict](Self::strict) and a part of the kernel cannot be checked. [`Error::Tiling`] if the
     /// tiling struct has a field out of its range or was not filled for the server of this product.
-    /// [`Error::WrongDevice`] if an argument, the kernel and the stream are not all on the same
-    /// device. After these errors nothing is launched. The [`Work`] reports wrong sizes of tensors.
+    /// [`Error::WrongDevice`] or [`Error::WrongRuntime`] if an argument, a communicator or the
+    /// kernel belongs to another device or runtime than the stream. If the launch takes
+    /// communicators, this error is the cause in an [`Error::Refused`]. [`Error::Failed`] for the
+    /// failure of an earlier operation of the stream whose [`Work`] was dropped. After these errors
+    /// nothing is launched.
+    ///
+    /// [`Error::Call`] is an error of CANN itself. If a communicator was aborted, either this
+    /// method or the [`Work`] reports [`Error::Aborted`]. The [`Work`] reports wrong sizes of
+    /// tensors.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         self.check()?;
         if let Some(refused) = self.refused.take() {
@@ -421,8 +431,8 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         Ok(work)
     }
 
-    /// Returns the notes of the checker on the launch. Fails if the launch is strict and a part of
-    /// the kernel cannot be checked.
+    /// Returns the warnings and notes of the checker on the launch, or none if the product is
+    /// unknown. Fails if the launch is strict and a part of the kernel cannot be checked.
     fn look(&mut self) -> Result<Arc<[Finding]>> {
         let Launch { kernel, blocks, tiling, groups, given, workspace, strict, .. } = self;
         // The product is unknown only on CANN, whose loader takes no recorded kernels. So there is

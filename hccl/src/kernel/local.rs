@@ -255,8 +255,8 @@ impl<T> Kernel<T> {
     }
 
     /// Makes a buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). The
-    /// buffer does not order its uses. If two units use it, order them with
-    /// [`wait_for`](Self::wait_for): a launch is refused if they are not ordered.
+    /// buffer does not order its uses. If two units use it, order their uses with
+    /// [`wait_for`](Self::wait_for): a launch is refused if the uses are not ordered.
     #[track_caller]
     pub fn scratch<E: Element>(self, length: impl Count) -> Scratch<E> {
         let length = length.count();

@@ -1,5 +1,5 @@
-//! A cache of the checker's notes on accepted launches. A later launch with the same numbers has
-//! the same notes.
+//! A cache of the checker's warnings and notes on the latest launches of a kernel. A later launch
+//! with the same numbers has the same warnings and notes.
 //!
 //! Errors are not reported here: the backend that runs the kernel checks it too, and refuses it.
 

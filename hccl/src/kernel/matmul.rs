@@ -140,7 +140,8 @@ impl<T> Kernel<T> {
     }
 }
 
-/// The number of rows, the number of columns, and the depth of a product.
+/// The shape of a product, or of a piece of it, as a tuple: the number of rows, the number of
+/// columns, and the depth.
 ///
 /// ```
 /// use hccl::kernel::*;

@@ -76,12 +76,15 @@
 //!
 //! # Mistakes
 //!
-//! Many mistakes do not compile. Examples are a client that prepares before it was configured, and
-//! a commit of a task that is already committed. A use of a tensor that was passed on and a client
-//! that is finalised in a loop do not compile either. Mistakes that exist on every product (a
-//! division of a vector of bytes, 300 turns) are collected. `record` returns all of them, each with
-//! its line. Mistakes that depend on the product, on the numbers in the tiling struct or on the
-//! ranks are found at launch.
+//! Many mistakes do not compile:
+//!
+//! * a client that prepares before it was configured, or that is finalised in a loop;
+//! * a commit of a task that is already committed;
+//! * a use of a tensor that was passed on.
+//!
+//! Mistakes that exist on every product (a division of a vector of bytes, 300 turns) are collected.
+//! `record` returns all of them, each with its line. Mistakes that depend on the product, on the
+//! numbers in the tiling struct or on the ranks are found at launch.
 
 #[doc(hidden)]
 #[path = "generated.rs"]
@@ -147,6 +150,8 @@ pub use ascend_program::ascend_c::Project;
 pub use check::{Finding, Late, Report, Severity, Witness};
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
+/// Makes a function a kernel, or with `inline` a function that kernels call.
+///
 /// ```
 /// use hccl::kernel::*;
 ///

@@ -386,7 +386,7 @@ impl Hccl<Configured> {
 
 impl Prepare<'_, Strided> {
     /// Sets the number of elements from the start of one rank's block to the start of the next
-    /// rank's block. Without this call the blocks touch. If there are several turns, they then
+    /// rank's block. Without this call the blocks of one turn touch, so the blocks of several turns
     /// overlap.
     pub fn stride(mut self, elements: impl Count) -> Self {
         self.stride = elements.count();

@@ -39,7 +39,8 @@ use super::value::{Recordable, Value};
 #[derive(Debug)]
 pub enum Open {}
 
-/// The state of a [`Prepared`] task whose turns were all committed when it was prepared.
+/// The state of a [`Prepared`] task that the kernel need not commit. All its turns were committed
+/// when it was prepared, or it is a `BatchWrite`.
 ///
 /// ```
 /// use hccl::kernel::*;

@@ -2,12 +2,13 @@
 //! into the recorder.
 //!
 //! A recorder belongs to its thread. Each handle carries the number of its recording. So the use of
-//! a handle after the end of its kernel is a mistake with a line, and does not lead to a wrong
-//! program. User code never runs while the recorder is borrowed.
+//! a handle in another recording is a mistake with a line, and does not lead to a wrong program. If
+//! nothing is being recorded, the use has no effect. User code never runs while the recorder is
+//! borrowed.
 //!
-//! Values are first collected in an arena, and are added to the program when a step uses them. So
-//! the program has no unused values. If a value was added with a name inside a block and is used
-//! again outside that block, it is added once more.
+//! Values are first collected in an arena. A value is added to the program when a step uses it, or
+//! when a `let` gives it a name. If a value was added with a name inside a block and is used again
+//! outside that block, it is added once more.
 
 mod names;
 
@@ -46,9 +47,9 @@ impl ValueHandle {
 /// The place of a call in the source of a kernel.
 pub(super) type Caller = &'static Location<'static>;
 
-/// An expression with this many parts or with this depth is put into a variable. Each use of a
-/// value in a program computes its parts again, and [`Program::validate`] limits the parts and the
-/// depth.
+/// The limits of an expression: the number of its parts, and its depth. An expression that reaches
+/// a limit is put into a variable. Each use of a value in a program computes its parts again, and
+/// [`Program::validate`] limits the parts and the depth.
 const LARGEST: u32 = 1000;
 const DEEPEST: u32 = 100;
 
@@ -60,8 +61,8 @@ pub(super) struct KernelRecorder {
     pub core: Option<Core>,
     /// The groups that have a client.
     pub groups: HashSet<u32>,
-    /// Whether the kernel still holds each tensor in local memory: a tensor that was enqueued or
-    /// freed is no longer held.
+    /// For each tensor in local memory, whether the kernel still holds it. A tensor that was
+    /// enqueued or freed is no longer held.
     pub held: Vec<bool>,
     arena: Vec<Expression>,
     /// The open blocks, from the outermost block to the current one.
@@ -109,8 +110,8 @@ impl Drop for Running {
     }
 }
 
-/// Records a kernel: runs it once with a new recorder and returns the program. The kernel gets the
-/// number of the recording.
+/// Records a kernel: runs it once with a new recorder. Returns the program, or all mistakes in the
+/// kernel. The kernel gets the number of the recording.
 pub(super) fn record(
     name: &str,
     mix: Mix,
@@ -184,8 +185,9 @@ impl Drop for OpenCall {
     }
 }
 
-/// Adds a new value to the current recording. Returns [`ValueHandle::NONE`] if that is not
-/// `recording`.
+/// Adds a new value to the recording with the number `recording`. If this is not the current
+/// recording, returns [`ValueHandle::NONE`], and notes a mistake in the current recording if there
+/// is one.
 pub(super) fn fresh(
     recording: u64,
     here: Caller,
@@ -362,8 +364,10 @@ impl KernelRecorder {
         self.push(Of::Variable(variable), number)
     }
 
-    /// Folds expressions that the kernel need not compute: sums, differences and products of
-    /// integer constants without a name, and additions of 0.
+    /// Returns the result of an expression that the kernel need not compute, or `None` for any
+    /// other expression. The kernel need not compute sums, differences and products of integer
+    /// constants, and additions of an integer 0. Constants that are already in the program are not
+    /// folded, because they may have names.
     fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
         use Number::*;
         let Of::Binary(operator, a, b) = of else { return None };

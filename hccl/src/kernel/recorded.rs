@@ -57,8 +57,9 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// A [`RecordError`] for constructs that Ascend C cannot express, with their lines in the
-    /// kernel.
+    /// A [`RecordError`] for the first construct that Ascend C cannot express, with its line in the
+    /// kernel. The same error is returned if the name of the kernel is a word of C++, or if loops
+    /// and branches are nested too deeply.
     pub fn ascend_c(&self) -> Result<String, RecordError> {
         ascend_program::ascend_c::kernel(&self.program).map_err(|text| self.refused(text))
     }
@@ -94,8 +95,14 @@ impl<T> Recorded<T> {
     ///
     /// # Errors
     ///
-    /// The errors of [`ascend_c`](Self::ascend_c). Also an error if the names of the [`Project`]
-    /// are not valid in a build, or if its tiling has another size than the tiling struct.
+    /// The errors of [`ascend_c`](Self::ascend_c). A [`RecordError`] is also returned in these
+    /// cases:
+    ///
+    /// * A name in the [`Project`], or the name of the kernel, is not valid in a build.
+    /// * The number of blocks is not 1 to 65,535.
+    /// * The tiling has another size than the tiling struct.
+    /// * One of CANN's structs in the tiling cannot be filled. For example, a `TCubeTiling` has no
+    ///   numbers, or no product uses it.
     pub fn project(&self, project: &Project) -> Result<Vec<(String, String)>, RecordError> {
         let files = ascend_program::ascend_c::project(&self.program, project);
         files.map_err(|text| self.refused(text))

@@ -45,7 +45,7 @@ use super::value::{Scalar, Value};
 )]
 pub trait Symbolic {
     /// The symbols of a field of this type: a [`Value`] for a number, [`Values`] for an array of
-    /// numbers, and a struct of symbols for a struct.
+    /// numbers, a struct of symbols for a struct, and an array of symbols for any other array.
     type Symbols: Clone;
 
     /// The symbols of an array whose elements have this type.
@@ -194,8 +194,8 @@ pub struct Values<T: Scalar, const N: usize> {
 }
 
 impl<T: Scalar, const N: usize> Values<T, N> {
-    /// Returns the element with this index. If the index is not below `N` when the kernel runs, the
-    /// kernel is stopped with an error.
+    /// Returns the element with this index. A constant index of `N` or more is a mistake in the
+    /// recording. Any other index of `N` or more stops the kernel with an error when it runs.
     #[track_caller]
     pub fn at(&self, index: impl Count) -> Value<T> {
         let (recording, here) = (self.at.recording, Location::caller());

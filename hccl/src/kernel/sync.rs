@@ -132,10 +132,10 @@ impl<T> Kernel<T> {
     /// Makes the recorder insert the waits between the units of a core. This applies to the whole
     /// kernel, wherever in the kernel it is called.
     ///
-    /// Before a step, its unit waits for each unit that may have used the same tensor or argument,
-    /// if one of the two uses is a write. No wait is inserted if the kernel itself or a queue
-    /// already orders the uses. In the printed source, each inserted wait has a comment that begins
-    /// with "inserted" and gives the reason.
+    /// Before a step, its unit waits for each unit that may have used the same tensor, argument,
+    /// workspace or window, if one of the two uses is a write. No wait is inserted if the kernel
+    /// itself or a queue already orders the uses. In the printed source, each inserted wait has a
+    /// comment that begins with "inserted" and gives the reason.
     ///
     /// The recorder does not have the values of symbols, so it may insert a wait between two uses
     /// that never overlap. It assumes that two arguments are different memory, and that copies of
@@ -225,7 +225,8 @@ impl<T> Kernel<T> {
     }
 
     /// Makes all cores wait for each other (`SyncAll<false>`). In a kernel with cube and vector
-    /// cores, both kinds must make this call.
+    /// cores, both kinds must make this call. In a kernel with only vector cores, this call is a
+    /// mistake: use [`sync_all_aiv`](Self::sync_all_aiv).
     #[track_caller]
     pub fn sync_all(self) {
         self.sync(false, Location::caller());

@@ -126,7 +126,7 @@ pub struct Global<E, A> {
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
     base: Root,
-    /// The offset from the base in elements; `None` if it is 0.
+    /// The offset from the base in elements; `None` if the place is the base itself.
     offset: Option<Id>,
 }
 
@@ -254,8 +254,9 @@ impl<E: Element, A> Global<E, A> {
 }
 
 impl<E: Element, A> Recordable for Global<E, A> {
-    /// Names a workspace. Other tensors get no name here: an argument has the name of its
-    /// parameter, and the program queries a window wherever it uses the window.
+    /// Names a workspace that begins at a constant byte. Other tensors get no name here: an
+    /// argument has the name of its parameter, and the program queries a window wherever it uses
+    /// the window.
     #[track_caller]
     fn name(&self, name: &str) {
         let Spot { base: Root::Workspace(from), offset: None } = self.spot else { return };

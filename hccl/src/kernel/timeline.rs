@@ -48,7 +48,7 @@
 //! | `0 → 1` | each turn for which rank 1 needs data of rank 0, with the number of bytes. In an all-reduce, rank 1 needs all data of rank 0, whatever an algorithm would send |
 //!
 //! The trace contains all of this, with the source lines of the kernel. The picture shows at most
-//! 24 cores per device, 16 devices and 56 links.
+//! 24 cores per device, 16 threads of operators per device, 16 devices and 56 links.
 //!
 //! # Operators
 //!
@@ -219,7 +219,7 @@ pub struct Timeline {
 
 impl Runtime {
     /// Begins a recording of the kernels and operators on all devices of this runtime, which
-    /// [`Recording::finish`] ends. Never blocks. It uses the optional entries
+    /// [`Recording::finish`] ends. Never blocks. The recording uses the optional entries
     /// `ascendExtTimelineRecord` and `ascendExtTimeline`; see
     /// [`kernel::timeline`](crate::kernel::timeline).
     ///
@@ -251,13 +251,15 @@ impl Recording {
     ///
     /// Every rank of the communicator must call this. It issues two all-gathers, and a broadcast
     /// for each process. A broadcast needs device memory for the record of the process: some
-    /// hundred bytes for each entry. The call blocks until the last rank has made it.
+    /// hundred bytes for each entry. The call blocks until every rank has made it and the
+    /// broadcasts are complete.
     ///
     /// # Errors
     ///
     /// The errors of [`all_gather`](Communicator::all_gather) and
-    /// [`broadcast`](Communicator::broadcast), and errors of the backend. As after any failed
-    /// collective, the other ranks are notified when this rank drops its communicator.
+    /// [`broadcast`](Communicator::broadcast), and errors of the backend. [`Error::Invalid`] if the
+    /// record of a process has another version. As after any failed collective, the other ranks are
+    /// notified when this rank drops its communicator.
     pub fn gather(&self, comm: &mut Communicator, stream: &Stream) -> Result<Timeline> {
         let (device, ranks) = (comm.device().clone(), comm.world_size() as usize);
         // The ranks of a process share a recording, so it must not end before the last rank has
@@ -334,7 +336,7 @@ impl Timeline {
         self.records.to_text()
     }
 
-    /// Reads a timeline from a text of [`to_text`](Timeline::to_text).
+    /// Reads a timeline from a text that [`to_text`](Timeline::to_text) returned.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that a kernel can compute with: an integer type, a floating point type or `bool`. The
-/// list is that of Ascend C.
+/// A type that a kernel can compute with: an integer type, a floating point type or `bool`. These
+/// are the types of Ascend C.
 ///
 /// ```
 /// use hccl::kernel::*;
@@ -205,7 +205,8 @@ impl<T: Scalar> Value<T> {
     }
 
     /// Converts the value to another type (`static_cast` in C++). Integers wrap. A floating point
-    /// number that does not fit into an integer type becomes the nearest value of that type.
+    /// number that does not fit into an integer type becomes the nearest value of that type. Every
+    /// number except 0 becomes `true`.
     #[track_caller]
     pub fn cast<U: Scalar>(self) -> Value<U> {
         if T::NUMBER == U::NUMBER {
@@ -456,8 +457,8 @@ impl<T: Arithmetic, V: Into<Value<T>>> AddAssign<V> for Variable<T> {
     }
 }
 
-/// A type whose values get a name in the program: that of the variable in the `let` that binds
-/// them.
+/// A type whose values get a name in the program: the name of the variable that a `let` binds to
+/// the value.
 #[doc(hidden)]
 pub trait Recordable {
     fn name(&self, name: &str);

@@ -69,7 +69,8 @@ impl<T: Element> DeviceBuffer<T> {
     }
 
     /// Copies the elements to the host. Returns a future of an array of this shape, which must have
-    /// as many elements as the buffer. Otherwise the future returns [`Error::WrongLength`].
+    /// as many elements as the buffer. Otherwise the future returns [`Error::WrongLength`], or
+    /// [`Error::Invalid`] if the shape has more elements than an address space holds.
     ///
     /// ```
     /// # fn main() -> hccl::Result<()> {

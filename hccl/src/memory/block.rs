@@ -25,8 +25,8 @@ use crate::sync::lock;
 pub(crate) struct Block {
     pointer: *mut c_void,
     bytes: usize,
-    /// The stamps, shared with the graphs that use the memory. The memory is not freed while a
-    /// graph uses it.
+    /// The stamps, shared with the graphs and the detours that use the memory. The memory is not
+    /// freed while one of them keeps the stamps.
     pub(super) stamps: Arc<Stamps>,
     origin: BlockOrigin,
     next: Option<Box<Block>>,
@@ -87,8 +87,8 @@ impl Block {
         }
     }
 
-    /// Returns whether no operation uses the block any more, and no graph will use it. Never
-    /// blocks.
+    /// Returns whether no operation uses the block any more, and no graph or detour keeps its
+    /// stamps. Never blocks.
     pub(crate) fn is_complete(&mut self) -> bool {
         are_complete(&mut self.stamps)
     }
@@ -135,7 +135,8 @@ impl RetireList {
         self.freed.load(Acquire)
     }
 
-    /// Returns the operations that use the first block that is still in use.
+    /// Returns the operations that use the first block that is still in use, or none if no block
+    /// is in use.
     pub(crate) fn unfinished(&self) -> Conflicts {
         let head = lock(&self.head);
         let blocks = iter::successors(head.as_deref(), |block| block.next.as_deref());

@@ -137,7 +137,8 @@ impl<T: Element> DeviceBuffer<T> {
 
     /// Copies the elements of another buffer or slice of the same device to this buffer
     /// (`aclrtMemcpyAsync`). Does not block. Fails with [`Error::WrongLength`] if the lengths
-    /// differ.
+    /// differ, and with [`Error::Overlap`] if the two share memory, which only memory of other code
+    /// can do.
     #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
@@ -153,16 +154,16 @@ impl<T: Element> DeviceBuffer<T> {
         self.whole_mut().fill_zero(stream)
     }
 
-    /// Copies the elements to pinned memory (`aclrtMemcpyAsync`): `&mut` of a
-    /// [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`. Fails with
-    /// [`Error::WrongLength`] if the lengths differ.
+    /// Copies the elements to pinned or registered memory (`aclrtMemcpyAsync`). `host` is a mutable
+    /// reference to a [`HostBuffer`](super::HostBuffer) or to [`Registered`](super::Registered)
+    /// memory, or a part of one of these. Fails with [`Error::WrongLength`] if the lengths differ.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         self.whole().copy_to(host, stream)
     }
 
-    /// Copies pinned memory to this buffer (`aclrtMemcpyAsync`): a reference to a
-    /// [`HostBuffer`](super::HostBuffer), or a part of a `HostBuffer`. Fails with
-    /// [`Error::WrongLength`] if the lengths differ.
+    /// Copies pinned or registered memory to this buffer (`aclrtMemcpyAsync`). `host` is a
+    /// reference to a [`HostBuffer`](super::HostBuffer) or to [`Registered`](super::Registered)
+    /// memory, or a part of one of these. Fails with [`Error::WrongLength`] if the lengths differ.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         self.whole_mut().copy_from_host(host, stream)
     }
@@ -199,8 +200,8 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the pointer is null but `len` is not 0, or if the pointer is not
-    /// aligned for `T`. [`Error::TooLarge`] if the elements have more than `isize::MAX` bytes.
+    /// [`Error::Invalid`] if `len` is not 0 and the pointer is null or is not aligned for `T`.
+    /// [`Error::TooLarge`] if the elements have more than `isize::MAX` bytes.
     pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
         let wrong = match pointer {

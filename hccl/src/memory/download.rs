@@ -69,7 +69,8 @@ pub struct DownloadInto<'d, T: Element> {
 /// A pinned block that a device writes to.
 struct Landing {
     operation: &'static str,
-    /// The copy and its block. `Err(None)` after the outcome has been taken.
+    /// The copy and its block, or the error if the copy was refused. `Err(None)` after the outcome
+    /// has been taken.
     state: Result<(Work, Owned), Option<Error>>,
 }
 

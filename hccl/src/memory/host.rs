@@ -17,8 +17,9 @@ use crate::runtime::Runtime;
 /// block until then. [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) borrow a part of the
 /// buffer. A wait for one part does not wait for operations on the other parts.
 ///
-/// Events do not work across devices. So if streams of two devices use the buffer at the same time,
-/// the call of the second operation blocks until the first operation is complete.
+/// Events do not work across devices. So if operations of two devices use the same elements, and
+/// one of the two writes, the call of the second operation blocks until the first operation is
+/// complete.
 ///
 /// ```
 /// # fn main() -> hccl::Result<()> {
@@ -47,7 +48,7 @@ impl<T: Element> HostBuffer<T> {
     }
 
     /// Returns the elements for writing. Blocks until no device reads or writes them, up to the
-    /// runtime's deadline.
+    /// runtime's deadline. Returns the failures that [`as_slice`](Self::as_slice) returns.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.whole_mut().into_mut_slice()
     }

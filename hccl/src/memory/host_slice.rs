@@ -1,4 +1,5 @@
-//! Slices of pinned memory, and the traits of host memory that a copy can read or write.
+//! Slices of pinned or registered memory, and the traits of host memory that a copy can read or
+//! write.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +12,8 @@ use super::traits::sealed;
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 
-/// Some elements of a [`HostBuffer`], to copy from or to read.
+/// Some elements of a [`HostBuffer`] or of [registered](super::Registered) memory, to copy from or
+/// to read.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -33,8 +35,9 @@ pub struct HostSlice<'a, T: Element> {
     marker: PhantomData<&'a T>,
 }
 
-/// Some elements of a [`HostBuffer`], to copy to or to write. Disjoint slices may be used at the
-/// same time and do not wait for one another: the host can read one while a device writes another.
+/// Some elements of a [`HostBuffer`] or of [registered](super::Registered) memory, to copy to or to
+/// write. Disjoint slices may be used at the same time and do not wait for one another: the host
+/// can read one while a device writes another.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -179,7 +182,7 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
     }
 }
 
-/// Pinned memory that a copy can read: `&HostBuffer<T>`, `&Registered<M>`,
+/// Host memory that a copy can read: `&HostBuffer<T>`, `&Registered<M>`,
 /// [`HostSlice<T>`](HostSlice), `&HostSlice<T>`, or a reference to a
 /// [`HostSliceMut<T>`](HostSliceMut).
 ///
@@ -208,7 +211,7 @@ impl<'a, T: Element> HostSliceMut<'a, T> {
 )]
 pub trait HostSource<T: Element>: sealed::Source {}
 
-/// Pinned memory that a copy can write: `&mut HostBuffer<T>`, [`HostSliceMut<T>`](HostSliceMut),
+/// Host memory that a copy can write: `&mut HostBuffer<T>`, [`HostSliceMut<T>`](HostSliceMut),
 /// `&mut HostSliceMut<T>`, or `&mut Registered<M>`.
 ///
 /// The trait is sealed.

@@ -240,7 +240,7 @@ impl<M: HostMemory> Registered<M> {
 
 impl<M: HostMemoryMut> Registered<M> {
     /// Returns the elements for writing. Blocks until no device reads or writes them, up to the
-    /// runtime's deadline.
+    /// runtime's deadline. Returns the failures that [`as_slice`](Self::as_slice) returns.
     pub fn as_mut_slice(&mut self) -> Result<&mut [M::Element]> {
         self.whole_mut().into_mut_slice()
     }

@@ -119,7 +119,7 @@ impl Registration {
     }
 
     /// Returns the address at which a device accesses byte `at`, and the number of contiguous bytes
-    /// from there on.
+    /// from there on. After the middle that number is `usize::MAX`, and the caller must limit it.
     pub(super) fn piece(&self, at: usize) -> (*mut c_void, usize) {
         let Range { start, end } = self.middle;
         if at < start {

@@ -96,7 +96,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         DownloadInto::new(&self.region(), destination, stream)
     }
 
-    /// Copies the elements to pinned memory of the same length, as
+    /// Copies the elements to pinned or registered memory of the same length, as
     /// [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to) does.
     pub fn copy_to(&self, host: impl HostDestination<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
@@ -161,7 +161,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         transfer::copy::<T, S>(&source.region(), &self.region(), stream)
     }
 
-    /// Copies pinned memory of the same length to this slice, as
+    /// Copies pinned or registered memory of the same length to this slice, as
     /// [`DeviceBuffer::copy_from_host`](super::DeviceBuffer::copy_from_host) does.
     pub fn copy_from_host(&mut self, host: impl HostSource<T>, stream: &Stream) -> Result<Work> {
         transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)

@@ -171,7 +171,8 @@ pub trait Destination<T: Element, S: StreamState = Open>:
     /// The result of a call that writes here: [`Work`] ([`Captured`](crate::device::Captured) on a
     /// stream that records), or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
     type Output;
-    /// The result of a call that writes here on one rank only: [`Work`], or
+    /// The result of a call that writes here on one rank only: [`Work`]
+    /// ([`Captured`](crate::device::Captured) on a stream that records), or
     /// `(Option<DeviceBuffer<T>>, Work)` for a buffer that was passed by value.
     type Optional;
     /// The error of a refused call: [`Error`], or [`Refused`] with the buffer that was passed by

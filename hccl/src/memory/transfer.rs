@@ -135,7 +135,7 @@ pub(crate) fn download(
     Ok((work, block))
 }
 
-/// Returns the first `len` elements of a pinned block whose download is complete.
+/// Returns the first `len` elements of a pinned block. The download to the block is complete.
 pub(crate) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
     let mut values = Vec::with_capacity(len);
     read_into(block, &mut values.spare_capacity_mut()[..len]);
@@ -144,7 +144,7 @@ pub(crate) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
     values
 }
 
-/// Copies the first elements of a pinned block whose download is complete to `places`.
+/// Copies the first elements of a pinned block to `places`. The download to the block is complete.
 fn read_into<T: Element>(block: &Owned, places: &mut [MaybeUninit<T>]) {
     let bytes = size_of_val(places);
     debug_assert!(bytes <= block.bytes());
@@ -158,7 +158,7 @@ fn read_into<T: Element>(block: &Owned, places: &mut [MaybeUninit<T>]) {
     }
 }
 
-/// Copies the first elements of a pinned block whose download is complete to a slice.
+/// Copies the first elements of a pinned block to a slice. The download to the block is complete.
 pub(super) fn read_block_into<T: Element>(block: &Owned, destination: &mut [T]) {
     let (first, len) = (destination.as_mut_ptr().cast(), destination.len());
     // SAFETY: the elements are borrowed mutably, and only initialised ones are written to them.

@@ -131,7 +131,7 @@ impl Issue<'_> {
     }
 }
 
-/// The arguments of a call that all of its tasks share, apart from the acquired resources.
+/// The values that all tasks of one run of an operator share, apart from the acquired resources.
 #[derive(Clone, Copy)]
 struct OperatorCall {
     /// The name of the operator.
@@ -181,8 +181,9 @@ enum Found<'a> {
 }
 
 impl OperatorDriver<'_> {
-    /// Acquires the missing resources, checks all tasks, and enqueues them. Sets `begun` before it
-    /// enqueues the first task: if a call fails after that, some tasks may be in flight.
+    /// Acquires the missing resources, checks all tasks, and enqueues them. Blocks until every peer
+    /// with a missing channel has opened that channel too. Sets `begun` before it enqueues the
+    /// first task: if a call fails after that, some tasks may be in flight.
     ///
     /// # Safety
     ///

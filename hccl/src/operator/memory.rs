@@ -92,6 +92,8 @@ macro_rules! places {
             }
 
             /// Divides the buffer into blocks of `length` elements each, and returns block `index`.
+            /// A block that does not lie within the buffer is a mistake, and returns an empty
+            /// buffer.
             #[track_caller]
             pub fn block(&self, index: u32, length: usize) -> Self {
                 let start = (index as usize).saturating_mul(length);

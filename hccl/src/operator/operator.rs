@@ -132,8 +132,9 @@ impl Operator {
     ///
     /// Returns every mistake that one rank makes by itself, with its line. Examples are ranges
     /// outside of buffers, lengths that differ, and calls without their counterpart, such as
-    /// `enter` without `leave`. [`Recorded::check`] finds the other mistakes: races, deadlocks, and
-    /// writes to the input.
+    /// `enter` without `leave`. If `ranks` or `count` does not fit the operator, returns only that
+    /// mistake. [`Recorded::check`] finds the other mistakes: races, deadlocks, and writes to the
+    /// input.
     #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()

@@ -213,7 +213,7 @@ impl Resources {
 
 impl OfEngine {
     /// Returns the channel to a peer, if there is one. It is an error if the channel has fewer than
-    /// `notifies` notifies, or if no channel can have them.
+    /// `notifies` notifies, or if no channel can have that many.
     fn known(&self, peer: u32, notifies: u32) -> Result<Option<&PeerChannel>> {
         match self.peers.get(peer as usize).and_then(Option::as_ref) {
             Some(known) if known.notifies >= notifies => Ok(Some(known)),

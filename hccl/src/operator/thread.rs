@@ -135,7 +135,8 @@ impl MainThread<'_> {
     /// no sub-thread is left running, and no sub-thread can start another sub-thread.
     ///
     /// All forks of an operator use the same sub-threads. If `threads` is 0 or 1, there is only the
-    /// main thread.
+    /// main thread. More than 4096 threads are a mistake, and then too there is only the main
+    /// thread.
     ///
     /// ```
     /// use hccl::operator::*;
@@ -356,7 +357,7 @@ impl<'f> Thread<'f> {
         result
     }
 
-    /// [Lends](Self::lend) the rank's communication buffer to the peer of `to` while it
+    /// [Lends](Self::lend) the rank's communication buffer to the peer of `to` while the rank
     /// [visits](Self::visit) the buffer of the peer of `from`. Both may be the same peer. The rank
     /// exposes its own buffer before it waits for its peer's, so ranks can exchange in a circle
     /// without a deadlock. Without `to` the rank only visits. Without `from` it only lends.

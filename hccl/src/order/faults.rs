@@ -183,7 +183,7 @@ impl Faults {
     }
 
     /// Returns the failure of operation `number`, whose tasks have the tickets after `tickets.0` up
-    /// to `tickets.1`.
+    /// to `tickets.1`. Counts it as reported, unless its details are forgotten.
     pub(crate) fn of(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
         [&self.kept, &self.past].into_iter().find_map(|kept| {
             let mut kept = lock(kept);

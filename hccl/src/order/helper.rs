@@ -54,7 +54,8 @@ pub(crate) struct Helper {
     /// The handle that reports to the backend the threads that wait for the helper, and the
     /// helper's own waits.
     waits: ThreadWaits,
-    /// The number of jobs that are reserved, queued or running.
+    /// The number of [`OpenJob`]s. Each job that is reserved or queued has one, and so has each
+    /// running job that has not dropped it.
     open: AtomicUsize,
     state: Mutex<HelperState>,
     changed: Condvar,

@@ -73,7 +73,8 @@ pub enum MemoryPlace<'a> {
     Device(&'a Device),
     /// Pinned memory, which every device of the runtime can access.
     Host(&'a Runtime),
-    /// A place that is not checked here: the memory of a graph, whose device is checked instead.
+    /// A place that is not checked: memory that a graph uses. The device of the graph is checked
+    /// instead.
     Nowhere,
 }
 
@@ -227,8 +228,8 @@ pub(crate) fn check_places(
     Ok(())
 }
 
-/// A number that is taken. When this guard is dropped, it publishes the number, also in a panic and
-/// after an error.
+/// The guard of a number that is taken. Its drop publishes the number, also in a panic and after an
+/// error.
 pub(crate) struct Publish<'a> {
     slot: &'a StreamSlot,
     number: u64,
@@ -271,9 +272,10 @@ impl<'a> PreparedWaits<'a> {
         self.points.iter().any(|(other, covered, _)| ptr::eq(*other, slot) && *covered >= number)
     }
 
-    /// Records events for the conflicts. The caller does not hold the issue lock of its own stream.
-    /// Returns an error if one of the conflicting operations has a failure that the program has not
-    /// seen.
+    /// Records events for the conflicts. Blocks until conflicting operations of other devices are
+    /// complete, because a stream cannot wait for their events. The caller does not hold the issue
+    /// lock of its own stream. Returns an error if a conflicting operation is complete and the
+    /// program has not seen its failure, or the failure of an operation before it.
     #[cold]
     pub(crate) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();

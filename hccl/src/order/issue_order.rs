@@ -36,7 +36,8 @@ use std::time::{Duration, Instant};
 use crate::sync::{AtomicU64, name};
 use ascend_sync::{Biased, Guard, SpinLock, spin_until};
 
-/// The time for which an operation waits for the call of another operation on its device.
+/// The longest time for which an operation waits for a lock that a call of another operation on its
+/// device holds. A [helper](super::helper) keeps a job queued behind another one for this time.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A type that has an issue lock: a stream slot.
@@ -59,8 +60,9 @@ impl<L: Issuer> IssueOrder<L> {
         IssueOrder { owner: AtomicU64::new(0), line: SpinLock::new(None) }
     }
 
-    /// Makes `slot` the owner. The caller holds the issue lock of the slot. If the order cannot be
-    /// taken within [`PATIENCE`], returns nevertheless, and the owner stays the same.
+    /// Makes `slot` the owner. The caller holds the issue lock of the slot. Blocks for at most
+    /// [`PATIENCE`] for each of the two locks that a new owner takes. If one of them is not free in
+    /// that time, returns nevertheless, and the owner stays the same.
     #[inline]
     pub(crate) fn take(&self, slot: &'static L) {
         if !self.is_of(slot) {

@@ -157,7 +157,8 @@ impl Label {
         drop(self.alive.set(Arc::downgrade(alive)));
     }
 
-    /// Returns the guard that a user keeps as long as it may issue, or `None` if no run needs it.
+    /// Returns the guard that a user keeps as long as it may issue. Returns `None` if no run has
+    /// set a guard, or if no user keeps it any more.
     pub(crate) fn alive(&self) -> Option<Arc<()>> {
         self.alive.get().and_then(Weak::upgrade)
     }
@@ -225,8 +226,9 @@ impl Label {
         Some(joint)
     }
 
-    /// Ends waits for operations of the communicator, also for those that graphs have issued.
-    /// Returns whether this is the first abort.
+    /// Notes that the communicator is aborted, also in the labels of graphs that use it together
+    /// with other communicators. The caller raises an [alarm](super::patience::alarm) afterwards,
+    /// so that waits for the operations end. Returns whether this is the first abort.
     pub(crate) fn abort(&self) -> bool {
         let before = self.aborted.swap(true, AcqRel);
         for other in lock(&self.joint).iter().filter_map(Weak::upgrade) {
@@ -270,8 +272,8 @@ impl Label {
         }
     }
 
-    /// Returns the states that the ranks had when the communicator failed, or `None` if it has not
-    /// failed.
+    /// Returns the states that the ranks had when the communicator failed. Returns `None` if it has
+    /// not failed or has too many ranks for a report, or if the backend does not report the states.
     fn failure(&self) -> Option<Arc<PeerReport>> {
         if let Some(known) = self.failure.get() {
             return Some(known.clone());

@@ -132,8 +132,9 @@ impl Marks {
         }
     }
 
-    /// Notes which marks are complete, and returns whether operation `number` is complete. Records
-    /// a mark for the operation if there is none.
+    /// Notes which marks are complete, and returns whether operation `number` is complete. If there
+    /// is no mark for the operation, tries to record one, which needs the issue lock. If another
+    /// thread holds the marks, only returns what is known already.
     pub(crate) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
             return queue.slot.timeline.is_told_complete(number);
@@ -260,10 +261,10 @@ impl Marks {
     }
 }
 
-/// Marks everything up to `last` as complete, because `event` is complete. Synchronising the event
-/// gives the outcome and should return at once. Returns false if the call timed out or its success
-/// cannot be believed yet; then the next poll tries again. An event whose outcome cannot be queried
-/// counts as failed.
+/// Notes that everything up to `last` is complete, because `event` is complete. Synchronising the
+/// event gives the outcome and should return at once. Returns false if the call timed out or its
+/// success cannot be believed yet; then the next poll tries again. An event whose outcome cannot be
+/// queried counts as failed.
 fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandle) -> bool {
     match queue.table().synchronize_event(event, Duration::from_secs(1)) {
         Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
@@ -279,8 +280,8 @@ fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandl
 }
 
 /// Returns whether a success can be believed. It can if no target of a blocking call is complete,
-/// because then no blocking call can have received a failure. If a query returns an error, no other
-/// call receives it.
+/// because then no blocking call can have received a failure. If a query returns an error, this
+/// function returns the error, because no other call receives it.
 fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {
@@ -302,8 +303,8 @@ fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     Ok(true)
 }
 
-/// Records `error` as the failure of some operation up to `number` that was not known to be
-/// complete.
+/// Records `error` as the failure of one of the operations up to `number`, without those that were
+/// known to be complete. Does nothing if all of them were.
 fn note(queue: &StreamQueue, number: u64, error: Error) {
     let first = queue.slot.timeline.told_complete() + 1;
     if first <= number {

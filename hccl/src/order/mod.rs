@@ -20,8 +20,8 @@
 //!   ([`issue_order`]) of a device is the issue lock of the stream that last issued for a
 //!   communicator.
 //! * A *stamp* ([`stamps`]) on memory, a communicator, a kernel or a graph names the operation that
-//!   reads or writes this object. The stream that uses an object most is its *regular* stream
-//!   ([`regular`]). The stamp of the regular stream needs no lock.
+//!   reads or writes this object. An object that one stream uses again and again has this stream
+//!   as its *regular* stream ([`regular`]). The stamp of the regular stream needs no lock.
 //! * A *label* ([`label`]) is the part of a communicator that its operations need: its name, and
 //!   the numbers that the operations take in it.
 //! * A *mark* ([`marks`]) is an event that is recorded after an operation. Other streams wait for
@@ -63,13 +63,14 @@
 //!
 //! # Layers
 //!
-//! The layers from bottom to top. A file imports only files that come before it in the table,
-//! except that [`queue`] and [`marks`] import each other.
+//! The table lists the layers from bottom to top. A file imports only files that come before it in
+//! the table, with two exceptions: [`unseen`] and [`stream_slot`] import each other, and so do
+//! [`queue`] and [`marks`].
 //!
 //! | layer | contents |
 //! | --- | --- |
 //! | [`timeline`], [`label`], [`faults`], [`registry`], [`patience`], [`awaiting`] | files that import no other layer of the protocol |
-//! | [`issue_order`], [`helper`], [`stream_slot`], [`regular`], [`stamps`] | the names of operations, and the order in which they wait for each other |
+//! | [`issue_order`], [`helper`], [`unseen`], [`stream_slot`], [`regular`], [`stamps`] | the names of operations, the order in which they wait for each other, and their failures |
 //! | [`reactor`] | the thread that wakes tasks; it uses a stream only as the occupant of its slot |
 //! | `memory::block`, `device::shared`, `runtime::shared`, [`Device`](crate::Device) | the state that all handles of a block, a device or a runtime share |
 //! | [`queue`], [`marks`], [`wait`] | a stream on its device |

@@ -53,8 +53,9 @@ static ALARMS: AtomicU64 = AtomicU64::new(0);
 /// of tasks that await an operation.
 static LISTENING: LazyLock<Mutex<Registry<Arc<Waker>>>> = LazyLock::new(Mutex::default);
 
-/// Raises an alarm: wakes every task that awaits, so that it checks its [`Patience`]. Called after
-/// something has happened that may end waits.
+/// Raises an alarm, so that every waiter checks its [`Patience`]. Wakes the tasks that
+/// [listen](Listening). The reactor sees the alarm within 100 ms and wakes the tasks that await an
+/// operation. Called after something has happened that may end waits.
 pub(crate) fn alarm() {
     ALARMS.fetch_add(1, SeqCst);
     let wakers: Vec<Arc<Waker>> = lock(&LISTENING).values().cloned().collect();

@@ -3,9 +3,10 @@
 //! Each runtime has one such thread, which runs only while something is registered. An entry names
 //! an operation and the action to run when it is complete: call a waker, or end a stream that was
 //! dropped with work in flight. The reactor also calls a waker at the time that was registered with
-//! it, and it calls all wakers after an [alarm](super::patience::alarm). The task then checks what
-//! ends its wait. If the backend has a call that waits for any task (`ascendExtAwaitActivity`), the
-//! thread blocks in that call. Otherwise the thread checks every 50 µs, after a short spin.
+//! it, and it calls all wakers after an [alarm](super::patience::alarm). The task then checks
+//! whether its wait has ended. If the backend has a call that waits for any task
+//! (`ascendExtAwaitActivity`), the thread blocks in that call. Otherwise the thread checks every 50
+//! µs, after a short spin.
 //!
 //! # No wake-up is lost
 //!

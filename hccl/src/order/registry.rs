@@ -1,17 +1,19 @@
-//! The entries that a reactor watches. Their slots are reused, so that registering allocates
-//! nothing in the steady state.
+//! A registry of entries with keys. The reactor registers the operations whose end it waits for,
+//! and [`patience`](super::patience) registers the wakers to call at an alarm. The place of a
+//! removed entry is reused, so that registering allocates nothing in the steady state.
 
 #![forbid(unsafe_code)]
 
-/// The key of one registration. It becomes invalid when its slot is used again.
+/// The key of one entry. The key becomes invalid when the entry is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     slot: usize,
     generation: u64,
 }
 
-/// Performs the task's side of a wait and returns whether the wait is over. If it is not over, the
-/// task is registered, and it was registered before it last checked its target and the alarms.
+/// Performs the task's side of a wait. Returns whether the wait is over, or the error of
+/// `register`. If the wait is not over, the task is registered, and the last calls of `is_over` and
+/// `alarms` came after the registration.
 pub(crate) fn look_and_register<E>(
     is_over: impl Fn() -> bool,
     alarms: impl Fn() -> u64,
@@ -82,7 +84,7 @@ impl<T> Registry<T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
-    /// Moves the entries for which `is_ready` returns true to `ready`. The second argument of
+    /// Moves to `ready` all entries for which `is_ready` returns true. The second argument of
     /// `is_ready` says whether there was an alarm since the last call. `alarms` is the present
     /// number of alarms. `heard` is the number at the last call, and is updated.
     pub(crate) fn take_due(
@@ -97,7 +99,7 @@ impl<T> Registry<T> {
         *heard = alarms;
     }
 
-    /// Moves the entries for which `is_ready` returns true to `ready`.
+    /// Moves to `ready` all entries for which `is_ready` returns true.
     fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
         for (slot, (_, value)) in self.slots.iter_mut().enumerate() {
             if value.as_ref().is_some_and(&is_ready)

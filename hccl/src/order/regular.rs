@@ -98,8 +98,8 @@ impl Regular {
         self.open.store(stream.unwrap_or(0), Relaxed);
     }
 
-    /// Returns the number of the last operation that wrote these bytes. With `reads`, returns the
-    /// number of the last operation that wrote or read them.
+    /// Returns the number of the last operation that wrote these bytes, or 0 if there is none. With
+    /// `reads`, an operation that read them counts too.
     pub(crate) fn last(&self, reads: bool) -> u64 {
         let read = if reads { self.read.load(Relaxed) } else { 0 };
         self.written.load(Relaxed).max(read)

@@ -9,9 +9,9 @@
 //! one over the same bytes. An operation must wait for conflicting stamps of other streams (same
 //! bytes, and one of the two writes).
 //!
-//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]) and
-//! needs no lock, as long as borrows order all conflicts. A graph borrows nothing, so its memory is
-//! [shared](Stamps::share): from then on all stamps are in the list.
+//! A stream that uses the allocation again and again has its stamp outside the list
+//! ([`super::regular`]) and needs no lock, as long as borrows order all conflicts. A graph borrows
+//! nothing, so its memory is [shared](Stamps::share): from then on all stamps are in the list.
 //!
 //! The list is short, and its memory is reused. When it is full, complete stamps are removed first.
 //! If that is not enough, stamps of the same stream and the same access are merged into one stamp
@@ -49,7 +49,7 @@ pub(crate) struct Stamps {
 }
 
 struct List {
-    /// The slot whose numbers are in `regular`.
+    /// The slot whose numbers are in the field `regular` of [`Stamps`].
     regular: Option<&'static StreamSlot>,
     stamps: Vec<Stamp>,
     /// Whether a graph uses the allocation, so that borrows do not order all conflicts.
@@ -245,7 +245,7 @@ impl Stamps {
         list.stamps.is_empty() && list.regular.is_none()
     }
 
-    /// Returns all operations that use the allocation.
+    /// Returns all operations that use the allocation and are not known to be complete.
     pub(crate) fn all_unfinished(&self) -> Conflicts {
         self.unfinished(&(0..usize::MAX), true)
     }
@@ -292,8 +292,8 @@ impl Stamps {
     }
 }
 
-/// Returns whether no operation uses the stamped object any more and no graph shares its stamps.
-/// Never blocks.
+/// Returns whether no operation uses the stamped object any more and nothing else shares its
+/// stamps, such as a graph. Never blocks.
 pub(crate) fn are_complete(stamps: &mut Arc<Stamps>) -> bool {
     Arc::get_mut(stamps).is_some_and(Stamps::are_complete)
 }

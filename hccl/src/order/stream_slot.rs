@@ -134,15 +134,16 @@ pub(crate) struct StreamSlot {
 /// `comm::detour`.
 pub(crate) trait Elsewhere: Send + Sync {
     /// Releases the resources of the operation and returns its failure, if it has failed. Called
-    /// when the operation is complete. `gave_up` says that its stream may have failed before it
-    /// reached the operation. Does not wait for other ranks.
+    /// when the operation is complete on its own stream. Blocks until it is complete on the other
+    /// stream too, but does not wait for other ranks. `gave_up` says that its own stream may have
+    /// failed before it reached the operation. Then the call does not wait for the other stream.
     fn failure(&self, gave_up: bool) -> Option<Error>;
 
-    /// Returns the backend's description of what the operation waits for, or `None` if that is not
-    /// known.
+    /// Returns a description of what the operation waits for, or `None` if that is not known. May
+    /// block for 1 ms.
     fn waits_for(&self) -> Option<Box<str>>;
 
-    /// Returns the ranks that the operation waits for, as far as the backend reports them.
+    /// Returns the ranks that the operation waits for, as far as they are known.
     fn awaited_ranks(&self) -> Vec<u32>;
 }
 
@@ -203,7 +204,7 @@ impl StreamSlot {
         drop(before);
     }
 
-    /// Returns the stream that has the slot now.
+    /// Returns the stream that has the slot now, or `None` if no stream has it.
     pub(crate) fn occupant(&self) -> Option<Arc<dyn Occupant>> {
         self.occupant.lock().clone()
     }
@@ -271,8 +272,8 @@ impl StreamSlot {
                 && self.occupant_of(number).is_none_or(|stream| stream.is_complete(number))
     }
 
-    /// Returns whether the number is complete, for a `Work`: it has its own ticket, so this is
-    /// faster than [`is_complete`](Self::is_complete).
+    /// Returns whether the number is complete, for a `Work`. The `Work` has the ticket of its
+    /// operation, so this is faster than [`is_complete`](Self::is_complete).
     #[inline]
     pub(crate) fn is_work_complete(&self, number: u64, ticket: u64) -> bool {
         match self.progress {
@@ -291,7 +292,8 @@ impl StreamSlot {
         notes.push_back((number, found));
     }
 
-    /// Returns the notes of the kernel checker on an operation.
+    /// Returns the notes of the kernel checker on an operation. Returns `None` if there are no
+    /// notes, or if they are no longer kept.
     pub(crate) fn notes(&self, number: u64) -> Option<Arc<[Finding]>> {
         let notes = lock(&self.notes);
         let found = notes.iter().find(|(of, _)| *of == number);
@@ -315,20 +317,20 @@ impl StreamSlot {
     }
 
     /// Returns the name and the number of an operation for messages. If its record is not kept any
-    /// more, the name is "operation".
+    /// more, or another thread holds the issue lock, the name is "operation".
     pub(crate) fn describe(&self, number: u64) -> OpContext {
         self.described(number, Label::context)
     }
 
-    /// Returns the operation as [`describe`](Self::describe) does, with the states of the ranks at
-    /// the time when the communicator failed.
+    /// Returns the operation as [`describe`](Self::describe) does. If its communicator has failed,
+    /// adds the states of the ranks at that time.
     #[cold]
     pub(crate) fn describe_failed(&self, number: u64) -> OpContext {
         self.described(number, Label::failed)
     }
 
-    /// Returns the operation as [`describe`](Self::describe) does, with the present states of the
-    /// ranks.
+    /// Returns the operation as [`describe_failed`](Self::describe_failed) does. If it is a
+    /// collective whose communicator has not failed, adds the present states of the ranks.
     #[cold]
     pub(crate) fn describe_waiting(&self, number: u64) -> OpContext {
         self.described(number, Label::waiting)
@@ -392,15 +394,17 @@ impl StreamSlot {
         self.elsewhere_count.fetch_add(1, Release);
     }
 
-    /// Returns the first unfinished operation up to `number` whose outcome is kept elsewhere.
+    /// Returns the first unfinished operation up to `number` whose outcome is kept elsewhere, if
+    /// there is one.
     pub(crate) fn first_elsewhere(&self, number: u64) -> Option<Arc<dyn Elsewhere>> {
         let elsewhere = lock(&self.elsewhere);
         let mut open = elsewhere.iter().filter(|(at, _)| !self.is_known_complete(*at));
         open.find(|(at, _)| *at <= number).map(|(_, end)| end.clone())
     }
 
-    /// Collects the outcomes, kept elsewhere, of operations that are complete. Returns whether
-    /// there are operations left whose outcome is kept elsewhere.
+    /// Collects the outcomes, kept elsewhere, of operations that are complete. May block, as
+    /// [`Elsewhere::failure`] does. Returns whether there are operations left whose outcome is kept
+    /// elsewhere.
     pub(crate) fn settle(&self) -> bool {
         if self.elsewhere_count.load(Acquire) == 0 {
             return false;
@@ -450,8 +454,8 @@ impl StreamSlot {
         self.refused[(number % WINDOW) as usize].store(number, Release);
     }
 
-    /// Returns whether the call of this number returned an error. Returns false for numbers older
-    /// than the window.
+    /// Returns whether the call of this number returned an error. May return false for a number
+    /// that is older than the window.
     pub(crate) fn is_refused(&self, number: u64) -> bool {
         number != 0 && self.refused[(number % WINDOW) as usize].load(Acquire) == number
     }

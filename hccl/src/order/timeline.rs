@@ -106,7 +106,7 @@ impl StreamTimeline {
         self.submitted.store(number, Release);
     }
 
-    /// Marks everything up to `number` as complete.
+    /// Notes that everything up to `number` is complete.
     pub(crate) fn complete(&self, number: u64) {
         // `fetch_update` instead of `fetch_max`, because ThreadSanitizer does not see `fetch_max`.
         // If a higher number is stored already, no store is needed: a thread that reads the higher
@@ -115,13 +115,13 @@ impl StreamTimeline {
         let _ = self.completed.fetch_update(Release, Relaxed, higher);
     }
 
-    /// Returns whether `number` was marked as complete.
+    /// Returns whether a call of [`complete`](Self::complete) has covered `number`.
     #[inline]
     pub(crate) fn is_told_complete(&self, number: u64) -> bool {
         self.completed.load(Acquire) >= number
     }
 
-    /// Returns the last number that was marked as complete.
+    /// Returns the highest number that was passed to [`complete`](Self::complete).
     pub(crate) fn told_complete(&self) -> u64 {
         self.completed.load(Acquire)
     }

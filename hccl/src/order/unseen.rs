@@ -71,9 +71,9 @@ impl StreamSlot {
         self.fed_count.store(fed.len(), Release);
     }
 
-    /// Takes a failure that the program has not seen. Searches the operations up to `number`, then
-    /// the operations of other streams that these waited for, and so on. Operation `number` is
-    /// complete, so all of the other operations are complete too.
+    /// Returns a failure that the program has not seen, and counts it as reported. Searches the
+    /// operations up to `number`, then the operations of other streams that these waited for, and
+    /// so on. Operation `number` is complete, so all of the other operations are complete too.
     #[inline]
     pub(crate) fn take_unseen(&'static self, number: u64, unseen: Unseen) -> Result<()> {
         if !self.may_have_unseen() && self.fed_count.load(Acquire) == 0 {

@@ -92,7 +92,8 @@ impl Conflicts {
         queue.wait_unnoted(number, None, slice, patience.limit()).map(drop)
     }
 
-    /// Waits until all of the operations are complete. Does not return their failures.
+    /// Waits until all of the operations are complete, for at most `limit` in all. Does not return
+    /// their failures.
     pub(crate) fn wait(self, limit: Duration, waiter: &'static str) -> Result<()> {
         let start = Instant::now();
         for (slot, number) in self.into_iter() {
@@ -233,7 +234,7 @@ impl StreamQueue {
         Error::Timeout { what: what.into(), after, message, context: Some(Box::new(operation)) }
     }
 
-    /// Returns the ranks that an operation waits for, as far as the backend reports them.
+    /// Returns the ranks that an operation waits for, as far as they are known.
     #[cold]
     pub(crate) fn awaited_ranks(&self, number: u64) -> Vec<u32> {
         if let Some(elsewhere) = self.slot.first_elsewhere(number) {
@@ -246,8 +247,8 @@ impl StreamQueue {
         self.table().task_peers(self.handle(), (before + 1).min(last)..=last)
     }
 
-    /// Returns the backend's description of what the operation waits for. The backend gives it as
-    /// the error text of a wait that times out, so this waits for 1 ms.
+    /// Returns a description of what the operation waits for, or `None` if that is not known. The
+    /// backend describes it in the error text of a wait that times out, so this blocks for 1 ms.
     #[cold]
     pub(crate) fn what_it_waits_for(&self, number: u64) -> Result<Option<Box<str>>> {
         if let Some(elsewhere) = self.slot.first_elsewhere(number) {

@@ -62,7 +62,7 @@ pub struct Work {
     /// The state of the wait while this `Work` is awaited. It is boxed so that a `Work` fits into
     /// one cache line. The reactor reuses the boxes.
     awaited: Option<Box<Awaited>>,
-    /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
+    /// Whether the program has seen the outcome: [`UNSEEN`], [`SEEN`] or [`WELL`].
     seen: AtomicU8,
 }
 
@@ -70,7 +70,8 @@ impl Work {
     /// Blocks the calling thread until the operation is complete, up to the runtime's deadline, and
     /// returns the outcome (`aclrtSynchronizeStreamWithTimeout` or
     /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on, and you may wait
-    /// for it again.
+    /// for it again. An abort of the communicator, or the failure of another rank of
+    /// [`run_ranks`](crate::Runtime::run_ranks), ends the wait early with an error.
     pub fn wait(&self) -> Result<()> {
         self.wait_for(None)
     }

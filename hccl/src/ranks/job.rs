@@ -104,13 +104,14 @@ impl Rank {
     /// Joins the job as the rank that the launcher has given to this process. [`JobEnv::from_env`]
     /// lists the launchers and their variables.
     ///
-    /// Blocks until all ranks have called it, for at most `HCCL_CONNECT_TIMEOUT` seconds (120 by
-    /// default), and no longer than [`Runtime::deadline`]. Returns at once if the ranks meet by a
-    /// rank table. The rank uses the only device of the runtime, or else the device with the rank's
-    /// number among the ranks of its machine. The rank leaves the job when the last clone is
-    /// dropped. The process cannot join the job again, so it must call this only once.
-    /// [`communicator`](Self::communicator) makes any number of communicators, and
-    /// [`regroup`](Self::regroup) joins the next generation of the job.
+    /// Blocks until all ranks have called it. The connection to the store and the wait for the
+    /// ranks each take at most `HCCL_CONNECT_TIMEOUT` seconds (120 by default), and no longer than
+    /// [`Runtime::deadline`]. Returns at once if the ranks meet by a rank table. The rank uses the
+    /// only device of the runtime, or else the device with the rank's number among the ranks of its
+    /// machine. The rank leaves the job when the last clone is dropped. The process cannot join the
+    /// job again, so it must call this only once. [`communicator`](Self::communicator) makes any
+    /// number of communicators, and [`regroup`](Self::regroup) joins the next generation of the
+    /// job.
     ///
     /// # Errors
     ///
@@ -118,7 +119,8 @@ impl Rank {
     ///   is not a whole number of seconds from 1 to 7200.
     /// * [`Error::Job`] if a variable is wrong or missing, if ranks do not join in time (the error
     ///   names them), or if a rank is gone.
-    /// * [`Error::TooFewDevices`] if the runtime has fewer devices than this machine has ranks.
+    /// * [`Error::TooFewDevices`] if the runtime has several devices, but none with the rank's
+    ///   number among the ranks of its machine.
     pub fn from_env(runtime: &Runtime) -> Result<Rank> {
         match JobEnv::from_env()? {
             Some(env) => {

@@ -1,6 +1,6 @@
 //! Ranks, as threads of one process or as processes that a launcher has started. Use this module
-//! unless the program starts its processes itself. In that case pass the bytes of a
-//! [`RootInfo`](crate::RootInfo) to each process, and use [`Communicator::builder`].
+//! unless the program starts its processes itself. A program that does so passes the bytes of a
+//! [`RootInfo`](crate::RootInfo) to each process, and uses [`Communicator::builder`].
 //!
 //! * [`Runtime::run_job`] is for programs. Under a launcher it runs a closure once, for the rank of
 //!   this process. Without a launcher it runs the closure for each of a given number of ranks, on
@@ -189,10 +189,11 @@ impl Rank {
     ///
     /// # Errors
     ///
-    /// [`Error::RankGone`] if another rank has failed. Otherwise the errors of
-    /// [`Communicator::builder`]. In a process that a launcher has started, also [`Error::Job`] if
-    /// the root info of rank 0 does not come in time. There, [`Error::Invalid`] is also the error
-    /// for a wrong `HCCL_CONNECT_TIMEOUT`, and for a rank table with another number of ranks.
+    /// [`Error::RankGone`] if another rank has failed, or if its closure has returned before it
+    /// called this. Otherwise the errors of [`Communicator::builder`]. In a process that a launcher
+    /// has started, also [`Error::Job`] if the root info of rank 0 does not come in time, or if
+    /// rank 0 is gone. There, [`Error::Invalid`] is also the error for a wrong
+    /// `HCCL_CONNECT_TIMEOUT`, and for a rank table with another number of ranks.
     pub fn communicator(&self) -> Result<Communicator> {
         self.communicator_with(CommConfig::default())
     }

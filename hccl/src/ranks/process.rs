@@ -40,8 +40,9 @@ enum JobMeeting {
 }
 
 impl ProcessRank {
-    /// Joins the job. Blocks until all ranks have joined the store. Returns at once if the ranks
-    /// meet by a rank table.
+    /// Joins the job. Blocks until all ranks have joined the store. `limit` is the time limit of
+    /// the connection to the store, and then of the wait for the ranks. Returns at once if the
+    /// ranks meet by a rank table.
     pub(super) fn join(env: &JobEnv, limit: Duration) -> Result<ProcessRank> {
         if let Meeting::RankTable(path) = &env.meeting {
             return Ok(ProcessRank {
@@ -169,7 +170,8 @@ impl ProcessRank {
         Ok(root_info)
     }
 
-    /// Reports to the store that this rank has failed.
+    /// Reports to the store that this rank has failed. Does nothing if the ranks meet by a rank
+    /// table.
     pub(super) fn report(
         &self,
         cause: &(dyn std::error::Error + Send + Sync + 'static),

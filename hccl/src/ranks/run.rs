@@ -26,7 +26,8 @@ pub(super) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(code)).map_err(Panic::new)
 }
 
-/// Returns the text of an error of the program. The `Display` of the error may panic.
+/// Returns the text of an error of the program. If the `Display` of the error panics, the text says
+/// so.
 pub(super) fn text_of(cause: &Cause) -> Arc<str> {
     caught(|| cause.to_string())
         .unwrap_or_else(|panic| format!("an error whose text is not available: {panic}"))
@@ -51,7 +52,8 @@ impl Watch for RankSlot {
 /// The state that the ranks of a run share.
 pub(super) struct RankRun {
     pub(super) ranks: u32,
-    /// Whether a rank has failed. Set after `first`, so that waits need not take the lock.
+    /// Whether a rank has failed. Waits read it without the lock. It is set after `first`, so a
+    /// wait that reads true also finds the failure.
     has_failed: AtomicBool,
     state: Mutex<RunState>,
 }
@@ -63,7 +65,7 @@ pub(super) struct RunState {
     meetings: BTreeMap<usize, Meeting>,
     /// The number of meetings so far.
     opened: usize,
-    /// For each rank, the reason why it has left, or `None`.
+    /// For each rank, the reason why it has left, or `None` if it has not left.
     left: Vec<Option<&'static str>>,
 }
 
@@ -96,8 +98,9 @@ impl RankRun {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the meeting for the next communicator of `rank`. Returns its root info and its number.
-    /// The first rank that joins opens the meeting.
+    /// Joins the meeting for the next communicator of `rank`. Returns the root info and the number
+    /// of the meeting. The first rank that joins opens the meeting. Returns an error if another
+    /// rank has failed, or has left before it could join a meeting that this rank opens.
     ///
     /// Only this function changes `made`, and only if it succeeds. So `made` is never more than the
     /// number of meetings, even if a call fails.

@@ -33,7 +33,7 @@ pub(crate) struct MemberRecord {
     is_paused: AtomicBool,
     /// The number of kernels that were launched with the communicator.
     launches: AtomicU64,
-    /// The messages and batches that the communicator has issued itself.
+    /// The numbers of messages and batches that the communicator has issued outside of graphs.
     issued: Mutex<Numbers>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct RecordedName<'a> {
 
 impl MemberRecord {
     /// Begins the record of a new communicator. Returns `None` if its run is not recorded, or if
-    /// the file cannot be made.
+    /// the file or its thread cannot be made.
     pub(crate) fn of(label: &Label, device: usize, runtime: &Runtime) -> Option<Arc<MemberRecord>> {
         let records = lock(&runtime.shared().records).clone()?;
         if records.is_finished() {
@@ -128,14 +128,14 @@ impl MemberRecord {
         self.launches.fetch_add(1, Relaxed) + 1
     }
 
-    /// Counts a message or a batch that the communicator has issued itself.
+    /// Counts a message or a batch that the communicator has issued outside of graphs.
     #[cold]
     pub(crate) fn count(&self, takes: Takes<'_>) {
         lock(&self.issued).add(takes);
     }
 
     /// Returns the number of operations with this kind of number that the communicator has issued
-    /// itself.
+    /// outside of graphs.
     pub(super) fn issued(&self, takes: Takes<'_>) -> u64 {
         lock(&self.issued).of(takes)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Records {
     pub(super) whole: Option<String>,
     /// The number of the next operation of this process.
     next: AtomicU64,
-    /// The number of communicators that have had a title on a device.
+    /// The number of communicators that have had a title on a device, by title and device.
     titles: Mutex<HashMap<(String, usize), usize>>,
     state: Mutex<RecordState>,
     written: Condvar,

@@ -45,11 +45,11 @@ impl Snapshot {
 pub(super) struct CapturedOp {
     pub(super) record: Arc<MemberRecord>,
     pub(super) label: Arc<Label>,
-    /// Its name, without the communicator and the number.
+    /// The name of the operation, without the communicator and the number.
     pub(super) operation: String,
-    /// The kind of number that it takes. For a batch, the list of items is empty.
+    /// The kind of number that the operation takes. For a batch, the list of items is empty.
     pub(super) takes: Takes<'static>,
-    /// The number of operations before it in the graph that take a number of the same kind.
+    /// The number of operations before this one in the graph that take a number of the same kind.
     pub(super) earlier: u64,
     pub(super) dtype: DType,
     pub(super) given: Option<Snapshot>,

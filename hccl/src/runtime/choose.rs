@@ -36,13 +36,15 @@ impl Runtime {
     /// # Errors
     /// [`Error::NoBackend`] if CANN is installed but cannot be used, for example because it finds
     /// no device, and if `ASCEND_HOME_PATH` or `ASCEND_TOOLKIT_HOME` names a directory without
-    /// CANN. The text says what to do.
+    /// CANN. Without the feature `emulator`, also if CANN is not installed. The text says what to
+    /// do.
     pub fn auto() -> Result<Runtime> {
         auto()
     }
 
     /// Makes a runtime of `devices` new emulated devices (1 to 4,096), which only this runtime
-    /// uses. They are freed when the last handle is dropped.
+    /// uses. They are freed when the last handle is dropped. Returns [`Error::Invalid`] for another
+    /// number of devices.
     ///
     /// ```
     /// let runtime = hccl::Runtime::emulator(2)?;
@@ -66,7 +68,7 @@ impl Runtime {
     /// | `checked` | `bool` | `false` | whether checked mode looks for races ([`findings`](Self::findings)) |
     /// | `kernel_seed` | `u64` | 0 | if not 0, the seed of the order in which the units of a core, the cores of a kernel and its server run |
     /// | `kernel_late` | [`Late`](crate::kernel::Late) | none | the units of a core, or the server, that run as late as the rules allow; the [witness](crate::kernel::Witness) of an error names them |
-    /// | `deadline` | `Duration` | 5 min | time limit of every wait ([`set_deadline`](Self::set_deadline)) |
+    /// | `deadline` | `Duration` | 5 min | time limit of waits for operations ([`deadline`](Self::deadline)) |
     /// | `fault` | [`Fault`] | none | a fault of one device; can be given several times |
     ///
     /// The faults are [`Fault::delay`], [`Fault::stop`], [`Fault::leave`], [`Fault::wrong_count`],
@@ -89,8 +91,8 @@ impl Runtime {
         EmulatorOptions::builder()
     }
 
-    /// Makes a runtime of the installed CANN. [`ascend_sys::Api::load`] lists where it is searched
-    /// for. Blocks while libraries are read.
+    /// Makes a runtime of the installed CANN. [`ascend_sys::Api::load`] lists the places that are
+    /// searched for CANN. Blocks while libraries are read.
     ///
     /// The libraries are trusted like the program itself: loading them runs their start-up code,
     /// and `hccl` relies on their functions to do what CANN documents. Environment variables say
@@ -99,7 +101,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::NoBackend`], whose text lists the places that were tried, or says that CANN finds
-    /// no device.
+    /// no device. Also the errors of [`from_api`](Self::from_api).
     pub fn cann() -> Result<Runtime> {
         cann(ascend_sys::Api::load())
     }
@@ -133,8 +135,8 @@ impl Runtime {
     }
 }
 
-/// The settings of emulated devices. Made by [`Runtime::emulator_builder`], whose `build` makes the
-/// devices.
+/// The settings of emulated devices. The `build` of [`Runtime::emulator_builder`] makes the
+/// settings, and then the devices.
 ///
 /// ```
 /// use hccl::{Product, Runtime};
@@ -197,7 +199,7 @@ pub struct EmulatorOptions {
     /// the units that must be late for the error to occur.
     #[builder(default, setter(strip_option))]
     kernel_late: Option<crate::kernel::Late>,
-    /// The time limit of every wait, 5 minutes by default ([`Runtime::set_deadline`]).
+    /// The time limit of waits for operations, 5 minutes by default ([`Runtime::deadline`]).
     #[builder(default, setter(strip_option))]
     deadline: Option<Duration>,
     #[builder(via_mutators, mutators(

@@ -18,7 +18,7 @@ use crate::order::reactor::Reactor;
 use crate::record::records::Records;
 use crate::sync::lock;
 
-/// The default time limit of every wait.
+/// The default time limit of waits for operations.
 pub(super) const DEADLINE: Duration = Duration::from_secs(300);
 /// CANN's default execution timeout, in seconds.
 const EXEC_SECONDS: u32 = 1836;

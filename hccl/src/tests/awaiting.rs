@@ -1,5 +1,5 @@
-//! Waiting for operations and awaiting them: which events wake which tasks, the rights of a waker,
-//! and deadlines.
+//! Tests of waiting for operations and awaiting them: the events that wake a task, the code that a
+//! waker may run, and deadlines.
 
 use super::*;
 
@@ -156,7 +156,7 @@ fn a_wait_has_a_deadline_and_can_be_repeated() {
     });
 }
 
-/// Without the optional entries, an event is complete, but a wait for it times out.
+/// The backend has no progress lines. An event is complete, but the first waits for it time out.
 #[test]
 fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     use std::ffi::{c_int, c_void};

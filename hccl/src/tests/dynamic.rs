@@ -224,7 +224,8 @@ struct Shares {
     counts: CountMatrix,
 }
 
-/// An operation of a group on elements of a known type. The last operation is a message.
+/// Records operation number `turn` in a group, on elements of a known type. The last operation is a
+/// message.
 fn typed_turn<'env>(
     on: crate::group::Recorder<'_, 'env>,
     (turn, me): (usize, u32),
@@ -251,8 +252,8 @@ fn typed_turn<'env>(
     Ok(())
 }
 
-/// An operation of a group on elements whose type is known only at run time. The last operation is
-/// a message.
+/// Records operation number `turn` in a group, on elements whose type is known only at run time.
+/// The last operation is a message.
 fn dynamic_turn<'env>(
     on: crate::group::DynRecorder<'_, 'env>,
     (turn, me): (usize, u32),

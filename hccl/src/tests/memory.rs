@@ -115,8 +115,9 @@ fn buffer_of_another_device_is_refused() {
     });
 }
 
-/// A dropped object that holds memory and is free after some checks, with nothing to wait for in
-/// between. It stands for an operation that completes while the dropped objects are being checked.
+/// A dropped object that holds memory. It is free after some checks, and until then it has no
+/// unfinished operation to wait for. It stands for an operation that completes while the dropped
+/// objects are being checked.
 struct CompleteSoon {
     looks: u32,
     _memory: DeviceBuffer<u8, crate::memory::Uninit>,

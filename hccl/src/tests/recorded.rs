@@ -53,7 +53,8 @@ fn an_operation_goes_on_when_there_is_no_memory_to_record_its_result() {
     assert!(text.lines().count() == 2 && text.contains(" barrier 2\t"), "{text}");
 }
 
-/// Returns a communicator of the first device alone, which is recorded in a new directory.
+/// Begins to record a runtime in a new directory. Returns the recording, the directory, and a
+/// communicator of the first device alone.
 fn recorded(
     name: &str,
     runtime: &Runtime,

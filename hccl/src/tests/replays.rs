@@ -45,7 +45,7 @@ fn step<S: StreamState>(
     Ok(())
 }
 
-/// The variants of the steps: whether they are captured, and the data that differs.
+/// A variant of the steps: whether they are captured, and the data that differs.
 #[derive(Clone, Copy, Default)]
 struct Steps {
     are_captured: bool,

@@ -68,7 +68,7 @@ pub(crate) struct LastWords {
     text: String,
     /// Whether the next line belongs to the same error.
     is_open: bool,
-    /// Whether the next line may be one of a backtrace.
+    /// Whether the next line may belong to a backtrace.
     in_backtrace: bool,
 }
 

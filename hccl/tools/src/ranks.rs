@@ -45,7 +45,7 @@ pub(crate) struct JobPlace<'a> {
 
 impl RankProcess {
     /// Starts a rank. `number` distinguishes this start from other starts of the same rank. The
-    /// emulator writes its record to `timeline`.
+    /// emulator writes its record to `timeline`, if a file is given.
     pub(crate) fn start(
         options: &Options,
         (rank, number): (u32, u64),

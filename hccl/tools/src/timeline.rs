@@ -13,8 +13,8 @@ use ascend_timeline::{Record, Records, form_of};
 /// The variable that names the file into which the emulator writes its timeline.
 pub(crate) const VARIABLE: &str = "ASCEND_EMULATOR_TIMELINE";
 
-/// Returns the file that the environment of hcclrun names. hcclrun writes it, so the ranks must not
-/// write to it themselves.
+/// Returns the file that the environment of hcclrun names, if there is one. hcclrun writes it, so
+/// the ranks must not write to it themselves.
 pub(crate) fn from_environment() -> Result<Option<PathBuf>, String> {
     match std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from) {
         Some(file) if form_of(&file).is_none() => {

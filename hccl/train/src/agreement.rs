@@ -12,7 +12,7 @@ use crate::objects;
 pub(crate) struct Layout {
     /// The name of one of the divided things: `tensor` or `layer`.
     pub(crate) piece: String,
-    /// The number of elements of each.
+    /// The number of elements of each tensor or layer.
     pub(crate) lengths: Vec<u64>,
     /// The size of a bucket in bytes. 0 if there are no buckets.
     pub(crate) bucket: u64,
@@ -32,7 +32,8 @@ impl Layout {
         Self { cut_for: Some((rank as u32, ranks as u32)), ..self }
     }
 
-    /// Returns the first difference: its name, the value here, and the value there.
+    /// Returns the first value that differs in two layouts: its name, the value in this layout, and
+    /// the value in `other`. Returns `None` if no value differs. Does not compare `cut_for`.
     fn difference(&self, other: &Layout) -> Option<(String, u64, u64)> {
         let counts = (self.lengths.len() as u64, other.lengths.len() as u64);
         let lengths = self.lengths.iter().zip(&other.lengths).enumerate();
@@ -47,14 +48,14 @@ impl Layout {
 
 /// The memory of the communicator on which the ranks have last compared a layout.
 ///
-/// It holds the handle, and not the name: a communicator that replaces another one may have its
-/// name, and new ranks.
+/// It holds the handle instead of the name, because a communicator that replaces another one may
+/// have the same name but other ranks.
 #[derive(Default)]
 pub(crate) struct Agreement(Option<AbortHandle>);
 
 impl Agreement {
-    /// Compares the layouts of all ranks if this is the first call with this communicator. Blocks
-    /// until all ranks have called it.
+    /// Compares the layouts of all ranks, unless the last comparison without a difference was on
+    /// this communicator. The comparison blocks until all ranks have called this method.
     ///
     /// Returns the same [`Error::RanksDiffer`] on every rank if a rank has another layout than rank
     /// 0. Returns the same [`Error::OtherPart`] on every rank if a rank has the part of another

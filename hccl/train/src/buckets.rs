@@ -26,9 +26,9 @@ use crate::agreement::Agreement;
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, Widen};
 
-/// The number of steps that have begun in this process so far, on any buckets.
 pub use step::{Gradients, PausedStep, Step};
 
+/// The number of steps that have begun in this process so far, on any buckets.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
@@ -141,8 +141,10 @@ struct Place {
 /// [`accumulate`](Self::accumulate) for all passes but the last. It adds up gradients on this rank
 /// and moves no data.
 ///
-/// Of these calls, only [`Gradients::get`] waits for other ranks. In the first step of a
-/// communicator, the other calls may wait, too.
+/// Of these calls, only [`Gradients::get`] waits for other ranks, with two exceptions. In the first
+/// step on a communicator, [`Step::push`] and [`Step::finish`] may wait, too. A call that writes a
+/// gradient waits for the previous sum of the bucket to which it writes, unless [`Gradients::get`]
+/// has waited for that sum.
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -184,16 +186,16 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
 impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     /// Allocates buckets for tensors of these lengths, in the order of the forward pass.
     ///
-    /// All ranks must pass the same lengths. The first push on a communicator compares them, and
-    /// returns [`Error::RanksDiffer`] if a rank has passed others. So make the buckets anew on all
-    /// ranks, or on none, while a communicator is in use. Allocates memory on the device of the
-    /// stream, and pinned memory.
+    /// All ranks must pass the same lengths. In the first step on a communicator, the push that
+    /// fills the first bucket compares the lengths, and returns [`Error::RanksDiffer`] if they
+    /// differ. So make the buckets anew on all ranks, or on none, while a communicator is in use.
+    /// Allocates memory on the device of the stream, and pinned memory.
     pub fn new(lengths: &[usize], stream: &Stream) -> Result<Self> {
         Self::with(BucketOptions::default(), lengths, stream)
     }
 
     /// Allocates buckets as [`new`](Self::new) does, with options. All ranks must also pass the
-    /// same options.
+    /// same [`BucketOptions::bytes`].
     pub fn with(options: BucketOptions, lengths: &[usize], stream: &Stream) -> Result<Self> {
         let device = stream.device();
         let (mut buckets, mut places) = (Vec::new(), Vec::new());

@@ -66,8 +66,9 @@ impl FixedSum {
     }
 
     /// Returns the sum over all shards, on every rank. `own` has the gradients of this rank's
-    /// shards, in the order of the shards. All gradients have the same length. Blocks until the
-    /// result is there.
+    /// shards, in the order of the shards. All gradients must have the same length, on all ranks.
+    /// Returns [`Error::Length`] if the lengths on this rank differ, and [`Error::RanksDiffer`] on
+    /// every rank if two ranks pass different lengths. Blocks until the result is there.
     pub fn sum<T: Gradient>(
         &self,
         own: &[impl AsRef<[T]>],

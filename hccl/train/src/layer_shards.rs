@@ -1,9 +1,9 @@
-//! Parameters of which each rank keeps only a part, and which are gathered layer by layer (ZeRO,
-//! stage 3).
+//! Parameters that are spread over the ranks and gathered layer by layer (ZeRO, stage 3). Each rank
+//! keeps only a part of each layer.
 //!
-//! A layer is gathered only for as long as it is in use. Meanwhile the next layer is being
-//! gathered. There are two slots for gathered layers: one for the layer in use, and one for the
-//! layer that is being gathered.
+//! A layer is gathered only for as long as it is in use. Meanwhile the next layer can be gathered.
+//! There are two slots for gathered layers: one for the layer in use, and one for the layer that is
+//! being gathered.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ pub struct LayerShards<T: Gradient> {
     ranks: usize,
     layers: Vec<Layer<T>>,
     slots: [Slot<T>; 2],
-    /// The slot that was used last.
+    /// The index of the slot that [`get`](LayerShards::get) used last.
     latest: usize,
     part: DeviceBuffer<T>,
     agreement: Agreement,
@@ -203,7 +203,9 @@ impl<T: Gradient> LayerShards<T> {
     }
 
     /// Sets new values for the elements of a layer that this rank [keeps](Self::own). If this rank
-    /// has gathered the layer, the next [`get`](Self::get) gathers it again.
+    /// has gathered the layer, the next [`get`](Self::get) gathers it again. So all ranks must
+    /// update a layer between the same calls of [`prefetch`](Self::prefetch) and
+    /// [`get`](Self::get). Sends nothing to other ranks.
     pub fn update(&mut self, layer: usize, own: &[T], stream: &Stream) -> Result<()> {
         let expected = self.own(layer)?.len();
         check_length(|| format!("the part of layer {layer}"), own.len(), expected)?;

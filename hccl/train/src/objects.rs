@@ -1,10 +1,10 @@
 //! Functions that send objects that are not arrays of numbers. serde must be able to serialise
 //! them.
 //!
-//! All ranks of a communicator must call the same function. The call blocks until all of them have
-//! called it. It exchanges the lengths first, and then the bytes. The encoding is `postcard`, so
-//! all ranks must have the same version of a type. Do not use these functions in the middle of a
-//! step, because they block.
+//! All ranks of a communicator must call the same function. Each call blocks until all ranks have
+//! called the function. The ranks exchange the lengths first, and then the bytes. The encoding is
+//! `postcard`, so all ranks must have the same version of a type. Do not use these functions in the
+//! middle of a step, because they block.
 
 use hccl::prelude::*;
 use serde::Serialize;
@@ -82,8 +82,8 @@ pub fn gather<T: Serialize + DeserializeOwned>(
     came.iter().map(|piece| read(piece)).collect::<Result<_>>().map(Some)
 }
 
-/// Sends each rank its object from the root, and returns it there. On the root, `objects` must have
-/// one object for each rank. On the other ranks it is ignored.
+/// Sends one object from the root to each rank, and returns the object of this rank. On the root,
+/// `objects` must have one object for each rank. On the other ranks `objects` is ignored.
 pub fn scatter<T: Serialize + DeserializeOwned>(
     objects: Option<&[T]>,
     root: u32,

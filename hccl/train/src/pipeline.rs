@@ -36,7 +36,8 @@ pub enum Pass {
 }
 use Pass::{Backward, Forward};
 
-/// Returns the passes of a stage for `micros` micro-batches, in their order.
+/// Returns the passes of a stage for `micros` micro-batches, in the order in which the stage runs
+/// them.
 pub fn schedule(stage: usize, stages: usize, micros: usize) -> Vec<Pass> {
     let fill = stages.saturating_sub(stage + 1).min(micros);
     let steady = (fill..micros).flat_map(|micro| [Forward(micro), Backward(micro - fill)]);
@@ -163,7 +164,9 @@ impl<T: Gradient> Pipeline<T> {
     /// is dropped.
     ///
     /// `expects` returns the number of elements in the input of a pass. All ranks must agree on
-    /// this number. Blocks until the messages of this stage are complete.
+    /// this number. Returns the first error of `run`. Returns [`Error::Length`] if an input or a
+    /// result has more elements than the room of the pipeline. Blocks until the messages of this
+    /// stage are complete.
     pub fn step<E: From<Error>>(
         &mut self,
         micros: usize,

@@ -259,7 +259,8 @@ impl ColumnLinear {
     }
 
     /// Computes the gradients of the parameters and the inputs from the gradient of this rank's
-    /// columns of the outputs. The gradient of the inputs is summed over the ranks.
+    /// columns of the outputs. The gradient of the inputs is summed over the ranks. Blocks until
+    /// the sum is there.
     pub fn backward(
         &self,
         inputs: ArrayView2<'_, f32>,

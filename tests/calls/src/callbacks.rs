@@ -59,8 +59,8 @@ unsafe extern "C" fn finalize(_: *mut c_void) -> c_int {
     0
 }
 
-/// Returns the address of a callback of this type, or `None` for a type that is no callback or that
-/// no function here takes.
+/// Returns the address of a callback of this type. Returns 0 for a type that only unsupported
+/// functions take, and `None` for a type that is no callback.
 pub fn of_type(ty: &str) -> Option<u64> {
     Some(match ty {
         "aclrtCallback" | "aclrtHostFunc" => with_data as *const () as u64,

@@ -99,7 +99,8 @@ impl<'run> Caller<'run> {
         lists.live.get(kind).and_then(|list| list.last()).copied().unwrap_or_default()
     }
 
-    /// Returns the address and the length of a piece of device memory or of pinned memory.
+    /// Returns the address and the length of a piece of device memory or of pinned memory, of at
+    /// least `PIECE` and less than `UNIT` bytes. The address is 0 if there is no such piece.
     pub fn memory(&mut self, pinned: bool) -> (u64, u64) {
         let list = self.run.objects.lists().memory.clone();
         let usable = |piece: &Piece| piece.pinned == pinned && (PIECE..UNIT).contains(&piece.bytes);
@@ -118,8 +119,9 @@ impl<'run> Caller<'run> {
         first + i32::from(self.focus.is_none() && self.chance(8))
     }
 
-    /// Calls a function with arguments of this choice. If `hostile` is set, that argument is
-    /// hostile.
+    /// Calls a function with arguments of this choice, and returns whether it has succeeded.
+    /// `hostile` is the position of an argument that is hostile in any case. A function that copies
+    /// or fills memory of the host gets only one hostile argument.
     pub fn call(&mut self, function: usize, choice: Choice, hostile: Option<usize>) -> bool {
         let callee = &FUNCTIONS[function];
         let (choice, hostile) = match choice {

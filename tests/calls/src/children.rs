@@ -21,7 +21,7 @@ const WAITING: Duration = Duration::from_millis(300);
 /// The exit status of a child that could not make its devices and communicators within their time
 /// limit.
 const NO_WORLD: libc::c_int = 77;
-/// The number of tries of such a child.
+/// The number of times that a job is tried if its child ends with [`NO_WORLD`].
 const TRIES: u32 = 3;
 
 /// Functions whose wait depends on the program, as CANN documents: they wait for work on a stream,
@@ -86,7 +86,7 @@ struct Child {
 ///
 /// # Errors
 ///
-/// When no process can be started.
+/// If no process can be started, or no file for its output can be made.
 pub fn run(jobs: &[Job], beside: usize, mut ended: impl FnMut(Job, End)) -> io::Result<Vec<Trace>> {
     let traces: Vec<Trace> = (0..beside).map(|_| Trace::shared()).collect();
     let mut children: Vec<Option<Child>> = (0..beside).map(|_| None).collect();
@@ -144,7 +144,7 @@ fn start(job: Job, tries: u32, trace: &Trace) -> io::Result<Child> {
     }
 }
 
-/// Runs a job in this process. A panic anywhere ends it.
+/// Runs a job in this process. A panic anywhere ends the process.
 pub fn here(job: Job, trace: Trace) {
     let before = std::panic::take_hook();
     // The run is leaked, since threads of the emulator may still use it.

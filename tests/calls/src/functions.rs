@@ -61,7 +61,7 @@ impl Value {
     }
 
     /// Returns the value as a type of C for which any bytes are valid. For `bool` the caller
-    /// ensures that.
+    /// ensures that the bytes are valid.
     fn take<T: Copy>(&self) -> T {
         const { assert!(size_of::<T>() <= LARGEST) };
         // SAFETY: the type has no more bytes than the value, and any bytes are a value of the type.
@@ -148,7 +148,7 @@ pub use list::{ENUMS, FUNCTIONS};
 ///
 /// # Panics
 ///
-/// When there is none.
+/// If there is none.
 pub fn function(name: &str) -> &'static Function {
     let found = FUNCTIONS.iter().find(|function| function.name == name);
     found.unwrap_or_else(|| panic!("{name} is no function"))

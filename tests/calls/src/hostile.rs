@@ -10,8 +10,10 @@ use crate::functions::{Function, Parameter, Value, values_of};
 use crate::objects::kind_of;
 use crate::plausible;
 
-/// Untyped pointers that are followed: the beginning of the function's name, the parameter, and the
-/// reason why the real library has to follow them, too. Here they are NULL, or lead to memory.
+/// Untyped pointers that are followed: the beginning of the function's name, the parameter (or, if
+/// empty, every pointer), and the reason why the real library has to follow them, too. Here they
+/// are NULL, or lead to memory. Pointers with the reason `HOST` may also lead to memory of a
+/// device, or to no memory.
 pub const FOLLOWED: &[(&str, &str, &str)] = &[
     ("HcclAllGatherV", "recvCounts", COUNTS),
     ("HcclAllGatherV", "recvDispls", COUNTS),
@@ -69,7 +71,7 @@ const NUMBERS: [u64; 16] = [
     0x0aaa_aaaa_aaaa_aaab,
 ];
 
-/// Returns a wrong argument.
+/// Returns a wrong argument. A pointer that the library must follow is NULL or valid.
 pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let parameter = &function.parameters[at];
     if is_place(parameter) {
@@ -123,15 +125,16 @@ pub fn is_copy(function: &Function) -> bool {
     FOLLOWED.iter().any(|(name, _, why)| *why == HOST && function.name.starts_with(name))
 }
 
-/// Returns the reason why C follows the pointer although its type does not show that.
+/// Returns the reason why C follows the pointer although its type does not show that, or `None` if
+/// [`FOLLOWED`] does not have the pointer.
 fn followed(function: &Function, parameter: &Parameter) -> Option<&'static str> {
     let is_of = |of: &str| of == parameter.name || (of.is_empty() && parameter.ty.starts_with('*'));
     let is_it = |(name, of, _): &&(&str, &str, _)| function.name.starts_with(name) && is_of(of);
     FOLLOWED.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
-/// Returns an address that leads to memory, or to no memory of the program: NULL, an address in
-/// memory of a device or after it, or freed memory.
+/// Returns NULL, the address of memory of the host, an address in or after memory of a device, or a
+/// plausible address.
 fn somewhere(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     let device = caller.memory(false).0;
     match caller.random.u32(..5) {

@@ -39,8 +39,8 @@ impl Held {
         }
     }
 
-    /// Returns the counts as soon as two in a row are the same, because threads of the emulator end
-    /// things later.
+    /// Returns the counts as soon as two in a row are the same, or when [`PATIENCE`] is over.
+    /// Threads of the emulator end things later.
     fn at_rest() -> Held {
         let began = Instant::now();
         let mut last = Held::now();
@@ -59,7 +59,7 @@ impl Held {
 ///
 /// # Errors
 ///
-/// The counts after each round, when one of them grows in every round after the first ones.
+/// The counts after each round, if one of them grows in every round after the first ones.
 pub fn look(mut round: impl FnMut()) -> Result<(), String> {
     let mut all = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {

@@ -3,21 +3,22 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes for arguments and results of calls.
+/// The number of bytes for arguments and results of calls.
 const ARGUMENTS: usize = 1 << 30;
 /// The least room of an argument in bytes, so that it always holds a list of a few items.
 const LEAST: usize = 512;
 /// The number of bytes of the data that copies read and write on the host. Nothing else uses it.
 pub const DATA: usize = 1 << 20;
 
-/// The memory of a process.
+/// The memory that the calls of a process use: arguments, and the data that copies read and write.
 pub struct Memory {
     arguments: usize,
     used: AtomicUsize,
     data: usize,
 }
 
-/// The size of the inaccessible addresses around each mapping. They catch an access beyond it.
+/// The number of inaccessible addresses on each side of a mapping. They catch an access beyond the
+/// mapping.
 const AROUND: usize = 8 << 30;
 
 fn map(bytes: usize) -> usize {
@@ -38,7 +39,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn map() -> Memory {
         Memory { arguments: map(ARGUMENTS), used: AtomicUsize::new(0), data: map(DATA) }
     }
@@ -80,20 +81,21 @@ impl Memory {
         })
     }
 
-    /// Does the same for a list.
+    /// Copies a list of plain data of C, and returns the address.
     pub fn put_list<T: Copy>(&self, list: &[T]) -> u64 {
         // SAFETY: these are the bytes of the values.
         self.put(unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) })
     }
 
-    /// Returns the word at a place that was given out.
+    /// Returns the word at an address in the memory for arguments.
     pub fn word(&self, at: u64) -> u64 {
         assert!((self.arguments as u64..(self.arguments + ARGUMENTS) as u64).contains(&at));
         // SAFETY: the place is in the mapping, which may hold any bytes.
         unsafe { (at as *const u64).read_unaligned() }
     }
 
-    /// Returns whether an address is a place that was given out.
+    /// Returns whether an address is in the memory for arguments, and at least 8 bytes before its
+    /// end.
     pub fn holds(&self, at: u64) -> bool {
         (self.arguments as u64..(self.arguments + ARGUMENTS) as u64 - 8).contains(&at)
     }

@@ -293,7 +293,7 @@ fn planted(run: &Run, seed: u64) {
     }
 }
 
-/// Ends this process if each round leaves something behind.
+/// Runs the rounds, and ends this process if each of them leaves something behind.
 fn leaves_nothing(round: impl FnMut()) {
     if let Err(report) = leaks::look(round) {
         println!("{report}");
@@ -394,7 +394,8 @@ fn record_all(caller: &mut Caller<'_>) {
     }
 }
 
-/// Ends objects that keep other calls from succeeding.
+/// Ends captures and a group, which keep other calls from succeeding. Also aborts the streams if
+/// `name` contains `Wait` or `Stop`.
 fn settle(caller: &mut Caller<'_>, name: &str) {
     let streams = caller.run.objects.lists().live.get("aclrtStream").cloned().unwrap_or_default();
     for stream in streams {
@@ -463,7 +464,7 @@ fn ends(index: usize) -> bool {
     ENDS.iter().any(|word| FUNCTIONS[index].name.contains(word))
 }
 
-/// Chooses a function, seldom one that ends things.
+/// Chooses a function, seldom one that ends things or one that is not supported.
 fn choose(random: &mut Rng) -> usize {
     loop {
         let index = random.usize(..FUNCTIONS.len());

@@ -36,8 +36,8 @@ pub const HANDLES: [&str; 29] = [
     "ThreadHandle",
 ];
 
-/// Returns the kind of handle of an argument of this type. A pointer to an opaque type has one,
-/// too.
+/// Returns the kind of handle of an argument of this type, or `None` if the type is no handle. A
+/// pointer to an opaque type has a kind, too.
 pub fn kind_of(ty: &str) -> Option<&'static str> {
     let opaque = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
     let is_pointer = opaque.len() < ty.len();
@@ -47,7 +47,8 @@ pub fn kind_of(ty: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the kind of handle that a function writes to a place of this type.
+/// Returns the kind of handle that a function writes to a place of this type, or `None` if it
+/// writes no handle.
 pub fn made_at(ty: &str) -> Option<&'static str> {
     kind_of(ty.strip_prefix("*mut ")?)
 }
@@ -59,9 +60,9 @@ pub struct Objects(Mutex<Lists>);
 /// A piece of memory.
 #[derive(Clone, Copy)]
 pub struct Piece {
-    /// Its address.
+    /// The address of the piece.
     pub at: u64,
-    /// Its number of bytes.
+    /// The number of bytes of the piece.
     pub bytes: u64,
     /// Whether it is pinned host memory.
     pub pinned: bool,
@@ -84,7 +85,7 @@ impl Objects {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a handle.
+    /// Records a handle, unless it is 0 or already known.
     pub fn add(&self, kind: &'static str, handle: u64) {
         if handle != 0 {
             let mut lists = self.lists();
@@ -106,7 +107,7 @@ impl Objects {
         }
     }
 
-    /// Records memory.
+    /// Records memory, unless its address is 0.
     pub fn add_memory(&self, at: u64, bytes: u64, pinned: bool) {
         if at != 0 {
             self.lists().memory.push(Piece { at, bytes, pinned });

@@ -46,8 +46,8 @@ pub fn value(caller: &mut Caller<'_>, function: &Function, at: usize) -> Value {
     }
 }
 
-/// Returns an argument that only this function takes, although others have parameters of the same
-/// name and type.
+/// Returns an argument that the function or the name of the parameter decides. Returns `None` if
+/// only the type of the parameter decides the argument, or if there are no devices yet.
 fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -> Option<Value> {
     let world = caller.run.world.get()?;
     let memory = &caller.run.memory;
@@ -304,7 +304,8 @@ fn by_function(caller: &mut Caller<'_>, function: &str, parameter: &Parameter) -
     Some(Value::new(number))
 }
 
-/// Returns a value of an enum, most often a common one.
+/// Returns a value of an enum: a common one for some enums, and otherwise any value that is not
+/// negative.
 fn enumerated(caller: &mut Caller<'_>, ty: &str, values: &[i64]) -> i64 {
     if ty == "CommEngine" {
         return caller.one(&[2, 0, 1, 4, 3]);

@@ -10,8 +10,8 @@ use crate::caller::Caller;
 use crate::plausible;
 use crate::world::{channel_between, channel_to, team};
 
-/// Returns the address of a structure of the type that a pointer points to, or `None` for types
-/// that need nothing in particular.
+/// Returns the address of a structure of the type that a pointer points to. Returns `None` for
+/// types that need nothing in particular, and before there are devices.
 pub fn put(caller: &mut Caller<'_>, ty: &str) -> Option<u64> {
     let pointee = ty.trim_start_matches("*const ").trim_start_matches("*mut ");
     if pointee.len() == ty.len() {

@@ -53,7 +53,7 @@ pub struct Pending {
     pub thread: u32,
     /// The index of the function in [`FUNCTIONS`].
     pub function: usize,
-    /// The call.
+    /// The call as text.
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ impl Trace {
     ///
     /// # Panics
     ///
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn shared() -> Trace {
         const { assert!(MOST_FUNCTIONS > FUNCTIONS.len()) };
         let (protection, flags) =
@@ -77,7 +77,7 @@ impl Trace {
         Trace(unsafe { &*at.cast::<Shared>() })
     }
 
-    /// Removes the calls of the child before, but keeps the counts of the functions.
+    /// Removes the calls of the previous child, but keeps the counts of the functions.
     pub fn clear(&self) {
         for call in &self.0.calls {
             call.state.store(0, Ordering::Relaxed);
@@ -141,7 +141,8 @@ impl Trace {
         pending.collect()
     }
 
-    /// Returns the last calls as text, a line each, oldest first.
+    /// Returns the pending calls, and then the last `most` calls, as text. Each call has a line,
+    /// and the oldest call is first.
     pub fn report(&self, most: usize) -> String {
         let begun = self.begun();
         let first = begun.saturating_sub(most.min(KEPT) as u64);

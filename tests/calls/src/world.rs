@@ -35,7 +35,7 @@ pub struct World {
     pub block: u32,
     /// A kernel, as a file has it.
     pub kernel: Vec<u8>,
-    /// Its tiling struct for the communicator of one rank.
+    /// The tiling struct of the kernel for the communicator of one rank.
     pub tiling: Vec<u8>,
     /// Texts that have a meaning: names of communicators, keys of exports, a path.
     pub texts: Texts,
@@ -43,23 +43,24 @@ pub struct World {
     pub endpoints: [EndpointDesc; 2],
     /// The key of an event.
     pub event_key: [u8; 64],
-    /// The memory of another rank that this one can reach over a channel.
+    /// The address and the number of bytes of memory of another rank that this one can reach over a
+    /// channel.
     pub remote: (u64, u64),
     /// An exported piece of memory of an endpoint.
     pub export: Vec<u8>,
     /// Physical memory that is exported, in both kinds of handles.
     pub shareable: (u64, [u8; 128]),
-    /// A task of a graph that can be edited.
+    /// A task of a graph. The task can be edited.
     pub task: u64,
-    /// The stream of the graph that has it.
+    /// The stream of the graph that has the task.
     pub task_stream: u64,
 }
 
-/// See [`World::texts`].
+/// Texts that have a meaning: names, keys, a table and paths.
 pub struct Texts {
     /// Names of communicators.
     pub comms: [String; 2],
-    /// Keys of memory.
+    /// The key of exported memory.
     pub memory: String,
     /// The key of an exported notify.
     pub notify: String,
@@ -80,7 +81,7 @@ impl Files {
     ///
     /// # Panics
     ///
-    /// When it cannot be made.
+    /// If the directory cannot be made.
     pub fn make() -> Files {
         let path = files_of(std::process::id());
         std::fs::create_dir_all(&path).expect("a directory for files");
@@ -105,7 +106,7 @@ pub fn files_of(process: u32) -> PathBuf {
     std::env::temp_dir().join(format!("abi-calls-{process}"))
 }
 
-/// Makes a kernel that writes the number of its blocks.
+/// Makes a kernel that writes the first number of its tiling struct and the number of its blocks.
 fn kernel() -> Vec<u8> {
     let mut b = Builder::new(Mix::AivOnly);
     b.program.groups = 0;
@@ -178,7 +179,7 @@ macro_rules! made {
 ///
 /// # Panics
 ///
-/// When something of it cannot be made.
+/// If a part of the world cannot be made.
 pub fn build(product: u32, objects: &Objects, memory: &Memory, files: &Files) -> World {
     let block = AscendExtBlockConfig {
         product,
@@ -379,7 +380,7 @@ fn connect_endpoints(world: &mut World, objects: &Objects) {
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec();
 }
 
-/// Makes a graph with a group of tasks, and a graph that can be edited.
+/// Makes a graph with a group of tasks and a task that can be edited.
 fn graph(world: &mut World, objects: &Objects) {
     let (stream, at) = (common::stream(), malloc(64));
     let (mut graph, mut group) = (null_mut(), null_mut());

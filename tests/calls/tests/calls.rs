@@ -17,7 +17,7 @@ const UNREACHED: &[(&str, &str)] = &[
 const OTHER_PROCESS: &str = "another process imports; `tests/tests/processes/ipc` does";
 const ONE_SERVER: &str = "answers 207000 to what is right: the machine is one server";
 
-/// Returns the number of seeds of each mode.
+/// Returns the number of seeds for a tour and a sweep. Other modes get fewer.
 fn seeds() -> u64 {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| value == "1");
     match (set("HCCL_TEST_FULL"), set("HCCL_TEST_SLOW")) {
@@ -61,7 +61,7 @@ fn no_call_crashes_panics_or_hangs_and_every_function_that_works_succeeds() {
     assert_eq!(missing, expected, "{said}");
 }
 
-/// Planted defects: the modes must report each of them.
+/// Plants defects, and checks that the modes report each of them.
 #[test]
 fn a_crash_a_panic_a_hang_and_a_leak_are_reported_with_the_calls_before() {
     let planted = [

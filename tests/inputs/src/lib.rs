@@ -24,8 +24,8 @@ const LONGEST: usize = 16 << 10;
 ///
 /// # Panics
 ///
-/// When the target panics, and when there are no seeds. Before a panic of the target its input is
-/// written to a file, whose name is printed to standard error. The process ends when an input takes
+/// If the target panics, or if there are no seeds. Before a panic of the target its input is
+/// written to a file, whose name is printed to standard error. The process aborts if an input takes
 /// two minutes.
 pub fn check(target: &str, changed: usize, run: impl Fn(&[u8])) {
     if let Ok(file) = std::env::var("HCCL_TEST_INPUT") {
@@ -58,10 +58,10 @@ fn seeds_of(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// A watch over the inputs of a target while they are tried.
+/// The trial of a target's inputs. A thread aborts the process if an input takes too long.
 struct Tried {
     target: String,
-    /// Each input, and `None` when it is done.
+    /// The sender to that thread. It sends each input, and `None` when the input is done.
     now: mpsc::Sender<Option<Vec<u8>>>,
 }
 
@@ -103,7 +103,8 @@ impl Tried {
     }
 }
 
-/// Writes an input to a file, from which it can be copied to the seeds.
+/// Writes an input to a file, from which it can be copied to the seeds. Prints the path and the
+/// input.
 fn keep(target: &str, input: &[u8], why: &str) {
     let file = std::env::temp_dir().join(format!("hccl-{target}-{}", std::process::id()));
     let written =

@@ -72,7 +72,8 @@ impl Cfg {
 
 type Atom<'a> = (&'a String, &'a Option<String>);
 
-/// Returns whether all conditions can hold together, outside tests and documentation.
+/// Returns whether all conditions can hold together, outside tests and documentation. Returns true
+/// if there are too many different conditions to try.
 pub fn possible<'a>(conditions: impl Iterator<Item = &'a Cfg> + Clone) -> bool {
     let mut atoms = Vec::new();
     conditions.clone().for_each(|cfg| cfg.atoms(&mut atoms));

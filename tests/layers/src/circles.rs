@@ -38,7 +38,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Returns the lowest number that the node reaches among those of open nodes.
+    /// Visits the node and all nodes that it reaches, and records their circles. Returns the lowest
+    /// number that the node reaches among those of open nodes.
     fn visit(&mut self, node: usize) -> usize {
         let own = self.number.len();
         self.number.insert(node, own);
@@ -69,10 +70,9 @@ pub fn inner(graph: &Graph, circle: &BTreeSet<usize>) -> Graph {
     graph.iter().filter(|((f, t), _)| inside(f) && inside(t)).map(|(a, cost)| (*a, *cost)).collect()
 }
 
-/// Returns arrows whose removal leaves no circle of more than `most` nodes. Each has the size of
-/// the largest circle that is left after it and those before it are removed. The next arrow is
-/// always the one whose removal leaves the smallest number. The set is small, but not always the
-/// smallest.
+/// Returns arrows whose removal leaves no circle of more than `most` nodes, in the order of their
+/// removal. Each comes with the size of the largest circle that is left then. The next arrow is
+/// always the one that leaves the smallest size. The set is small, but not always the smallest.
 pub fn cuts(graph: &Graph, most: usize) -> Vec<((usize, usize), usize)> {
     // One cut may be enough.
     let alone = graph.iter().filter_map(|(arrow, cost)| {

@@ -26,7 +26,7 @@ pub struct Definition {
     pub kind: Kind,
     pub file: FileId,
     pub line: usize,
-    /// The variants of an enum.
+    /// The scope of the variants, if the item is an enum.
     pub inside: Option<ScopeId>,
 }
 
@@ -174,7 +174,8 @@ impl Reader {
         scope
     }
 
-    /// Reads a function, whose patterns and generics bind names.
+    /// Reads a function or an item. The names that its patterns and generics bind are bound only
+    /// inside it.
     fn function(&mut self, inner: impl FnOnce(&mut Self)) {
         let outer = self.bound.clone();
         inner(self);

@@ -9,7 +9,7 @@ use crate::tree::{Crate, Disk, Files};
 /// A library or a program of a member.
 pub struct Member {
     pub name: String,
-    /// Its root file, from the root of the workspace.
+    /// The root file of the library or program, from the root of the workspace.
     pub file: PathBuf,
 }
 

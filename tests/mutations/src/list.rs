@@ -6,7 +6,7 @@ use std::path::Path;
 pub struct Mutation {
     /// The file, from the root of the repository.
     pub file: String,
-    /// Its name in reports.
+    /// The name of the mutation in reports.
     pub name: String,
     before: String,
     after: String,

@@ -33,7 +33,8 @@ struct Suite {
     flags: Option<&'static str>,
 }
 
-/// The packages are always built together, so that cargo chooses the same features each time.
+/// The packages under test. They are always built together, so that cargo chooses the same features
+/// each time.
 const PACKAGES: &[&str] =
     &["-p", "ascend-sync", "-p", "ascend-emulator", "-p", "hccl", "-p", "hccl-tests"];
 const LOOM: &[&str] = &["-p", "ascend-sync", "-p", "ascend-emulator", "-p", "hccl"];
@@ -149,8 +150,8 @@ fn repository() -> Result<PathBuf, String> {
     root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))
 }
 
-/// Copies the files under version control in `root` to `copy`. Files that are the same already stay
-/// untouched, so that cargo does not build them again.
+/// Copies the files of `root` that git does not ignore to `copy`, and removes all other files of
+/// `copy`. Files that are the same already stay untouched, so that cargo does not build them again.
 fn mirror(root: &Path, copy: &Path) -> Result<(), String> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

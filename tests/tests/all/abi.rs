@@ -63,7 +63,7 @@ const MORE_ENUMS: [&str; 7] = [
     "AscendExtTimelineForm",
 ];
 
-/// Collects the differences, so that one run of a test shows all of them.
+/// The differences. They are collected, so that one run of a test shows all of them.
 #[derive(Default)]
 struct Differences(Vec<String>);
 
@@ -215,8 +215,8 @@ fn structures_have_cann_s_fields_sizes_and_offsets() {
     differences.expect_none();
 }
 
-/// Compares a structure or union. `base` is its offset in the outermost structure, from which the
-/// offsets in the data count.
+/// Compares a structure or union. `base` is its offset in the outermost structure. The offsets of
+/// fields in the data count from the outermost structure, too.
 fn compare_record(
     differences: &mut Differences,
     source: &Source,
@@ -262,7 +262,8 @@ fn compare_record(
     }
 }
 
-/// Returns the offset of a field without a name in C, for which bindgen makes no assertion.
+/// Returns the offset of a field without a name in C, for which bindgen makes no assertion. Returns
+/// `None` if the path is not that of such a field.
 fn unnamed_offset(path: &str) -> Option<u64> {
     let offset = match path {
         "CommAddr::anon_1" => offset_of!(CommAddr, anon_1),

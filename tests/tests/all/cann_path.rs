@@ -19,7 +19,7 @@ fn as_child(test: &str, path: &Path) -> (bool, String) {
     as_child_with(test, path, None)
 }
 
-/// Does the same as [`as_child`], with one of CANN's variables.
+/// Runs a test like [`as_child`], with one of CANN's variables set if `home` is given.
 fn as_child_with(test: &str, path: &Path, home: Option<(&str, &Path)>) -> (bool, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("cann_path::{test}"), "--exact", "--nocapture"])

@@ -20,7 +20,7 @@ fn everywhere(test: impl Fn(&Runtime)) {
     assert!(checked.findings().is_empty(), "{:?}", checked.findings());
 }
 
-/// Keeps a stream busy until it is dropped.
+/// Keeps a stream busy until the returned sender is dropped.
 fn hold(stream: &Stream) -> mpsc::Sender<()> {
     let (open, gate) = mpsc::channel();
     // The function ends when the sender is dropped.
@@ -97,8 +97,8 @@ fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
     });
 }
 
-/// A graph borrows nothing: one thread replays it while another issues operations on the same
-/// bytes.
+/// Replays a graph on one thread while another one issues operations on the same bytes. A graph
+/// borrows nothing.
 #[test]
 fn a_replay_and_another_thread_are_ordered() {
     let turns = match hccl_tests::full() {

@@ -94,7 +94,7 @@ fn safe_programs_have_no_finding_and_the_results_of_one_step_after_the_other() {
     (1..=programs).for_each(|seed| check(seed, steps));
 }
 
-/// A race that a program can only cause with `unsafe` code.
+/// Checks that a race is found which a program can cause only with `unsafe` code.
 #[test]
 fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
     let runtime = own_devices().devices(1).checked(true).build()?;
@@ -131,7 +131,7 @@ fn a_runtime_that_is_not_checked_finds_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Pinned memory of one runtime is freed, and the other runtime gets its address.
+/// Frees pinned memory of one runtime, so that the other runtime gets its address.
 #[test]
 fn two_checked_runtimes_share_the_addresses_of_the_host_and_find_nothing() -> Result<()> {
     // Larger than the memory that a runtime keeps for the next allocation.

@@ -192,9 +192,9 @@ fn an_empty_part_lies_wherever_it_is_said_to() {
     }
 }
 
-/// Returns the numbers of ranks for the tests below. They differ from the tests above only in the
-/// way to the functions. The sample tries several numbers of ranks with one length each, and the
-/// full matrix tries all lengths with one number of ranks.
+/// Returns the numbers of ranks for the tests below. These tests differ from the tests above only
+/// in the way to the functions. The sample tries several numbers of ranks with one length each, and
+/// the full matrix tries all lengths with one number of ranks.
 fn some_ranks() -> &'static [u32] {
     if full() { &[3] } else { &[1, 2, 3, 8] }
 }

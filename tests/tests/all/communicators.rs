@@ -50,8 +50,7 @@ fn forget_communicator_in_flight() {
     });
 }
 
-/// Only the communicator connects the operations, which are long and short in turn and on two
-/// streams.
+/// Runs long and short operations in turn on two streams, which only the communicator connects.
 #[test]
 fn operations_on_two_streams_are_ordered() {
     both_backends(|runtime| {
@@ -192,7 +191,7 @@ fn communicators_are_send_and_sync() {
     both::<Rank>();
 }
 
-/// The future of two operations runs on another thread than the one that made it.
+/// Runs the future of two operations on another thread than the one that made it.
 #[test]
 fn a_future_that_holds_a_communicator_goes_to_another_thread() {
     async fn two(mut comm: Communicator, stream: &Stream) -> hccl::Result<()> {
@@ -211,8 +210,8 @@ fn a_future_that_holds_a_communicator_goes_to_another_thread() {
         .unwrap();
 }
 
-/// Runs a mistake on one rank with a second device and a second runtime, and returns the text of
-/// the error.
+/// Runs a mistake on the only rank of a communicator, and returns the text of the error. Checks
+/// that the communicator still works afterwards.
 fn refused(
     mistake: impl Fn(&mut Communicator, &Device, &Stream) -> Option<hccl::Error> + Sync,
 ) -> String {
@@ -430,8 +429,8 @@ fn a_communicator_that_does_not_resume_stays_suspended() {
     assert_eq!(still.world_size(), 1);
 }
 
-/// The emulator keeps the details of the last 64 failures of a stream. Older failures have lost
-/// their details, but none counts as a success.
+/// Checks failures that are older than the last 64 of a stream. The emulator has lost their
+/// details, but none counts as a success.
 #[test]
 fn more_failures_than_the_backend_remembers_are_failures_all_the_same() {
     const MANY: usize = 100;

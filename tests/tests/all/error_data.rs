@@ -167,8 +167,8 @@ fn a_mistake_leaves_the_communicator_as_it_was() {
     }
 }
 
-/// Rank 0 of three exchanges messages with ranks 1 and 2, and rank 2 does not make its call. The
-/// test runs without links and with links.
+/// Lets rank 0 of three exchange messages with ranks 1 and 2, while rank 2 does not make its call.
+/// The test runs without links and with links.
 #[test]
 fn a_message_that_waits_too_long_has_the_rank_whose_side_is_missing() {
     let outcomes = outcomes(|comm, stream, together| {
@@ -287,7 +287,7 @@ fn a_rank_that_is_missing_is_told_with_how_long_it_has_been_quiet() {
     }
 }
 
-/// The test covers ranks that have issued collectives before, too.
+/// Checks a message to a rank that is gone, after a collective, without links and with links.
 #[test]
 fn a_message_to_a_rank_that_is_gone_has_that_rank() {
     let runtime = runtime_with(2);
@@ -331,7 +331,7 @@ fn said(error: &Error) -> Vec<(Vec<u32>, String)> {
     error.claims().into_iter().map(|claim| (claim.ranks, claim.call.to_string())).collect()
 }
 
-/// The mismatches are those of operations other than collectives, and of tables of counts.
+/// Checks mismatches of messages, of tables of counts, and of a collective with a message.
 #[test]
 fn a_mismatch_of_anything_has_what_each_side_has_said() {
     let outcomes = |body: &(dyn Fn(&mut Communicator, &Stream) -> Result<()> + Sync)| {
@@ -391,8 +391,8 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     }
 }
 
-/// The data of an error also names the call: one that was issued, one that was refused, and one
-/// without a number.
+/// Checks that the data of an error names the call: one that was issued, one that was refused, and
+/// one without a number.
 #[test]
 fn an_error_says_what_was_called() {
     let runtime = runtime_with(2);

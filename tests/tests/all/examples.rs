@@ -69,7 +69,7 @@ fn types(line: &str) -> Vec<&str> {
     }
 }
 
-/// Fails when a public type of the package in `directory` has no example, or when there seem to be
+/// Panics if a public type of the package in `directory` has no example, or if there seem to be
 /// fewer types than `least`.
 fn check(directory: &str, least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory).join("src/lib.rs");

@@ -153,7 +153,8 @@ fn an_operation_that_nobody_awaits_any_more_goes_on() {
     });
 }
 
-/// Makes two ranks, of which the second one issues only when the test does so.
+/// Calls `test` with two ranks and their streams. The second rank issues only when the test does
+/// so.
 fn late(runtime: &Runtime, test: impl FnOnce([Communicator; 2], [Stream; 2])) {
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let comms = Communicator::init_all(&devices).wait().unwrap();
@@ -486,8 +487,8 @@ fn a_rank_that_fails_ends_what_another_rank_awaits() {
     });
 }
 
-/// The thread that awaits is not that of the rank, and no dropped communicator reports that a rank
-/// is gone.
+/// Checks waits on a thread that is not that of the rank. No dropped communicator reports that a
+/// rank is gone.
 #[test]
 fn a_rank_that_fails_ends_what_the_workers_of_another_rank_await() {
     type Await = fn(Communicator, Rank) -> BoxFuture<'static, hccl::Result<()>>;

@@ -11,14 +11,15 @@ use hccl_tests::Devices;
 /// A limit far above the time of a report. A rank without a report would wait for longer.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The communicators of two ranks, made in each way. Those in the second list are parts of those in
-/// the first one.
+/// The communicators of two ranks, in the order of the ranks.
 type Pair = Vec<Communicator>;
 
 fn small() -> Runtime {
     Devices::new(2).memory(64 << 20).runtime()
 }
 
+/// Makes the communicators of two ranks in each way. Each entry has the name of the way, the
+/// communicators that were divided, if any, and the communicators for the test.
 fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let all = || Communicator::init_all(&devices).wait().unwrap();
@@ -102,7 +103,8 @@ fn a_rank_of_a_run_that_drops_its_communicator_is_gone_for_the_others() {
     assert!(text.contains("rank 0 is gone (it has dropped its communicator)"), "{text}");
 }
 
-/// The values may be dropped in any order: the stream frees values that were dropped before it.
+/// Checks the reason that the other rank gets. The values may be dropped in any order, because the
+/// stream frees values that were dropped before it.
 #[test]
 fn a_rank_of_a_run_that_fails_is_gone_for_the_others_with_its_reason() {
     let runtime = small();
@@ -169,7 +171,8 @@ fn a_rank_that_panics_is_gone_for_the_others() {
     told(go, &["is gone", "its task or thread has panicked"]);
 }
 
-/// The peers get the error after another thread has issued the operations that the rank had begun.
+/// Checks that the peers get the error after another thread has issued the operations that the rank
+/// had begun.
 #[test]
 fn a_rank_that_panics_behind_its_first_operation_is_gone_with_its_reason() {
     let runtime = small();
@@ -326,7 +329,8 @@ fn an_abort_of_the_whole_ends_its_parts_and_says_so() {
     }
 }
 
-/// The rank leaves when the last of its owners is gone: a graph, or a capture that was never ended.
+/// Checks that a rank leaves when the last owner of its communicator is gone: a graph, or a capture
+/// that was never ended.
 #[test]
 fn a_graph_that_goes_after_its_communicator_takes_its_rank_along() {
     for is_ended in [true, false] {

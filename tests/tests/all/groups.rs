@@ -41,7 +41,7 @@ impl World {
     }
 }
 
-/// The parts, and the tables of counts, of the ranks.
+/// The parts of a collective, and its tables of counts.
 struct Shares {
     parts: Partition,
     to: [Partition; 2],
@@ -168,8 +168,8 @@ fn each_collective_from_one_thread() {
     });
 }
 
-/// A communicator has several operations, which may be issued in another order. They are numbered
-/// in the order in which they were recorded.
+/// Records several operations of each communicator, which may be issued in another order. They are
+/// numbered in the order in which they were recorded.
 #[test]
 fn several_operations_of_each_rank() {
     both_backends(|runtime| {
@@ -196,7 +196,7 @@ fn several_operations_of_each_rank() {
     });
 }
 
-/// The messages may be recorded in any order.
+/// Sends messages around a ring. They may be recorded in any order.
 #[test]
 fn messages_from_one_thread() {
     for product in products() {
@@ -222,8 +222,8 @@ fn messages_from_one_thread() {
     }
 }
 
-/// A panic, an error of the closure and a refused operation: no call is made, and no number is
-/// used.
+/// Checks that a panic, an error of the closure and a refused operation make no call and use no
+/// number.
 #[test]
 fn what_does_not_end_well_issues_nothing() {
     both_backends(|runtime| {
@@ -265,7 +265,7 @@ fn what_does_not_end_well_issues_nothing() {
     });
 }
 
-/// The group waits on the device for the work of other streams with its buffers.
+/// Checks that a group waits on the device for the work of other streams with its buffers.
 #[test]
 fn a_group_comes_after_what_its_buffers_wait_for() {
     both_backends(|runtime| {
@@ -295,7 +295,8 @@ fn a_group_comes_after_what_its_buffers_wait_for() {
     });
 }
 
-/// CANN does not report failures at the end of a group, but the emulator does.
+/// Checks a failure at the end of a group. CANN does not report such a failure, but the emulator
+/// does.
 #[test]
 fn a_failure_at_the_end_is_told() {
     let runtime = runtime_with(2);

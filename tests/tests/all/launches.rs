@@ -197,8 +197,8 @@ fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
     }
 }
 
-/// The links for each way in which kernels communicate are made when all ranks have called for
-/// them.
+/// Checks the links for each way in which kernels communicate. They are made when all ranks have
+/// called for them.
 #[test]
 fn the_first_launch_on_a_communicator_does_not_wait_for_the_other_ranks() {
     let kernel = all_to_all::all_to_all_custom::record().unwrap();
@@ -287,7 +287,7 @@ fn reduce_scatter_in_rounds_gives_the_same() {
     assert_eq!(run(&kernel, tiling, CmdType::ReduceScatter, small, 300), summed());
 }
 
-/// The uneven blocks of four ranks are those of the documents.
+/// Moves the uneven blocks of four ranks in the documents.
 #[test]
 fn all_to_all_v_moves_blocks_of_different_lengths() {
     const SEND: [[u64; 4]; 4] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];
@@ -426,7 +426,7 @@ fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
     nothing_found(&runtime);
 }
 
-/// Kernels are dropped at once, also with launches in flight.
+/// Drops kernels at once, also with launches in flight.
 #[test]
 fn a_kernel_may_be_dropped_while_it_runs() {
     let runtime = runtime_with(1);
@@ -445,7 +445,7 @@ fn a_kernel_may_be_dropped_while_it_runs() {
     assert_eq!(z.to_vec(&stream).wait().unwrap()[..1024], expected[..1024]);
 }
 
-/// Kernels that are loaded, launched and dropped leave no memory on the device.
+/// Checks that kernels that are loaded, launched and dropped leave no memory on the device.
 #[test]
 fn a_thousand_kernels_leave_no_memory_behind() {
     let runtime = runtime_with(1);

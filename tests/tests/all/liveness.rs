@@ -103,8 +103,8 @@ fn memory_that_cannot_come_is_refused_at_once() {
     drop(gate);
 }
 
-/// Reads the result of work that was issued on a stream before a collective for which the other
-/// rank has not come.
+/// A function that reads the result of work that was issued on a stream before a collective for
+/// which the other rank has not come.
 type Reader = fn(&Device, &DeviceBuffer<i32>, &Event, &Work) -> Result<()>;
 
 const READERS: [(&str, Reader); 6] = [
@@ -253,7 +253,7 @@ fn what_lies_before_a_first_contact_does_not_wait_for_one_of_another_stream() {
     });
 }
 
-/// Makes a graph that doubles a sum over both ranks, with its stream and its memory.
+/// Makes a graph that sums its memory over both ranks. Returns it with its stream and its memory.
 fn graph_of(rank: &Rank) -> Result<(Graph, Stream, DeviceBuffer<f32>)> {
     let (device, stream) = (rank.device(), rank.device().stream()?);
     let mut comm = rank.communicator()?;

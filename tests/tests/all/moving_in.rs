@@ -199,7 +199,7 @@ fn counts<const N: usize>(of: [(&str, u64); N]) -> BTreeMap<String, u64> {
     of.map(|(name, count)| (name.to_owned(), count)).into()
 }
 
-/// The values are those of the page's table, for two ranks and a model of 100 parameters. A count
+/// Compares the counts with the page's table, for two ranks and a model of 100 parameters. A count
 /// is that of a rank's part.
 #[test]
 fn each_way_to_divide_a_model_moves_what_the_page_says() {

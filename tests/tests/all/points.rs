@@ -131,8 +131,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Does something that changes no buffer: sets points, or waits for them on the host or on
-    /// other streams.
+    /// Does something that changes no buffer: sets points, waits for them on the host or on other
+    /// streams, or reads a buffer.
     fn point(&mut self) -> Result<()> {
         let Player { rank, own, world, streams, buffers, points, .. } = self;
         let stream = &streams[own.usize(0..streams.len())];

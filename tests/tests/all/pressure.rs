@@ -13,9 +13,10 @@ use hccl::prelude::*;
 use hccl::{Download, Graph, Result};
 use hccl_tests::{full, own_devices, without_extensions};
 
-/// All buffers have the same size, a MiB, so that memory is not fragmented.
+/// The number of elements of a buffer. All buffers have the same size, a MiB, so that memory is not
+/// fragmented.
 const LEN: usize = 1 << 18;
-/// A buffer is a few runs of equal numbers.
+/// The contents of a buffer: a few runs of equal numbers.
 type Values = [i32; 4];
 const BUFFERS: usize = 5;
 /// The memory of a device in bytes. At most six buffers exist at a time, one of them for a moment,

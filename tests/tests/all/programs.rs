@@ -38,7 +38,7 @@ fn devices(product: Product) -> Runtime {
     options.build().expect("the emulator starts")
 }
 
-/// Fails with the shortest program that fails in the same way.
+/// Panics with the shortest program that fails in the same way.
 fn report(program: Program, failure: Failure, fresh: impl Fn() -> Runtime) -> ! {
     let (program, failure) = shrink(program, failure, fresh);
     panic!("{failure}\n{program}");

@@ -11,7 +11,8 @@ use hccl_tests::{both_backends, runtime_with, without_extensions};
 /// busy machine needs.
 const SOON: Duration = Duration::from_secs(100);
 
-/// Runs ranks of which one fails. Returns the rank that the error names, and its text.
+/// Runs ranks, one of which fails. Returns the rank that the error names, and the text of the
+/// error.
 fn first_failure<T: Send>(
     runtime: &Runtime,
     ranks: u32,
@@ -97,7 +98,7 @@ fn a_rank_may_return_any_error() {
     assert_eq!(outcome.unwrap_err().to_string(), "rank 0: no such file");
 }
 
-/// An error and its sources, printed one after the other, contain no text twice.
+/// Checks that an error and its sources, printed one after the other, contain no text twice.
 #[test]
 fn a_chain_of_errors_says_everything_once() {
     let runtime = runtime_with(1);
@@ -287,7 +288,7 @@ fn several_communicators_of_one_run() {
         .unwrap();
 }
 
-/// Each device has two threads with a communicator each. The first operations come in opposite
+/// Gives each device two threads with a communicator each. The first operations come in opposite
 /// orders, and each waits for its peer inside the call. If the threads took strict turns, this
 /// would never end.
 #[test]

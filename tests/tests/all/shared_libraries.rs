@@ -55,8 +55,8 @@ fn a_cpp_program_makes_an_operator_of_its_own_as_the_page_does() {
     }
 }
 
-/// Most functions of `hccl_comm.h` are in `libhcomm.so`, which is a dependency of `libhccl.so`
-/// only.
+/// Links and runs a C program with two libraries and the settings of `set_env.sh`. Most functions
+/// of `hccl_comm.h` are in `libhcomm.so`, which is a dependency of `libhccl.so` only.
 #[test]
 fn the_script_sets_what_a_program_needs_that_links_with_two_libraries() {
     let commands = r#"set -eu

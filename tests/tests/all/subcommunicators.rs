@@ -7,7 +7,8 @@ use hccl::prelude::*;
 use hccl::{Error, Result};
 use hccl_tests::{Devices, both_with, runtime_with};
 
-/// Runs four ranks, with the optional entries and without.
+/// Runs four ranks, with the optional entries and without, and compares their results with the
+/// expected ones.
 fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
     run: impl Fn(Rank) -> Result<T> + Sync,
     expected: &[T],
@@ -17,7 +18,7 @@ fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
     });
 }
 
-/// Gathers the ranks of a communicator on one of its members.
+/// Gathers the number that each member of a communicator passes.
 fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Result<Vec<u32>> {
     let x = comm.device().upload(&[own], stream)?;
     let all = comm.device().alloc(comm.world_size() as usize)?;
@@ -152,8 +153,8 @@ fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
     assert!(text.contains("rank 1 is gone") || text.contains("rank 1"), "{text}");
 }
 
-/// Only the ranks of a part get an error after its abort. After an abort of the whole, the ranks of
-/// all parts get one.
+/// Checks that only the ranks of a part get an error after its abort. After an abort of the whole,
+/// the ranks of all parts get an error.
 #[test]
 fn an_abort_of_a_part_leaves_the_whole_and_one_of_the_whole_ends_its_parts() {
     let runtime = runtime_with(2);

@@ -56,7 +56,7 @@ fn the_book_lists_the_functions_behind_the_calls() {
     assert_eq!(listed, calls);
 }
 
-/// A type that has no public name has no page.
+/// Names the types of all builders. A type that has no public name has no page.
 #[test]
 fn builders_are_types_that_can_be_named() {
     use hccl::comm::{CommConfig, CommConfigBuilder, CommunicatorBuilder, Retry, RetryBuilder};

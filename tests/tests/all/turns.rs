@@ -94,7 +94,8 @@ fn all_to_all_v() {
     );
 }
 
-/// Two turns without a stride are refused as one task. As two tasks they show the reason.
+/// Draws two turns without a stride. They are refused as one task. As two tasks they show the
+/// reason.
 #[test]
 fn without_a_stride_the_second_turn_overwrites_the_first() {
     let code =

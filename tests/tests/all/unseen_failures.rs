@@ -104,7 +104,8 @@ fn a_read_of_what_a_failed_operation_should_have_written_is_an_error() {
     });
 }
 
-/// All waits for later work get the error of the failed operation, whatever that work is.
+/// Checks that all waits for later work get the error of the failed operation, whatever that work
+/// is.
 #[test]
 fn a_wait_for_what_comes_behind_a_failed_operation_tells_its_failure() {
     both_backends(|runtime| {
@@ -125,7 +126,7 @@ fn a_wait_for_what_comes_behind_a_failed_operation_tells_its_failure() {
     });
 }
 
-/// A replay is a failed operation in this sense, too.
+/// Checks a replay, which is a failed operation in this sense, too.
 #[test]
 fn a_read_behind_a_failed_replay_is_an_error() {
     both_backends(|runtime| {
@@ -144,7 +145,7 @@ fn a_read_behind_a_failed_replay_is_an_error() {
     });
 }
 
-/// A stream reports a failure to one later wait, and is usable after that.
+/// Checks that a stream reports a failure to one later wait, and is usable after that.
 #[test]
 fn a_stream_goes_on_after_its_failure_was_told() {
     both_backends(|runtime| {

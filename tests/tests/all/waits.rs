@@ -159,8 +159,8 @@ fn a_wait_ends_when_its_communicator_is_aborted() {
     });
 }
 
-/// A replay is in flight in all of its communicators. Nothing else ends its wait, because it is
-/// queued after a host function.
+/// Checks a wait for a replay, which is in flight in all of its communicators. Nothing else ends
+/// the wait, because the replay is queued after a host function.
 #[test]
 fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     both_backends(|runtime| {
@@ -206,9 +206,9 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     });
 }
 
-/// Two ranks each wait for a message that the other one would send afterwards, and a third thread
-/// waits for another one. A wait counts as long as 30 seconds of its limit are left, so there are
-/// ninety seconds to find this deadlock.
+/// Lets two ranks each wait for a message that the other one would send afterwards, while a third
+/// thread waits for something else. A wait counts as long as 30 seconds of its limit are left, so
+/// there are ninety seconds to find this deadlock.
 #[test]
 fn a_deadlock_of_safe_code_is_found() {
     alone!(beside);
@@ -272,8 +272,9 @@ fn a_first_contact_that_nobody_answers_is_told_at_once() {
     assert!(matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Deadlock), "{text}");
 }
 
-/// At the first contact a receive is queued apart from the send before it, and waits for a point of
-/// its stream. But the report shows the sends.
+/// Checks the report of two sends with receives after them. At the first contact a receive is
+/// queued apart from the send before it, and waits for a point of its stream. But the report shows
+/// the sends.
 #[test]
 fn two_sends_with_the_receives_behind_them_are_told_at_once() {
     alone!(beside);
@@ -293,7 +294,7 @@ fn two_sends_with_the_receives_behind_them_are_told_at_once() {
     }
 }
 
-/// Another process may have the root info.
+/// Checks that a missing rank is waited for, because another process may have the root info.
 #[test]
 fn a_rank_that_nobody_here_will_bring_is_waited_for() {
     alone!(beside);
@@ -308,7 +309,8 @@ fn a_rank_that_nobody_here_will_bring_is_waited_for() {
     assert!(!error.to_string().contains("deadlock"), "{error}");
 }
 
-/// The first thread of the process, or any other, may be about to issue.
+/// Checks that no deadlock is reported while a thread sleeps. The first thread of the process, or
+/// any other, may be about to issue.
 #[test]
 fn a_thread_that_sleeps_may_bring_a_rank() {
     alone!(beside);

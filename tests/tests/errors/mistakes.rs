@@ -125,7 +125,7 @@ fn ranks(
     (mistake, told)
 }
 
-/// Does the same as [`ranks`], after the links have been made.
+/// Runs ranks like [`ranks`], after the links have been made, and waits for the work of each.
 fn later(
     mistake: &'static str,
     runtime: &Runtime,

@@ -41,8 +41,8 @@ pub struct Bench<'a> {
     _block: Block,
 }
 
-/// Returns small numbers. All sums and products of them here are exact, and no two places have the
-/// same numbers.
+/// Returns small numbers. All sums and products of them here are exact. Each tensor of each rank
+/// has its own numbers.
 fn input(rank: usize, tensor: usize, bytes: usize, is_half: bool) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed((16 * rank + tensor) as u64);
     let numbers: Vec<f32> = (0..bytes / 2).map(|_| f32::from(random.u8(0..4))).collect();

@@ -97,7 +97,7 @@ struct Sizes {
     tiles: u64,
 }
 
-/// Two cores exchange blocks through the workspace. A flag signals that the blocks are there.
+/// Lets two cores exchange blocks through the workspace. A flag signals that the blocks are there.
 #[kernel(mix = "aiv_1_0")]
 fn exchange(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let w = k.workspace::<f32>(0);
@@ -136,7 +136,7 @@ fn add_one(
     output.free(b);
 }
 
-/// Does the same with a barrier of all cores.
+/// Lets all cores exchange blocks through the workspace, with a barrier of all cores.
 #[kernel(mix = "aiv_1_0")]
 fn meet(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
     let w = k.workspace::<f32>(0);

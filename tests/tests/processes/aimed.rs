@@ -25,14 +25,14 @@ use crate::tracer::Moment;
 /// The moment at which a rank is killed.
 #[derive(Clone, Copy)]
 enum When {
-    /// Before or after the n-th call of a kind. The first one is `Before`.
+    /// Before the n-th call of a kind, or after it for `After`.
     Before(i64, u32),
     After(i64, u32),
     /// When this many hundredths of the instructions of the phase are done.
     Steps(u64),
     /// When this many hundredths of the phase's time have passed.
     Time(u64),
-    /// When it has waited for the other ranks for a while.
+    /// When the rank has waited for the other ranks for a while.
     Waits,
 }
 use When::{After, Before, Steps, Time, Waits};
@@ -40,14 +40,15 @@ use When::{After, Before, Steps, Time, Waits};
 /// The way in which the other ranks report the dead rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// It is gone.
+    /// The rank is gone.
     Gone,
-    /// It left before it died, and reported that.
+    /// The rank left before it died, and reported that.
     Left,
-    /// It had not arrived yet. The other ranks list it as missing when their connect timeout ends.
+    /// The rank had not arrived yet. The other ranks list it as missing when their connect timeout
+    /// ends.
     Missing,
-    /// Its process has made the root info, and had not reported the arrival of the rank. The other
-    /// ranks name the process.
+    /// The process of the rank has made the root info, and had not reported the arrival of the
+    /// rank. The other ranks name the process.
     Unreachable,
 }
 use Known::{Gone, Left, Missing, Unreachable};

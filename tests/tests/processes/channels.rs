@@ -66,7 +66,7 @@ fn freed(memory: *mut c_void) -> (aclError, String) {
     freed_by(|| call!(aclrtFree(memory)))
 }
 
-/// Does the same for any call that frees.
+/// Returns the code and the error text of any call that frees.
 pub fn freed_by(free: impl FnOnce() -> aclError) -> (aclError, String) {
     let _ = common::message();
     (free(), common::message())
@@ -126,8 +126,9 @@ fn memory_that_a_peer_reaches_is_freed_after_the_communicator() {
 
 const LARGE: usize = 256 << 20;
 
-/// The peer writes to all of the memory again and again until it gets an error because the device
-/// has ended. The write that runs at that moment must not change memory that is allocated later.
+/// Lets the peer write to all of the memory again and again until it gets an error because `end`
+/// has ended the device. The write that runs at that moment must not change memory that is
+/// allocated later.
 fn write_while_the_device_ends(place: &Place, device: i32, end: impl FnOnce() -> i32) {
     let rank = joined_on(place, device);
     let Connected { channel, theirs, .. } = Connected::with(&rank, LARGE);
@@ -201,8 +202,8 @@ fn memory_of_a_destroyed_block_is_reused_when_no_peer_reaches_it_any_more() {
     });
 }
 
-/// The HCCL buffer lives longer than the reset, because the peer reaches it. When it ends later, it
-/// must free nothing else.
+/// Checks the HCCL buffer, which lives longer than the reset, because the peer reaches it. When the
+/// buffer ends later, it must free nothing else.
 #[test]
 fn the_late_end_of_a_buffer_frees_no_memory_that_came_after_a_reset() {
     const NAME: &str = "channels::the_late_end_of_a_buffer_frees_no_memory_that_came_after_a_reset";

@@ -132,8 +132,8 @@ fn meetings_that_another_process_does_not_order_order_nothing() {
     });
 }
 
-/// Rank 1 writes memory of rank 0 over a channel, and rank 0 copies it. If `waits` is true, rank 0
-/// waits for a notify of rank 1 before the copy.
+/// Lets rank 1 write memory of rank 0 over a channel, which rank 0 then copies. If `waits` is true,
+/// rank 0 waits for a notify of rank 1 before the copy.
 fn write_and_copy(place: &Place, waits: bool) {
     let rank = &joined_on(place, place.device.id());
     let Connected { channel, own, theirs } = Connected::with(rank, BYTES);
@@ -164,7 +164,8 @@ fn a_write_of_another_process_is_ordered_by_its_notify() {
     });
 }
 
-/// Rank 1 waits for its write and then makes a file for which rank 0 waits. No call orders the two.
+/// Lets rank 1 wait for its write and then make a file for which rank 0 waits. No call orders the
+/// two.
 #[test]
 fn what_hosts_tell_each_other_unseen_is_an_order() {
     run("checked::what_hosts_tell_each_other_unseen_is_an_order", &[1, 1], |place| {

@@ -33,7 +33,7 @@ fn all_are_told(mut comm: Communicator, stream: &Stream) {
     comm.barrier(stream).unwrap().wait().unwrap();
 }
 
-/// Each rank sends to the next one and receives from the one before, and then all ranks only
+/// Lets each rank send to the next one and receive from the one before. Then all ranks only
 /// receive.
 #[test]
 fn ranks_that_all_receive_are_told_at_once() {
@@ -63,8 +63,8 @@ fn ranks_that_all_receive_are_told_at_once() {
     }
 }
 
-/// Rank 1 is in a collective that the other ranks have not called. They are in the first collective
-/// of another communicator, which rank 1 has not called.
+/// Lets rank 1 call the first collective of a communicator, which the other ranks have not called.
+/// The other ranks are in a later collective of another communicator, which rank 1 has not called.
 #[test]
 fn two_communicators_in_different_orders_are_told_at_once() {
     run("deadlocks::two_communicators_in_different_orders_are_told_at_once", &[1, 2], |place| {
@@ -86,7 +86,7 @@ fn two_communicators_in_different_orders_are_told_at_once() {
     });
 }
 
-/// All other ranks wait in their first collective for a rank whose thread waits in a receive.
+/// Lets all other ranks wait in a collective for a rank whose thread waits in a receive.
 #[test]
 fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
     run(
@@ -117,8 +117,8 @@ fn a_rank_that_receives_while_the_others_meet_is_told_with_them() {
     );
 }
 
-/// A process with a running thread may still end the waits of the other processes, however long it
-/// takes.
+/// Checks that ranks wait for a process with a running thread, however long it takes. That thread
+/// may still end their waits.
 #[test]
 fn a_rank_that_is_at_something_else_is_waited_for() {
     run("deadlocks::a_rank_that_is_at_something_else_is_waited_for", &[1, 1, 1], |place| {
@@ -132,7 +132,7 @@ fn a_rank_that_is_at_something_else_is_waited_for() {
     });
 }
 
-/// In each round all ranks wait for one that comes late.
+/// Lets all ranks wait in each round for one that comes late.
 #[test]
 fn ranks_that_come_in_the_last_moment_are_in_time() {
     run("deadlocks::ranks_that_come_in_the_last_moment_are_in_time", &[1, 1, 1], |place| {
@@ -151,7 +151,7 @@ fn ranks_that_come_in_the_last_moment_are_in_time() {
     });
 }
 
-/// One rank has ended normally, and the other ranks wait for each other.
+/// Lets two ranks wait for each other after a third one has ended normally.
 #[test]
 fn ranks_that_have_ended_before_are_in_no_deadlock() {
     run("deadlocks::ranks_that_have_ended_before_are_in_no_deadlock", &[1, 1, 1], |place| {
@@ -170,8 +170,8 @@ fn ranks_that_have_ended_before_are_in_no_deadlock() {
     });
 }
 
-/// A rank waits in its first operation and is stopped there. The other rank arrives in the meantime
-/// and queries whether any process can continue, before the first one can have checked.
+/// Stops a rank while it waits in its first operation. The other rank arrives in the meantime and
+/// queries whether any process can continue, before the first one can have checked.
 #[test]
 fn a_rank_that_was_stopped_while_the_other_came_goes_on() {
     const NAME: &str = "deadlocks::a_rank_that_was_stopped_while_the_other_came_goes_on";

@@ -9,7 +9,7 @@ use crate::ranks::{
     Place, Processes, is_rank, names_the_dead, run, until_says, wait_for_a_process_that_is_killed,
 };
 
-/// The other ranks get an error for a rank whose process was killed in a collective.
+/// Checks that the other ranks get an error for a rank whose process was killed in a collective.
 #[test]
 fn a_process_that_was_killed_is_named_to_all_others() {
     const NAME: &str = "failures::a_process_that_was_killed_is_named_to_all_others";
@@ -144,8 +144,8 @@ fn a_root_info_whose_process_is_gone_says_so() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A sender that ends at once, with its communicator and its device, either withdraws its message
-/// or delivers it. The receiver never gets other data.
+/// Checks that a sender that ends at once, with its communicator and its device, either withdraws
+/// its message or delivers it. The receiver never gets other data.
 #[test]
 fn a_message_whose_sender_ends_at_once_is_there_or_an_error() {
     const NAME: &str = "failures::a_message_whose_sender_ends_at_once_is_there_or_an_error";

@@ -186,8 +186,8 @@ fn host_memory_that_a_peer_reaches_is_freed_after_the_communicator() {
     });
 }
 
-/// No process can map memory that another one has allocated without the emulator, registered or
-/// not.
+/// Checks that no process can map memory that another one has allocated without the emulator,
+/// registered or not.
 #[test]
 fn host_memory_of_the_program_is_refused_between_processes() {
     const NAME: &str = "host_channels::host_memory_of_the_program_is_refused_between_processes";
@@ -237,7 +237,7 @@ fn host_memory_of_the_program_is_exchanged_between_threads() {
     });
 }
 
-/// If the same card has several ranks, a reset of one of them frees no host memory of a process.
+/// Checks that a reset of one of several ranks of a card frees no host memory of a process.
 #[test]
 fn host_memory_outlives_the_reset_of_a_device() {
     const NAME: &str = "host_channels::host_memory_outlives_the_reset_of_a_device";

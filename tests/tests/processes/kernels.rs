@@ -237,8 +237,8 @@ fn a_window_of_a_rank_that_has_left_is_not_written_any_more() {
     });
 }
 
-/// The tasks differ only in the announcements of the kernels. The values that a turn compares are
-/// the same on both ranks.
+/// Runs tasks that differ only in the announcements of the kernels. The values that a turn compares
+/// are the same on both ranks.
 #[test]
 fn tasks_that_differ_are_shown_with_both_sides_in_all_processes() {
     for each in [&[1, 1][..], &[2, 1]] {
@@ -302,7 +302,8 @@ fn kernels_that_wait_for_a_process_that_was_killed_end_and_name_its_rank() {
     }
 }
 
-/// A rank that launches nothing delays the other ranks until their limit, and the error names it.
+/// Checks that a rank that launches nothing delays the other ranks until their limit. The error
+/// names it.
 #[test]
 fn a_rank_of_another_process_that_launches_nothing_is_named() {
     run(

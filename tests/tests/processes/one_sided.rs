@@ -61,8 +61,8 @@ fn batches_of_an_a2_go_from_window_to_window_of_another_process() {
     }
 }
 
-/// The server of the sender detects the mistake. The other process gets the error before anything
-/// in its window has changed.
+/// Checks that the server of the sender detects the mistake. The other process gets the error
+/// before anything in its window has changed.
 #[test]
 fn a_block_beyond_a_window_of_another_process_ends_the_kernels_of_all_ranks() {
     const NAME: &str =
@@ -92,7 +92,8 @@ fn a_block_beyond_a_window_of_another_process_ends_the_kernels_of_all_ranks() {
     }
 }
 
-/// An address after the window is no memory of this process.
+/// Lets a batch write beyond the end of another process's window. The bytes after the window are no
+/// memory of this process.
 #[test]
 fn a_batch_beyond_a_window_of_another_process_is_refused() {
     const NAME: &str = "one_sided::a_batch_beyond_a_window_of_another_process_is_refused";

@@ -98,7 +98,8 @@ fn operators_give_between_processes_what_they_give_between_threads() {
     }
 }
 
-/// The ranks of the operator may wait for each other at that time.
+/// Ends the process of a rank that takes no part in the operator. The ranks of the operator may
+/// wait for each other at that time.
 #[test]
 fn an_operator_of_some_ranks_goes_on_when_the_process_of_another_one_ends() {
     const NAME: &str =

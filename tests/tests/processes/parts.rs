@@ -5,7 +5,7 @@ use hccl::prelude::*;
 
 use crate::ranks::{Place, run};
 
-/// Gathers the ranks of a communicator on one of its members.
+/// Gathers the number that each member of a communicator passes.
 fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Vec<u32> {
     let x = comm.device().upload(&[own], stream).unwrap();
     let all = comm.device().alloc(comm.world_size() as usize).unwrap();
@@ -13,7 +13,8 @@ fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Vec<u32> {
     all.to_vec(stream).wait().unwrap()
 }
 
-/// Sums over many elements, so that the ranks share chunks.
+/// Returns the sum of the numbers that the members pass. It sums many elements, so that the ranks
+/// share chunks.
 fn sums(comm: &mut Communicator, own: u32, stream: &Stream) -> f32 {
     let mut x = comm.device().upload(&vec![own as f32; 100_000], stream).unwrap();
     comm.all_reduce_in_place(&mut x, Sum, stream).unwrap().wait().unwrap();
@@ -41,7 +42,8 @@ fn a_split_has_the_ranks_of_a_color_wherever_they_are() {
     }
 }
 
-/// Each process numbers the root infos that it makes, and a part is named after its parent.
+/// Checks the names of parts whose parents have root infos of two processes. Each process numbers
+/// the root infos that it makes, and a part is named after its parent.
 #[test]
 fn parts_of_communicators_by_root_infos_of_two_processes_have_names_of_their_own() {
     const NAME: &str =
@@ -71,7 +73,7 @@ fn parts_of_communicators_by_root_infos_of_two_processes_have_names_of_their_own
     });
 }
 
-/// The first operation of a communicator may have no elements. A rank that leaves after it may be
+/// Lets ranks leave after a first operation without elements. A rank that leaves after it may be
 /// gone before another process has seen it.
 #[test]
 fn a_rank_that_leaves_after_a_count_of_zero_has_taken_part() {
@@ -92,7 +94,7 @@ fn a_rank_that_leaves_after_a_count_of_zero_has_taken_part() {
     });
 }
 
-/// The process of rank 0 keeps the register of parts.
+/// Makes parts after rank 0 has left, whose process keeps the register of parts.
 #[test]
 fn ranks_make_parts_after_the_rank_that_keeps_the_register_has_left() {
     const NAME: &str = "parts::ranks_make_parts_after_the_rank_that_keeps_the_register_has_left";

@@ -23,7 +23,7 @@ pub const MISSING_AFTER: u32 = 2500;
 /// The number of elements of a large operation, which takes some milliseconds.
 const LARGE: usize = 4 << 20;
 
-/// The phases of a rank, in this order. Before each it sets a mark.
+/// The phases of a rank, in this order. The rank that dies sets a mark before each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     Join = 1,
@@ -60,7 +60,7 @@ impl Phase {
     ];
 }
 
-/// Whether the dying rank reaches its last phase first or last.
+/// The order in which the ranks reach the last phase of the dying rank: that rank first or last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     First,

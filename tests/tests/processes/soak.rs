@@ -39,7 +39,7 @@ struct Belongings {
     /// The bytes of the memory files that the process has open: its own and those of other
     /// processes.
     shared: usize,
-    /// The bytes in use on its heap.
+    /// The bytes in use on the heap of the process.
     heap: usize,
 }
 
@@ -83,7 +83,7 @@ impl Belongings {
         Self { descriptors, threads, sockets, mappings, shared_mappings, shared, heap }
     }
 
-    /// Returns whether these resources are not more than `before`.
+    /// Returns whether these resources are not more than `before`, apart from the allowances.
     fn is_within(&self, before: &Self) -> bool {
         self.descriptors <= before.descriptors
             && self.threads <= before.threads

@@ -205,7 +205,7 @@ fn a_rank_of_a_table_that_never_comes_is_named_in_all_processes() {
     });
 }
 
-/// A rank is killed while it waits for a third one. It is the rank that decides, or the other one.
+/// Kills a rank while it waits for a third one: the rank that decides, or the other one.
 #[test]
 fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
     const NAME: &str = "tables::a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once";
@@ -244,7 +244,7 @@ fn a_rank_of_a_table_that_is_killed_while_it_waits_is_named_at_once() {
     }
 }
 
-/// A rank that makes communicators again and again is killed at a random moment.
+/// Kills a rank that makes communicators again and again at a random moment.
 #[test]
 fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
     const NAME: &str =
@@ -296,8 +296,8 @@ fn whichever_rank_of_a_table_is_killed_whenever_the_others_end_and_name_it() {
     }
 }
 
-/// Clients come to the rendezvous and are no ranks: one sends data that is never read, one stays,
-/// and one belongs to another user.
+/// Connects clients that are no ranks to the rendezvous: one sends data that is never read, one
+/// stays, and one belongs to another user.
 #[test]
 fn strangers_at_the_rendezvous_do_no_harm() {
     const NAME: &str = "tables::strangers_at_the_rendezvous_do_no_harm";
@@ -361,8 +361,8 @@ fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| scope.spawn(alone).join().unwrap())
 }
 
-/// The rendezvous of a table is taken by another user, or by a process that does not answer like an
-/// emulator.
+/// Checks the errors if the rendezvous of a table is taken by another user, or by a process that
+/// does not answer like an emulator.
 #[test]
 fn a_rendezvous_that_is_taken_by_something_else_is_told_with_its_process() {
     let told = |name: &str, seconds: u64, listener: UnixListener, pieces: &[&str]| {

@@ -37,7 +37,7 @@ const CALL: c_int = libc::SIGTRAP | 0x80;
 pub enum Moment {
     /// Just before the n-th call (from 1) of this number, in any thread.
     Before(i64, u32),
-    /// When that call is done, before the process continues.
+    /// When the n-th call of this number is done, before the process continues.
     After(i64, u32),
     /// When the thread of the mark has executed this many more instructions.
     Steps(u64),
@@ -49,16 +49,18 @@ pub enum Moment {
 /// The record of a traced process.
 #[derive(Default)]
 pub struct Trace {
-    /// The time of its death by a signal, by [`now`]. `None` if it ended by itself.
+    /// The time of the process's death by a signal, by [`now`]. `None` if the process ended by
+    /// itself.
     pub killed: Option<u64>,
-    /// The times of the marks that it reached.
+    /// The times of the marks that the process reached.
     pub marks: Vec<u64>,
     /// The number of instructions from the chosen mark to the next one, if they were counted.
     pub steps: u64,
 }
 
 impl Trace {
-    /// Returns the time between a mark and the next one, if the process reached the next one.
+    /// Returns the time between a mark and the next one, or `None` if the process did not reach the
+    /// next one.
     pub fn length_of(&self, aim: usize) -> Option<Duration> {
         Some(Duration::from_nanos(self.marks.get(aim)? - self.marks[aim - 1]))
     }
@@ -84,8 +86,8 @@ fn request(what: libc::c_uint, thread: pid_t, address: usize, data: usize) -> i6
     unsafe { libc::ptrace(what, thread, address as *mut c_void, data as *mut c_void) }
 }
 
-/// Returns the system call at which a thread has stopped: its number before the call, or its result
-/// after it.
+/// Returns the system call at which a thread has stopped: `Ok` with its number before the call, or
+/// `Err` with its result after the call. Returns `None` if the thread has stopped elsewhere.
 fn call(thread: pid_t) -> Option<Result<i64, i64>> {
     // SAFETY: zeros are a valid value of the structure. The kernel writes no more than its size,
     // and reports which member it has written.
@@ -103,7 +105,8 @@ fn call(thread: pid_t) -> Option<Result<i64, i64>> {
     }
 }
 
-/// Waits for the next thread of this thread's traced processes that stops or ends, and returns it.
+/// Waits for the next thread of this thread's traced processes that stops or ends. Returns the
+/// thread and its status, or `None` if no such thread is left.
 fn next() -> Option<(pid_t, c_int)> {
     let mut status = 0;
     // SAFETY: the status is writable. Children of other threads are not affected.
@@ -111,7 +114,7 @@ fn next() -> Option<(pid_t, c_int)> {
     (thread > 0).then_some((thread, status))
 }
 
-/// Kills a process, but never a later process with the same number.
+/// A handle that kills a process, but never a later process with the same number.
 struct Killer(OwnedFd);
 
 impl Killer {

@@ -14,7 +14,8 @@ pub const LIBRARIES: &str = "lib64";
 ///
 /// # Errors
 ///
-/// Fails if a directory or a file cannot be written; the message names it.
+/// Fails if a directory or a file cannot be written, or if the path of the directory is not UTF-8.
+/// The message names the directory or the file.
 pub fn write(home: &Path) -> Result<usize, String> {
     for (name, text) in HEADERS {
         write_file(home.join("include").join(name), text)?;

@@ -204,7 +204,7 @@ static INITIALISED: Mutex<Initialised> = Mutex::new(Initialised { count: 0, fina
 fn finalise(count: u64) -> Result<u64, Failure> {
     let left = {
         let mut state = ascend_sync::lock_std(&INITIALISED);
-        // Without any aclInit it succeeds once.
+        // Without a call of `aclInit`, the first call of `aclFinalize` succeeds.
         if state.finalised {
             return fail!(
                 ACL_ERROR_REPEAT_FINALIZE,

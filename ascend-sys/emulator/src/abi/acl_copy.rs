@@ -115,8 +115,8 @@ entries! {
     }
 }
 
-/// Returns the number of bytes of `n` words. Checks that they fit into the `mem_size` bytes at
-/// `ptr`.
+/// Returns the number of bytes of `n` words. Returns an error if `ptr` is NULL, if `n` is 0, or if
+/// the words do not fit into `mem_size` bytes.
 fn words(ptr: *mut c_void, mem_size: usize, n: usize) -> Result<usize, Failure> {
     match n.checked_mul(WORD) {
         _ if ptr.is_null() => {
@@ -395,8 +395,8 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
 }
 
 /// Checks that a task of a stream may access memory. Host memory and memory of the stream's own
-/// device are always possible. Memory of another device is possible if the two devices have access
-/// to each other.
+/// device are always possible. Memory of another device is possible if both devices belong to one
+/// block, and either the product is A3 or one of the two has enabled access to the other.
 #[inline]
 pub(super) fn may_reach(stream: &Stream, place: MemoryPlace) -> Result<(), Failure> {
     match place {

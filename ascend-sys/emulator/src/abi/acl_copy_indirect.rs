@@ -134,8 +134,8 @@ fn plan(request: CopyRequest, stream: &Stream) -> Result<Option<Copy>, Failure> 
     Ok(Some(planned.copy))
 }
 
-/// Returns one side of a copy whose address is in a word. If the device can reach the word, the
-/// word is read when the copy begins. A word in pageable host memory is read now.
+/// Returns one side of a copy. The address of the side is in a word. If the device can reach the
+/// word, the word is read when the copy begins. A word in pageable host memory is read now.
 fn end(
     word: *mut c_void,
     offset: usize,

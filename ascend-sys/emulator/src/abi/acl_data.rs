@@ -83,7 +83,8 @@ unsafe extern "C" fn aclCreateDataBuffer(data: *mut c_void, size: usize) -> *mut
     })
 }
 
-/// Calls `question` with a buffer, for an entry that returns the result instead of a code.
+/// Calls `question` with a buffer, for an entry that returns the result instead of a code. If the
+/// handle names no buffer, reports the failure and returns `otherwise`.
 fn ask<T>(
     name: &'static str,
     buffer: *const aclDataBuffer,

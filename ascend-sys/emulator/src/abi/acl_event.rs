@@ -197,8 +197,8 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether the event is complete. An unfinished stream is polled once, because a program
-/// may only query, without a call that waits.
+/// Returns whether the event is complete. If it is not, its stream is polled once, because a
+/// program may query events without ever making a call that waits.
 fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
     let found = real(event)?;
     found.is_for_one_process("queried")?;

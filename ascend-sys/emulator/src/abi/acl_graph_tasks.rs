@@ -18,7 +18,7 @@ use ascend_sys::{
     aclrtTaskGrp,
 };
 
-/// The type of the handles of tasks of graphs.
+/// The marker for a handle that names a task of a graph.
 enum GraphTask {}
 
 entries! {
@@ -168,7 +168,8 @@ fn type_of(kind: GraphTaskKind) -> TaskType {
 }
 
 /// Writes handles into a list, and their number into `length`. On entry, `length` is the number of
-/// handles for which the list has room. Without a list, writes only the number.
+/// handles for which the list has room. Without a list, writes only the number. Returns an error if
+/// the list has too little room.
 fn list<T>(
     to: *mut *mut T,
     length: InOut<u32>,

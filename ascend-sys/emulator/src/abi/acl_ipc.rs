@@ -130,8 +130,8 @@ pub(super) fn own_home() -> Result<crate::processes::peer::Home, Failure> {
     home().map_err(|text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text))
 }
 
-/// Returns the process that has exported an object; it must not be this process. Blocks until that
-/// process answers, if it is not connected yet.
+/// Returns the process that has exported an object; it must not be this process. If that process is
+/// not connected yet, blocks until it answers, for at most `ANSWER`.
 pub(super) fn exporter(key: &ExportKey) -> Result<Arc<Peer>, Failure> {
     if key.home == own_home()? {
         return fail!(

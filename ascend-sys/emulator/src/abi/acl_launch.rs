@@ -214,7 +214,8 @@ fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
     Ok(limit)
 }
 
-/// Launches a kernel whose arguments are in memory of the device.
+/// Launches a kernel whose arguments are in memory that the device reaches: device or pinned
+/// memory.
 fn launch_in_memory(
     call: &'static str,
     func_handle: &Handle<KernelFunction>,

@@ -1,5 +1,5 @@
 //! The entries for limits of kernels: the number of cores, the sizes of stacks and print buffers,
-//! and the time that they may wait.
+//! and the time that a kernel may wait.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Handle, Out};

@@ -23,7 +23,7 @@ entries! {
         let mem_pool = mem_pool.required("memPool")?;
         let properties = pool_props.required("poolProps")?;
         let device = device_of(properties)?;
-        // The pool has no limit of its own, so the memory of the device is the limit.
+        // With 0, the pool has no limit of its own, so the memory of the device is the limit.
         let most = if properties.maxSize == 0 { u64::MAX } else { properties.maxSize as u64 };
         let made = stream_pool::create(device, most);
         mem_pool.write(std::ptr::without_provenance_mut(made as usize));

@@ -95,7 +95,8 @@ struct ProfiledBlocks {
 
 impl ProfilingConfig {
     /// Calls `run` with the blocks of the configuration with this handle. Returns an error if the
-    /// configuration or the profiling has ended. Both stay until `run` returns.
+    /// configuration or the profiling has ended. A call that ends either of them waits until `run`
+    /// returns.
     fn while_profiling(
         &self,
         handle: u64,

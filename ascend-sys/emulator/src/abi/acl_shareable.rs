@@ -151,6 +151,8 @@ fn given(handle: *mut c_void) -> Result<(), Failure> {
     if handle.is_null() { Err(Failure::null("shareableHandle")) } else { Ok(()) }
 }
 
+/// Reads the handle of the type DEFAULT at an address.
+///
 /// # Safety
 ///
 /// `handle` is valid for a read of a `u64`.
@@ -159,6 +161,8 @@ unsafe fn number_at(handle: *const c_void) -> u64 {
     unsafe { handle.cast::<u64>().read_unaligned() }
 }
 
+/// Reads the handle of the type FABRIC at an address.
+///
 /// # Safety
 ///
 /// `handle` is valid for a read of an `aclrtMemFabricHandle`.
@@ -193,8 +197,8 @@ fn import(
     Ok(())
 }
 
-/// Returns the export with this number, from any process of the same user. Blocks until a process
-/// answers.
+/// Returns the export with this number, from any process of the same user. Blocks until that
+/// process answers, for at most `ANSWER`.
 fn found(number: u64) -> Result<ExportKey, Failure> {
     may_block()?;
     let failed = |text| Failure::new(ACL_ERROR_RT_IPC_ERROR, text);

@@ -175,7 +175,7 @@ entries! {
             other => return no_attribute(other),
         };
         let mut answer = aclrtStreamAttrValue { reserve: [0; 4] };
-        // The members of four bytes are the low half of this one.
+        // The members of four bytes share their bytes with the low half of `failureMode`.
         answer.failureMode = number.load(Ordering::Relaxed).into();
         value.write(answer);
         Ok(())

@@ -197,7 +197,7 @@ pub(super) fn is_zero(argument: &str, value: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the device at a location, for its access rights to memory.
+/// Returns the device that a location names. Returns an error for a location on the host.
 fn reaching(location: &aclrtMemLocation) -> Result<&'static machine::Device, Failure> {
     if location.type_ != aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE {
         return fail!(

@@ -1,6 +1,6 @@
 //! The entries of the emulator's own extension of the ABI: progress counters, failures by ticket,
-//! waits for any activity, and blocks of devices. The extension functions for HCCL are in the files
-//! about their subjects.
+//! waits for any activity, blocks of devices, findings, timelines and faults. The extension
+//! functions for HCCL are in the files about their subjects.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
 use super::arguments::{Handle, In, InOut, Out, OutSlice, OutText};
@@ -245,8 +245,8 @@ entries! {
     }
 }
 
-/// Parses the setting of a block that makes a part of its kernels late. Returns `None` if the
-/// setting is empty.
+/// Parses `kernelLate` of a block's configuration: the unit or server that is as late as possible
+/// in kernels. Returns `None` if the text is empty.
 fn late(text: &[c_char]) -> Result<Option<Late>, Failure> {
     let text = text.iter().take_while(|letter| **letter != 0);
     let text: Vec<u8> = text.flat_map(|letter| letter.to_ne_bytes()).collect();

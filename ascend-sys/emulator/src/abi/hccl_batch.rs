@@ -127,7 +127,8 @@ fn check(
 }
 
 /// Pairs the messages of a rank to itself: the k-th send with the k-th receive. These items are at
-/// the front of the list, receives before sends.
+/// the front of the list, receives before sends. Each receive gets the buffer of its send, and the
+/// sends are removed from the list.
 fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
     let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());

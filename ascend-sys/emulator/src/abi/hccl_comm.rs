@@ -224,8 +224,9 @@ fn check_join(
     Ok((info.required("rootInfo")?, comm))
 }
 
-/// Makes a communicator. In an open group, the end of the group makes the communicator and writes
-/// `comm`. By the C contract, `comm` stays valid until then.
+/// Makes a communicator, and blocks until its ranks have joined. In an open group, does not block:
+/// the end of the group makes the communicator and writes `comm`. By the C contract, `comm` stays
+/// valid until then.
 fn join(
     function: &'static str,
     (rank, ranks): (u32, u32),
@@ -274,7 +275,7 @@ fn by_root_info(info: RootInfo) -> Enter {
     Box::new(move |applicant| root::enter(&info, applicant))
 }
 
-/// Makes a communicator of the ranks in a rank table file.
+/// Makes a communicator of the ranks in a rank table file, as [`join`] does.
 fn join_cluster(
     function: &'static str,
     table: &CText,

@@ -1,5 +1,5 @@
-//! The entries that make what kernels need of a communicator (CANN calls it a context), from a
-//! tiling struct or from an argument object.
+//! The entries that make contexts. A context (CANN's word) is the data that kernels need to use a
+//! communicator. An entry makes it from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{CText, Handle, Out};
@@ -56,7 +56,7 @@ entries! {
         let own = || groups.iter().filter(|it| it.group == member.comm.name);
         own().try_for_each(|it| supports(&member, it.operation))?;
         // The context is made before the ranks meet, so that each rank has the windows of all ranks
-        // when this returns.
+        // when the entry returns.
         let address = kernel::context_of(&member, ENTRY)?;
         own().try_for_each(|it| link(&member, it.operation, &it.algorithm, ENTRY))?;
         kernel::complete_context(&member, address)?;
@@ -240,8 +240,8 @@ fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     }
 }
 
-/// Makes the links for kernels with this operation and algorithm. Blocks until all ranks have
-/// called this function.
+/// Makes the links for kernels with this operation and algorithm. A rank's first call blocks until
+/// all ranks have made it. Later calls only check whether the communicator has failed.
 fn link(
     member: &Member,
     operation: u32,

@@ -1,7 +1,8 @@
 //! The entries for the collectives whose blocks all have the same size, as in CANN's `hccl.h`.
 //!
 //! A call with a count of zero succeeds before any other argument is checked. The operation does
-//! not get a number, and the rank does not meet the other ranks.
+//! not get a number, and the rank does not meet the other ranks. The exception is a rank that
+//! numbers these calls (`ascendExtCommNumbersZeros`): it issues them like any other collective.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::Handle;

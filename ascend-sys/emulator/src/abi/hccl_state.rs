@@ -173,7 +173,7 @@ entries! {
 /// The size in bytes of a name with its NUL.
 const NAME: usize = 128;
 
-/// Returns the communicator with this name on the calling thread's device.
+/// Returns the handle of the communicator with this name on the calling thread's device.
 fn named(name: &str) -> Result<u64, Failure> {
     let (current, _) = context::current_device()?;
     match registry::find_by_name(name, current.device) {

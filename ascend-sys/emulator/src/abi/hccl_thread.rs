@@ -160,7 +160,8 @@ fn check_count(count: u32) -> Result<(), Failure> {
 /// The magic word that `ThreadConfigInit` writes.
 const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
 
-/// Writes the stream of a thread to `info`.
+/// Writes the stream of a thread to `info`. `found` is the thread of the handle `thread`; `None` if
+/// there is none, or if the caller may not query it, which is an error.
 pub(super) fn resource_of(
     found: Option<&'static Thread>,
     thread: ThreadHandle,

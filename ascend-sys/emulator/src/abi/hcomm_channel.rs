@@ -172,7 +172,8 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failur
     // SAFETY: the struct has plain numbers and pointers, and a `bool` that was set to 0 or 1 above.
     let mut desc: HcommChannelDesc =
         unsafe { bytes.as_ptr().cast::<HcommChannelDesc>().read_unaligned() };
-    // If the description ends within the pointer, or its version has none, there is no name.
+    // There is no name if the version has none, if the description ends within the pointer, or if
+    // all bits of the pointer are set.
     if header.version < NAMED || length < BYTES || desc.channelName.addr() == usize::MAX {
         desc.channelName = std::ptr::null();
     }
@@ -253,6 +254,8 @@ unsafe fn wanted(
     Ok(WantedEnd { to, notifies, memories, role })
 }
 
+/// Creates the channels that descriptions request.
+///
 /// # Safety
 ///
 /// `descs` is null, or an array of `count` descriptions that fulfil the contract of [`wanted`].

@@ -104,7 +104,7 @@ entries! {
     }
 }
 
-/// Returns a text that may be NULL.
+/// Returns a text of the caller; `None` for NULL.
 fn given(text: &CText) -> Option<String> {
     text.given().map(|text| text.to_string_lossy().into_owned())
 }

@@ -2,9 +2,9 @@
 //! them, and operator libraries call them.
 //!
 //! None of our headers declares such a function, and the function table has no field for it. The
-//! installed libraries export it, so that an operator library that refers to it can be loaded. It
-//! reads no argument, so a caller may pass any: on x86_64 and aarch64 the caller also removes the
-//! arguments.
+//! installed libraries export the function, so that an operator library that refers to it can be
+//! loaded. The function reads no argument, so a caller may pass any: on x86_64 and aarch64 the
+//! caller also removes the arguments.
 
 use super::entries::{Hccl, run};
 use crate::message::Failure;
@@ -17,17 +17,19 @@ pub struct Undeclared {
     pub header: &'static str,
     /// The names of the functions.
     pub names: &'static [&'static str],
-    /// The result of each call: success, or the reason in terms of a code.
+    /// The result of each call: success, or the code for the reason.
     pub result: HcclResult,
     /// The reason why the emulator does nothing, as it appears in the error text.
     pub reason: &'static str,
 }
 
 impl Undeclared {
-    /// Does what a call of the function with this name does: nothing. If the result is an error,
-    /// `aclGetRecentErrMsg` then has the name and the reason.
+    /// Does what a call of the function with this name does: nothing but return
+    /// [`result`](Self::result). If the result is an error, `aclGetRecentErrMsg` then returns the
+    /// name and the reason.
     ///
-    /// Does not block. It is what the symbols of the installed libraries call.
+    /// Does not block. The symbols of the installed libraries call this function. In a process that
+    /// was forked from one that used devices, it returns an error, as most entries do.
     pub fn call(&self, name: &'static str) -> HcclResult {
         run::<Hccl>(name, || match self.result {
             HcclResult::HCCL_SUCCESS => Ok(()),
@@ -45,7 +47,7 @@ const NO_LOG: &str = "the emulator has no profiler that reads the reports of an 
 const NO_UNIT: &str = "the emulator has no resources of the collective unit (CCU), whose interface is \
                        not published; use the engine AICPU_TS";
 
-/// All of these functions, by header.
+/// All functions of this kind: one list for each header.
 pub static UNDECLARED: &[Undeclared] = &[
     Undeclared {
         header: "hccl/hccl_diag.h",

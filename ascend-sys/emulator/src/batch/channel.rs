@@ -2,8 +2,9 @@
 //!
 //! Messages are numbered. Each message uses a place, which later messages use again. Each side
 //! writes its contribution into its own cache line of the place, the number last. A side that finds
-//! both numbers takes chunks to copy: the receiver from the front, the sender from the back. So for
-//! messages of the same size, the caches of each side still hold its data of the last message.
+//! both numbers takes chunks to copy: the receiver from the front, the sender from the back. So
+//! each side copies the same part of successive messages of one size, and its caches still hold
+//! that part of the buffers.
 //!
 //! The state of a message is one word, its [`MessageProgress`]. Every step is one atomic change of
 //! that word: a chunk is taken, a chunk is done, or the message is withdrawn before any chunk was
@@ -63,7 +64,8 @@ struct MessageSide {
 /// The result of [`MessageChannel::look`] for a message that a side has posted.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// There is nothing to do: the other side has not posted the message, or copies the rest.
+    /// There is nothing to do: the other side has not posted the message, or copies the rest of it,
+    /// or the message was withdrawn.
     Nothing,
     /// The message is copied.
     Done,

@@ -15,7 +15,7 @@ use crate::collective::validate::name_of;
 use crate::processes::region::{Ground, Placed, SharedWords};
 use ascend_sync::SpinLock;
 
-/// The largest number of lists that are kept for later batches. It is larger than the number of
+/// The largest number of lists that a rank keeps for later batches. It is larger than the number of
 /// batches that a program has in flight.
 const KEPT: usize = 4096;
 

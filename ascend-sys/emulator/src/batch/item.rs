@@ -68,7 +68,7 @@ impl BatchItem {
 /// Sorts a rank's items into the order in which they are posted and copied: messages to itself
 /// first, then receives, then sends. Receives and sends each begin with the next higher rank, so
 /// that not all ranks begin with the same peer. The messages of a pair stay in the order of their
-/// indices, or, with `by_size`, the larger ones come first.
+/// indices, or, with `by_size`, those with more elements come first.
 pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [BatchItem]) {
     // The index keeps the order of the list. A stable sort would do that too, but it allocates.
     items.sort_unstable_by_key(|BatchItem { send, peer, content, index, .. }| {

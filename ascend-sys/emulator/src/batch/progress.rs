@@ -42,7 +42,7 @@ impl MessageProgress {
     }
 
     /// Returns the progress with one more of the message's `chunks` chunks taken. Returns `None` if
-    /// no chunk is left.
+    /// no chunk is left, if the message was withdrawn, or if the place has another message.
     pub(super) fn take(self, sequence: u16, chunks: u16, send: bool) -> Option<Self> {
         let now = match self {
             fresh if fresh.is_fresh(sequence) => Self { sequence, back: 0, front: 0, left: chunks },

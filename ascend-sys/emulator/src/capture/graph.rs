@@ -55,7 +55,7 @@ pub(crate) struct GraphState {
     pub(super) recording: Option<CaptureRecording>,
     pub(super) nodes: Vec<Node>,
     pub(super) branches: usize,
-    /// The stream that is updating one of its task groups.
+    /// The stream that is updating one of the graph's task groups.
     pub(super) updater: Option<&'static Stream>,
     /// The handles of the task groups of the graph.
     pub(super) groups: Vec<u64>,
@@ -348,7 +348,8 @@ fn is_in(mark: Mark, stream: &'static Stream) -> bool {
     mark.stream().is_some_and(|other| std::ptr::eq(other, stream))
 }
 
-/// `aclmdlRIDestroy`: destroys a graph. Succeeds for a graph that was destroyed before.
+/// `aclmdlRIDestroy`: destroys a graph. Blocks until its last execution is over, and returns an
+/// error if that takes longer than `DESTROY`. Succeeds for a graph that was destroyed before.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let last = match with_complete(handle, |state| Ok(state.last)) {
         Ok(last) => last,

@@ -180,7 +180,7 @@ pub(super) fn replace(
     }
 }
 
-/// Ends the update of a stream, if it has one.
+/// Removes and returns the update of a stream, if it has one.
 fn take_update(stream: &'static Stream) -> Option<Update> {
     let mut updates = lock(&UPDATES);
     let at = updates.iter().position(|update| std::ptr::eq(update.stream, stream))?;

@@ -43,7 +43,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
 /// Submits a task to a stream: to its graph if it is captured, and to its queue otherwise. A small
-/// task of an idle stream has run when this returns. Returns its ticket.
+/// task of an idle stream has run when this returns. Returns the ticket of the task, or, if the
+/// stream is captured, the newest ticket of the tasks that the stream itself runs.
 ///
 /// Inlined, so that the task runs where it was made.
 #[inline(always)]
@@ -125,7 +126,8 @@ fn remove_active(graph: u64) {
     ACTIVE_COUNT.store(all.len(), Ordering::Release);
 }
 
-/// Returns the capture that forbids the calling thread calls that take effect at once.
+/// Returns the capture that does not permit the calling thread to make calls that take effect at
+/// once; `None` if there is no such capture.
 #[inline]
 fn forbidding() -> Option<Active> {
     if ACTIVE_COUNT.load(Ordering::Acquire) == 0 { None } else { forbidding_slowly() }
@@ -185,7 +187,8 @@ pub(crate) fn is_not_captured(stream: &'static Stream) -> Result<(), Failure> {
     if stream.is_diverted() { recording::refuse_captured(stream) } else { Ok(()) }
 }
 
-/// Returns an error for a wait for a device of which a stream is captured.
+/// Returns an error if a stream of a device is being captured, or if a graph is being built on it.
+/// Then no call may wait for the device.
 pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
     match find_active(|active| active.device == device) {
         None => Ok(()),

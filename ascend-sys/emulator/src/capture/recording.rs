@@ -36,7 +36,7 @@ pub(super) struct CaptureRecording {
     invalid: Option<String>,
 }
 
-/// A captured stream.
+/// A stream that is captured or bound.
 pub(super) struct CapturedStream {
     pub(super) stream: &'static Stream,
     newest: Option<usize>,

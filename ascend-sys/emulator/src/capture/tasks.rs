@@ -54,7 +54,8 @@ impl GraphTaskKind {
     }
 }
 
-/// Returns the handles of the streams that a graph has for its branches.
+/// Returns the handles of the streams that a graph has for its branches. Makes those that the graph
+/// does not have yet.
 pub(crate) fn streams(graph: u64) -> Result<Vec<u64>, Failure> {
     graph::with_complete(graph, |state| {
         (0..state.branches).map(|branch| state.own_stream(branch).map(Stream::handle)).collect()
@@ -113,7 +114,7 @@ pub(crate) fn kind(task: u64) -> Result<GraphTaskKind, Failure> {
     })
 }
 
-/// Returns the place of a task in its graph.
+/// Returns the index of a task among the nodes of its graph.
 pub(crate) fn place(task: u64) -> Result<usize, Failure> {
     with(task, |_, node| Ok(node))
 }

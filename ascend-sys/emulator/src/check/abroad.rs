@@ -1,10 +1,11 @@
 //! Exchanges messages between the checkers of processes whose ranks share a communicator.
 //!
-//! A checker sends two kinds of message. It sends the clock of its rank when the rank arrives at a
-//! meeting. It sends each access of its rank to memory of a rank of another process. It sends them
-//! before the operation itself begins, over the socket between the two processes, so they arrive in
-//! that order. But the end of the operation may be visible earlier, in shared memory. So the
-//! [note](super::note) after the operation waits until all messages have arrived.
+//! A checker sends the clock of its rank when the rank arrives at a meeting, and each access of its
+//! rank to memory of a rank of another process. It sends both before the operation itself begins,
+//! over the socket between the two processes, so they arrive in that order. But the end of the
+//! operation may be visible earlier, in shared memory. So the [note](super::note) after the
+//! operation waits until all messages have arrived. A checker also sends the clock of the host: see
+//! [`hosts`](super::hosts).
 //!
 //! The process that owns the memory compares the accesses and prints findings. An unchecked rank
 //! does not send its clock. So a process that receives data from an unchecked rank is assumed to
@@ -145,7 +146,8 @@ fn ends(way: u64) -> [usize; 2] {
     [(way << 1 >> 33) as usize, way as u32 as usize]
 }
 
-/// Returns the participant number of a rank in a meeting, and the number of participants.
+/// Returns the participant number of a rank in a meeting, and the number of participants. Returns
+/// `None` if the meeting is a message, and the rank neither sends nor receives it.
 fn participant(comm: &Comm, way: u64, rank: usize) -> Option<(usize, usize)> {
     if way == 0 {
         return Some((rank, comm.ranks()));
@@ -153,7 +155,7 @@ fn participant(comm: &Comm, way: u64, rank: usize) -> Option<(usize, usize)> {
     ends(way).iter().position(|it| *it == rank).map(|side| (side, 2))
 }
 
-/// Sends a message to each process of a communicator that has a checked rank.
+/// Sends a message to each other process that has a checked rank of a communicator.
 pub(super) fn tell_checkers(comm: &Comm, rank: usize, news: impl Fn() -> PartNews) {
     let mut told = Vec::new();
     for to in (0..comm.ranks()).filter(|to| comm.is_checked_abroad(*to)) {
@@ -288,7 +290,8 @@ pub(crate) fn lent(member: &Member, memory: &[Range<usize>]) {
 }
 
 /// Makes the message for another process when a rank records a notify of a rank there. The record
-/// is the current task of `stream`, or a call of the host if there is none.
+/// is the current task of `stream`, or a call of the host if `stream` is `None`. Returns `None` if
+/// the device is not checked.
 pub(crate) fn records_abroad(
     device: u32,
     stream: Option<&Stream>,

@@ -60,7 +60,8 @@ fn find(mut wanted: impl FnMut(&Checked) -> bool) -> Option<Arc<Checker>> {
     lock(&CHECKED).iter().find(|one| wanted(one)).map(|one| one.engine.clone())
 }
 
-/// Returns a finding as text or as a picture (SVG).
+/// Returns a finding as text or as a picture (SVG). Returns `None` if there is no finding with this
+/// index.
 pub(crate) fn tell(engine: &Checker, index: u32, picture: bool) -> Option<String> {
     let finding = engine.finding(index)?;
     Some(if picture { svg::draw(&finding) } else { finding.to_string() })

@@ -16,8 +16,8 @@ pub(crate) struct ClockPoint {
     pub(crate) time: u64,
 }
 
-/// For each component, the last step that is known to be complete. For a component that is not in
-/// the list, no step is known to be complete.
+/// A vector clock: for each component, the last step that is known to be complete. For a component
+/// that is not in the list, no step is known to be complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     times: Vec<(ClockComponent, u64)>,

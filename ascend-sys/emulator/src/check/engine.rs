@@ -244,7 +244,7 @@ impl Checker {
         operation: &Arc<CheckedOperation>,
         found: ascend_program::check::Finding,
     ) {
-        // There is one finding for each rule and line.
+        // There is one finding for each rule and place in the source.
         let memory = format!("{} {}:{}:{}", found.rule, found.file, found.line, found.column);
         let sides = vec![FindingSide::plain("run", operation, at.time)];
         let (kind, memory) = (FindingKind::Kernel(Box::new(found)), memory.into());

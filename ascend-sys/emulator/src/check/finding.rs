@@ -11,7 +11,7 @@ pub(super) const HOST_NAME: &str = "the host";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FindingKind {
-    /// Two accesses to a byte, at least one of them a write.
+    /// Two accesses to a byte that nothing orders, at least one of them a write.
     Race,
     /// A free while an access may still be running.
     Free,
@@ -159,8 +159,9 @@ impl Finding {
         }
     }
 
-    /// Returns the rule, the place, and an order of steps in which the error happens, for a finding
-    /// in a kernel. Returns nothing for other findings.
+    /// Returns lines for a finding in a kernel: the rule and the place, the calls around the place,
+    /// the cores, and an order of steps in which the error happens. Returns no line for other
+    /// findings.
     pub(crate) fn places(&self) -> Vec<String> {
         let FindingKind::Kernel(found) = &self.kind else { return Vec::new() };
         let place = format!("rule {}, {}:{}:{}", found.rule, found.file, found.line, found.column);
@@ -169,7 +170,8 @@ impl Finding {
         [place].into_iter().chain(found.calls.iter().cloned()).chain(cores).chain(witness).collect()
     }
 
-    /// Returns the reason why the two operations are not ordered.
+    /// Returns the reason why the two operations are not ordered. Returns `None` for a finding with
+    /// one operation, and for a kind that needs no reason.
     pub(crate) fn reason(&self) -> Option<String> {
         let [first, second] = &self.sides[..] else { return None };
         match &self.kind {

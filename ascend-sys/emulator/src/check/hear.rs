@@ -92,7 +92,8 @@ pub(crate) fn window_touched(
 }
 
 /// Reports that the task at the head of the stream, which has ended, was the free of an allocation
-/// by the function `call`. The accesses before and after it were checked when its turn came.
+/// by the function `call`. The note before the free has already checked for accesses that nothing
+/// orders relative to the free.
 pub(crate) fn freed_in_stream(stream: &Stream, start: usize, call: &'static str) {
     if let Some(engine) = engine(stream.device_id()) {
         let operation = at_head(stream, "free".into(), call.into(), Vec::new());

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// is silent for longer counts as one that reports nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A task that only reports to the checker: the next operation of the stream, or the end of the
-/// last.
+/// A task that only reports to the checker, for example the next operation of the stream, or the
+/// end of the last operation.
 pub(crate) struct CheckNote {
     pub(super) engine: Arc<Checker>,
     /// The clock of the issuer when it issued the note.

@@ -27,8 +27,8 @@ impl Announced {
     pub(crate) fn withdrawn(self) {
         if let Some((engine, leaves)) = self.0 {
             for Leaving { key, sees, .. } in leaves {
-                // Only a message knows of the arrival of a single other side, which is the
-                // participant 0 or 1.
+                // Only messages take their numbers from the checker. The other side of a message is
+                // the participant 0 or 1. For a collective, there is no number to take back.
                 if let Sees::Party(other) = sees {
                     engine.number_not_used((key.0, key.1, 1 - other.min(1) as u64));
                 }
@@ -199,8 +199,8 @@ pub(crate) struct CheckedBatch {
 }
 
 impl CheckedBatch {
-    /// Makes the list from the items of the rank, if its device is checked. The items become the
-    /// next messages of their pairs of ranks.
+    /// Makes the list from the items of the rank. The items become the next messages of their pairs
+    /// of ranks. Returns `None` if the device is not checked, or if the stream is captured.
     #[inline]
     pub(crate) fn of(
         stream: &'static Stream,

@@ -43,7 +43,8 @@ pub(crate) fn reaches_no_more(start: usize) {
     }
 }
 
-/// Reports an operation that begins to the ranks of other processes whose memory it accesses.
+/// Reports the start of an operation to the ranks of other processes whose memory the operation
+/// accesses.
 pub(super) fn tell_touches(engine: &Checker, at: ClockPoint, operation: &CheckedOperation) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;

@@ -89,8 +89,9 @@ impl CommError {
         self.worded(report, asks, "This communicator has failed")
     }
 
-    /// Returns the same text for a kernel. Kernels meet apart from the collectives of the
-    /// communicator, so collectives still work.
+    /// Returns the text that reports the error to a kernel. Unlike the text of
+    /// [`told`](Self::told), it says only that kernels cannot communicate any more. Kernels meet
+    /// apart from the collectives of the communicator, so collectives still work.
     #[cold]
     pub(crate) fn told_to_kernel(&self, report: &str, asks: Origin) -> String {
         self.worded(report, asks, "Kernels cannot communicate over this communicator any more")

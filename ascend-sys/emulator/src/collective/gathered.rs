@@ -37,7 +37,8 @@ pub(crate) fn words_of(operation: Operation, ranks: usize) -> (usize, usize) {
 impl Gathered {
     /// Copies the contributions of all ranks. `find` takes a rank, an address in the process of
     /// that rank and a number of bytes; it returns the address of these bytes in this process. The
-    /// error is the rank whose contribution has an address outside its device's memory.
+    /// error is a rank whose contribution has an address outside its device's memory, or whose
+    /// table is missing or reaches beyond any memory.
     ///
     /// # Safety
     ///

@@ -216,7 +216,8 @@ impl CollectiveJob {
 
     /// Claims a chunk of a running operation; chunks of the rank's home come first. `chunks`
     /// returns the number of chunks in the runs of the given ranks. The caller works on the chunk
-    /// and then calls [`CollectiveJob::finish`] with it.
+    /// and then calls [`CollectiveJob::finish`] with it. Returns `None` if no chunk is left in the
+    /// homes `from`.
     #[inline]
     pub(crate) fn claim(
         &self,
@@ -285,7 +286,7 @@ fn tagged(number: u64, count: u32) -> u64 {
 }
 
 /// Adds one to a tagged count, unless the count has reached `limit`. The count starts at zero with
-/// every operation. Returns the count before the addition.
+/// every operation. Returns the count before the addition, or `None` at the limit.
 #[inline]
 fn count_up(word: &AtomicU64, number: u64, limit: u32) -> Option<u32> {
     let mut now = word.load(Ordering::Acquire);

@@ -78,7 +78,7 @@ pub(crate) enum MeetingView {
     All,
     /// The rank with this number has not arrived.
     Waiting(usize),
-    /// The rank with this number has arrived with a different claim.
+    /// The rank with this number has arrived with a different claim, or at a later operation.
     Differs(usize),
     /// The rank with this number left before it issued the operation.
     Gone(usize),
@@ -421,6 +421,7 @@ impl<W: Wake> Meeting<W> {
     }
 
     /// Returns the number and the claim of the latest operation of a rank, for use in error texts.
+    /// Returns `None` if the rank has arrived at none, or is arriving just now.
     #[cold]
     pub(crate) fn latest(&self, rank: usize) -> Option<(u64, Claim)> {
         let read = |slot: &OperationSlot| {

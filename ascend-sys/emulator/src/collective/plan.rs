@@ -16,7 +16,8 @@ use super::participants::Participants;
 use super::request::{CollectiveRequest, Operation};
 
 /// The largest number of bytes that a chunk reads, or writes if it writes more, over all ranks.
-/// This is about 20 microseconds of work even on slow memory.
+/// This is about 20 microseconds of work even on slow memory. A chunk has at least [`LEAST_BYTES`]
+/// in each buffer, so with many ranks it may exceed this number.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The smallest size of a chunk in bytes. Claiming a smaller chunk would cost too much compared
 /// with the work in it.
@@ -110,7 +111,7 @@ impl Plan {
 
     /// Finds the chunk with this number among the chunks of the ranks `of`. Returns the rank whose
     /// run contains the chunk, and the byte range of the chunk in that run. For an operation on one
-    /// block, the range is a range of that block.
+    /// block, the rank is the first of `of`, and the range is a range of that block.
     #[inline]
     pub(crate) fn find(
         &self,

@@ -128,6 +128,8 @@ impl<P: Participants> SharedWork<'_, P> {
         }
     }
 
+    /// Reduces the elements of all inputs, and writes the result to every output.
+    ///
     /// # Safety
     ///
     /// All pointers are valid for `bytes` bytes. An output is one of the inputs or does not overlap

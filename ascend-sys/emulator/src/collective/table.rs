@@ -196,7 +196,8 @@ impl Table {
         Summary { run, sends, receives, words: self.words.as_ptr(), length: self.words.len() }
     }
 
-    /// Returns the extent in bytes of the blocks of a half.
+    /// Returns the extent in bytes of the blocks of a half. Returns an error if the blocks reach
+    /// beyond any memory.
     pub(crate) fn extent(&self, half: usize, dtype: DataType) -> Result<Extent, Failure> {
         let (mut all, mut end) = (Some(0u64), Some(0u64));
         for (count, displacement) in self.counts(half).iter().zip(self.displacements(half)) {

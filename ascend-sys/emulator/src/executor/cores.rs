@@ -43,8 +43,9 @@ pub(super) struct Pace {
 impl Pace {
     /// The pace while each waiting thread has a core of its own.
     const LONG: Pace = Pace { first: 64, spins: 2000, yields: 4 };
-    /// The pace if a waiting thread has no core of its own, because the awaited thread may need the
-    /// core. A yield costs less than a sleep and a wake-up, which are two system calls.
+    /// The pace if a waiting thread has no core of its own. It polls less and yields more, because
+    /// the awaited thread may need the core. A yield costs less than a sleep and a wake-up, which
+    /// are two system calls.
     const GIVING: Pace = Pace { first: 2, spins: 4, yields: 64 };
 
     /// Returns the pace of the last of `waiting` waiting threads. While the threads have a core

@@ -103,7 +103,8 @@ struct Limits(HashMap<u32, (u64, u64, Instant)>);
 
 impl Limits {
     /// Checks every stream. Runs some of the work that no thread waits for, however busy the cores
-    /// are. Makes tasks give up when their time limit has passed.
+    /// are. Makes tasks give up when their time limit has passed. Returns `Idle` if nothing is
+    /// unfinished, `Runnable` if a stream has more to run, and otherwise `Parked`.
     fn tick(&mut self) -> Outcome {
         let mut all = Outcome::Idle;
         for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {

@@ -1,9 +1,9 @@
 //! Workers: threads that run work that no thread waits for, beside the housekeeper.
 //!
 //! Only the housekeeper wakes them. It does so when it finds more streams to run than it can run
-//! itself, and a core is free. So issuing never pays for a wake-up. If a round wakes too few
-//! workers, the next round wakes more. A worker rests when it finds no work, or when waiting
-//! threads need the core.
+//! itself, and a core is free. So issuing never pays for a wake-up. Each pass of the housekeeper
+//! over the streams wakes at most one worker. If that is too few, the next pass wakes another. A
+//! worker rests when it finds no work, or when waiting threads need the core.
 
 use super::cores::{cores, this_thread};
 use super::help::{RUNNING, help};
@@ -28,7 +28,7 @@ struct Worker {
 }
 
 impl Workers {
-    /// Wakes one more thread to run streams, if a core is free for it.
+    /// Wakes or starts one more thread to run streams, if a core is free for it.
     pub(super) fn rouse_one(&mut self) {
         if RUNNING.load(Ordering::Relaxed) >= cores() {
             return;

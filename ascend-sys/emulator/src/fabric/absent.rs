@@ -8,8 +8,8 @@ use crate::collective::comm_error::Cause;
 use crate::processes::peer::{Home, Peer};
 
 impl Gathering {
-    /// Gives up on the ranks of a process that cannot be reached. `process` is the number of the
-    /// process in the formation.
+    /// Gives up on the ranks of a process that cannot be reached, and fails the gathering.
+    /// `process` is the number of the process in the formation.
     pub(super) fn give_up_on_process(&mut self, formation: &Formation, process: usize, why: &str) {
         let ranks = (0..).zip(&formation.ranks).filter(|(_, (of, _))| *of == process);
         self.ranks = formation.ranks.len() as u32;

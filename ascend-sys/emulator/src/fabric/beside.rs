@@ -51,7 +51,7 @@ impl Comm {
         self.tell(|| CommNews::Part { rank, news: news() });
     }
 
-    /// Sends news about channels from a rank of this process to a rank of another one.
+    /// Sends news about channels from a rank of this process to a rank of another process.
     pub(crate) fn tell_channel_of(&self, rank: usize, to: usize, news: ChannelNews) {
         self.tell_part_of(rank, to, PartNews::Channel { to, news });
     }

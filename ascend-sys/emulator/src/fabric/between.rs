@@ -81,7 +81,7 @@ pub(super) struct Away {
     pub(super) home: Home,
     /// The ranks that have come, as the home reports them.
     pub(super) here: BTreeSet<u32>,
-    /// The ranks of `here` that are in the home process.
+    /// The ranks in the home process that have come.
     pub(super) at_home: BTreeSet<u32>,
     /// Ranks of this process that were refused.
     pub(super) refused: BTreeMap<u32, Failure>,
@@ -95,8 +95,8 @@ static IMAGES: Mutex<BTreeMap<(Home, u64), Shared>> = Mutex::new(BTreeMap::new()
 
 /// Returns the image of a gathering of another process, and makes the image if there is none.
 /// `rank` is `None` for a root info. For a rank table, it is a rank that the other process has in
-/// the gathering. Waits for the answer of that process, for at most `limit` and [`ANSWER`]. The
-/// error says why the process cannot be reached.
+/// the gathering. Waits for the answer of that process, for at most the shorter of `limit` and
+/// [`ANSWER`]. The error says why the process cannot be reached.
 pub(super) fn image(
     home: &Home,
     root: u64,
@@ -154,8 +154,8 @@ impl Away {
 }
 
 impl Side {
-    /// Drops everything that belongs to other processes, or to a communicator that was not made.
-    /// Called when the gathering is decided.
+    /// Drops the communicator that was being made, or the formation that was still to be carried
+    /// out. Called when the gathering is decided.
     pub(super) fn let_go(&mut self) {
         match self {
             Self::Local => {}
@@ -241,7 +241,8 @@ impl Gathering {
         }
     }
 
-    /// Reports the failure of the gathering to the other processes.
+    /// Reports the failure of the gathering to the other processes. If this process has made its
+    /// side of the communicator already, its ranks leave that communicator.
     pub(super) fn tell_failure(&self) {
         let Some(Err(error)) = &self.outcome else { return };
         match &self.side {
@@ -344,7 +345,7 @@ fn hear_at_home(from: &Arc<Peer>, number: u64, news: RootNews) {
     }
 }
 
-/// Handles news from the home about a gathering of which this process has an image.
+/// Handles news from the home of a gathering. `gathering` is this process's image of it.
 fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedFd>) {
     if gathering.outcome.is_some() {
         return;
@@ -374,7 +375,9 @@ fn hear_from_home(gathering: &mut Gathering, news: RootNews, file: Option<OwnedF
     }
 }
 
-/// Gives up on the ranks of this process on these devices, in every gathering in which they wait.
+/// Gives up on the ranks of this process on these devices, in every gathering that has a number and
+/// in every image. The only gatherings without a number are those of ranks of another block that
+/// bring the same rank table; `cluster::leave` handles them.
 pub(super) fn leave(devices: &Range<u32>, why: &str) {
     root::with_all(|gathering| gathering.leave(devices, why));
     let images: Vec<Shared> = lock(&IMAGES).values().cloned().collect();

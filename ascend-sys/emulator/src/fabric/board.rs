@@ -10,7 +10,7 @@ use crate::collective::comm_error::Cause;
 use crate::collective::request::CollectiveRequest;
 use crate::collective::sides::Sides;
 
-/// The host-side meeting place of a communicator.
+/// The board of a communicator; see the [module](self).
 pub(crate) struct Board {
     state: Mutex<LinksState>,
 }

@@ -37,7 +37,7 @@ static CLUSTERS: Mutex<Clusters> = Mutex::new(Clusters(BTreeMap::new()));
 struct Clusters(BTreeMap<(u32, String), Vec<Shared>>);
 
 /// The pause before a rank tries again, after it has found the rendezvous of a gathering that was
-/// ending.
+/// ending, or a rendezvous at which no process answers.
 const AGAIN: Duration = Duration::from_millis(2);
 
 /// The shortest time limit for the answer of a keeper, even if the rank has less time left.

@@ -106,7 +106,8 @@ impl Member {
         table
     }
 
-    /// Keeps the table of an operation that no longer needs it, for a later operation.
+    /// Keeps the table of an operation that no longer needs it, for a later operation. Drops the
+    /// table if the rank has [`SPARE_TABLES`] spare tables already.
     pub(crate) fn put_back(&self, table: Box<Table>) {
         let mut tables = self.comm.tables[self.rank].0.lock();
         if tables.len() < SPARE_TABLES {
@@ -186,12 +187,12 @@ impl Comm {
         self.title.get().map_or(&self.name, |title| title)
     }
 
-    /// Returns the place of a rank's device.
+    /// Returns the place of a rank's device, if the place is known.
     pub(crate) fn place_of(&self, rank: usize) -> Option<Stand> {
         self.places.get(rank).copied()
     }
 
-    /// Returns the rank of this process on a device.
+    /// Returns the rank of this process on a device, if there is one.
     pub(crate) fn rank_on(&self, device: u32) -> Option<usize> {
         self.places.iter().position(|place| place.device == device)
     }
@@ -222,8 +223,9 @@ impl Comm {
         self.lone_zeros[rank].say(from)
     }
 
-    /// Describes the calls with nothing to move, one line per rank. The text is empty unless
-    /// `cause` is a mismatch, a timeout, a deadlock or a rank that is gone.
+    /// Describes the calls with nothing to move, one line per rank, for at most [`MENTIONED`]
+    /// ranks. The text is empty unless `cause` is a mismatch, a timeout, a deadlock or a rank that
+    /// is gone.
     #[cold]
     fn say_lone_zeros(&self, cause: Cause) -> String {
         if !matches!(cause, Cause::Mismatch | Cause::Timeout | Cause::Deadlock | Cause::Gone) {
@@ -305,7 +307,8 @@ impl Comm {
         executor::announce();
     }
 
-    /// Notes that a rank will issue nothing more, and reports it to all ranks that may wait for it.
+    /// Notes that a rank will issue nothing more, and reports this to all ranks that may wait for
+    /// the rank.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
         let is_own = self.joint.as_ref().is_none_or(|joint| joint.is_own(rank));
@@ -472,5 +475,5 @@ impl Comm {
 /// The largest number of spare tables of a rank: more than a program has in flight at a time.
 const SPARE_TABLES: usize = 256;
 
-/// The largest number of ranks or groups that a message mentions.
+/// The largest number of ranks that a message mentions.
 const MENTIONED: usize = 8;

@@ -23,7 +23,7 @@ pub(crate) struct CommConfig {
     pub(crate) name: String,
     /// The size of each communication buffer, in MiB.
     pub(crate) buffer_megabytes: u32,
-    /// Whether the caller has set a size that is not the default.
+    /// Whether the caller has set the size of the communication buffers.
     is_sized: bool,
     /// `hcclOpExpansionMode`, or 0 if it is not set. The meaning of the numbers depends on the
     /// product.

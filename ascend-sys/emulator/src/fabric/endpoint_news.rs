@@ -35,7 +35,8 @@ pub(crate) struct AskedEnd {
     pub(crate) protocol: i32,
     /// The device of the end's own endpoint, in the requesting process.
     pub(crate) seat: Seat,
-    /// The start of the memory of the other endpoint's device, in the receiving process.
+    /// The offset of the memory of the other endpoint's device in the device memory of the
+    /// receiving process, in bytes.
     pub(crate) to: usize,
     pub(crate) notifies: u32,
     /// The role in the socket connection: 0 for client, 1 for server. Any other value stands for

@@ -188,15 +188,17 @@ pub(super) fn advance(shared: &Shared) {
     }
 }
 
-/// A process that this process could not connect to, by its number in the formation.
+/// A process that this process could not connect to, by its number in the formation. The number is
+/// `usize::MAX` if this process cannot listen to other processes at all.
 struct Unmet {
     process: usize,
     why: String,
 }
 
-/// Connects to all processes of a communicator. If two processes are not connected yet, one of the
-/// two connects to the other. Returns `None` if a process that must connect to this one has not
-/// done so yet.
+/// Connects to all processes of a communicator. Returns them in the order of the formation, with
+/// `None` for this process. Of two processes that are not connected yet, the one with the greater
+/// address connects to the other. The outer `None` means that a process that must connect to this
+/// one has not done so yet.
 fn meet_processes(formation: &Formation) -> Result<Option<Vec<Option<Arc<Peer>>>>, Unmet> {
     let unmet = |process: usize| move |why: String| Unmet { process, why };
     let own = listener::open(HEARS).map_err(unmet(usize::MAX))?;

@@ -190,10 +190,10 @@ fn stranger(lines: &[u8], own: Home) {
 
 /// Sends the frames of another process to this process, one frame per line.
 ///
-/// A line that begins with a digit is a frame with that number of descriptors. The bytes after a
-/// leading `=` are sent as they are, without the head of a frame. Every other line is a frame
-/// without descriptors. No frame may break the thread that handles it, or keep the ranks waiting
-/// after the other process is gone.
+/// A line that begins with a digit from 0 to 4 is a frame with that number of descriptors. The
+/// bytes after a leading `=` are sent as they are, without the head of a frame. Every other line is
+/// a frame without descriptors. No frame may break the thread that handles it, or keep the ranks
+/// waiting after the other process is gone.
 ///
 /// Names in a line are replaced by values. `$R` is the number of a root info of this process, and
 /// `$I` that of a root info of the other process. A rank of this process waits at each of the two.

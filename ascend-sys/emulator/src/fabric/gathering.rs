@@ -292,7 +292,8 @@ impl Gathering {
         self.let_guests_go();
     }
 
-    /// Drops everything that belongs to other processes. Called when the gathering is decided.
+    /// Drops the guests, and the communicator or formation in progress. Called when the gathering
+    /// is decided.
     fn let_guests_go(&mut self) {
         self.applicants.retain(|_, applicant| applicant.guest.is_none());
         self.side.let_go();
@@ -470,8 +471,9 @@ impl Gathering {
         None
     }
 
-    /// Returns the rank on the same device as the applicant. Compares two ranks of this process by
-    /// their devices, and other ranks by the numbers of their devices in their programs.
+    /// Returns the rank on the same device as the applicant, if there is one. Compares two ranks of
+    /// this process by their devices, and other ranks by the numbers of their devices in their
+    /// programs.
     fn on_the_card_of(&self, applicant: &Applicant) -> Option<u32> {
         let process = |one: &Applicant| one.guest.as_ref().map(|guest| guest.peer.home);
         let own = process(applicant);

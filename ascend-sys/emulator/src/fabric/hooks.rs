@@ -54,7 +54,8 @@ pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Re
     Ok(())
 }
 
-/// Calls all callbacks for a phase of a communicator.
+/// Calls the callbacks for a phase of a communicator, until one of them returns an error code.
+/// Blocks while another thread calls the callbacks.
 pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> {
     struct InsideHook;
     impl Drop for InsideHook {
@@ -83,7 +84,8 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Ends a communicator, and calls the callbacks before and after.
+/// Ends a communicator, and calls the callbacks before and after. If a callback before the end
+/// returns an error code, the communicator is not ended.
 pub(crate) fn around_end(comm: u64) -> Result<(), Failure> {
     if registry::member(comm).is_err() {
         // For an unknown communicator, `destroy` returns the error, and no callback is called.

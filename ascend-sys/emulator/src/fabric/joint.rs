@@ -1,10 +1,10 @@
 //! The part of a communicator that is in other processes, and the news that its processes exchange.
 //!
 //! Each process has a [`Comm`] of its own. Their meetings, jobs and messages use the same words, in
-//! shared memory. Each process keeps the rest of a `Comm` for itself. This is the first calls of
-//! the ranks, the ranks that are gone, and the error of the communicator. When this changes, the
-//! process sends news to the other processes. News about one rank arrives in the order in which it
-//! was sent.
+//! shared memory. Each process keeps the rest of a `Comm` for itself: the first calls of the ranks,
+//! the ranks that are gone, and the error of the communicator. When the rest changes, the process
+//! sends news to the other processes. News about one rank arrives in the order in which it was
+//! sent.
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ pub(crate) struct Joint {
     ranks: Box<[Option<Abroad>]>,
     /// The other processes, each once.
     peers: Box<[Arc<Peer>]>,
-    /// Set when one of the processes is gone.
+    /// A flag that is set when one of the other processes is gone.
     has_lost: OnceLock<()>,
     /// The shared memory, and the offset after the words of this communicator. The words of the
     /// communicator [beside](super::beside) it follow there. `None` if this communicator is itself
@@ -108,7 +108,8 @@ impl Joint {
     }
 
     /// Finds bytes in the device memory of a rank of another process. Returns that process, and the
-    /// offset of the bytes in the file of its device memory.
+    /// offset of the bytes in the file of its device memory. `None` if the rank is in this process,
+    /// or if the bytes do not all lie in the memory of the rank's device.
     pub(crate) fn in_file(
         &self,
         rank: usize,
@@ -121,7 +122,8 @@ impl Joint {
     }
 
     /// Finds pinned host memory in the process of a rank of another process. Returns that process,
-    /// and the offset of the bytes in the file of its host memory.
+    /// and the offset of the bytes in the file of its host memory. `None` if the rank is in this
+    /// process, or if the bytes are not all pinned host memory.
     pub(crate) fn in_file_of_host(
         &self,
         rank: usize,
@@ -133,7 +135,8 @@ impl Joint {
     }
 
     /// Returns the address in this process of bytes that a rank has at `address` in its own
-    /// process.
+    /// process. `None` if that is another process, and the bytes do not all lie in the memory of
+    /// the rank's device.
     pub(crate) fn find(&self, rank: usize, address: usize, bytes: usize) -> Option<*mut u8> {
         match self.abroad(rank) {
             Some(Abroad { memory, .. }) => memory.find(address, bytes),
@@ -162,8 +165,8 @@ impl Joint {
         self.has_lost.get().is_some()
     }
 
-    /// Returns the ranks whose processes are gone, and the reason why the first of these processes
-    /// is gone.
+    /// Returns the ranks whose processes are gone, and the reason why the process of the first of
+    /// these ranks is gone. `None` if no process is gone.
     pub(crate) fn lost(&self) -> Option<(Vec<usize>, &str)> {
         let ranks: Vec<usize> = (0..self.ranks.len()).filter(|rank| self.is_lost(*rank)).collect();
         let why = self.abroad(*ranks.first()?)?.peer.gone()?;
@@ -309,8 +312,8 @@ impl Comm {
         }
     }
 
-    /// Notes that another process does not have its side of the communicator, any more or yet. Only
-    /// the words of that process in shared memory show what its ranks have done.
+    /// Notes that another process has ended its side of the communicator, or has not made it yet.
+    /// Only the words of that process in shared memory show what its ranks have done.
     fn note_absence(&self, joint: &Joint, peer: &Arc<Peer>) {
         for (rank, abroad) in joint.ranks.iter().enumerate() {
             let is_theirs = abroad.as_ref().is_some_and(|abroad| Arc::ptr_eq(&abroad.peer, peer));

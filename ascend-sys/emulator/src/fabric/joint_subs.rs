@@ -2,9 +2,9 @@
 //!
 //! One process keeps the register: the process of the lowest rank of the parent that is not gone. A
 //! rank that makes a sub-communicator sends its request to that process, and gets the words that
-//! the ranks will share. The first request decides; if the request of another rank differs, that
-//! rank gets an error. So a rank waits only for the answer of that process, and not for other
-//! ranks.
+//! the ranks will share. The first request decides. If the request of another rank differs, that
+//! rank gets an error, and the sub-communicator fails for the ranks that have it. So a rank waits
+//! only for the answer of that process, and not for other ranks.
 //!
 //! The register stays when all ranks of that process have left the parent, because ranks of other
 //! processes may still send requests. The process keeps the parent until these ranks have left it
@@ -98,8 +98,9 @@ struct Registered {
     asked: Vec<usize>,
 }
 
-/// The answer to a request: the key and the file of the shared words, or the difference between
-/// this request and that of other ranks.
+/// The answer to a request: the key and the file of the shared words, or the reason why there is no
+/// sub-communicator. The reason is the difference between this request and that of other ranks, or
+/// that there is no memory for the shared words.
 type SubAnswer = Result<(u64, Arc<OwnedFd>), Account>;
 
 impl CommPart for JointSubs {

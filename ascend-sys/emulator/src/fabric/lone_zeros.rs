@@ -18,7 +18,7 @@ use crate::processes::region::SharedWords;
 const ENTRIES: u64 = 4;
 
 /// The notes of one rank, on cache lines of their own. Only the rank writes them, one call at a
-/// time. If a program makes two calls of one rank at once, a note is lost.
+/// time. If a program makes two calls of one rank at once, a note may be lost.
 #[repr(C, align(128))]
 pub(super) struct LoneZeros {
     /// The number of calls so far. Call n is in entry n modulo [`ENTRIES`].

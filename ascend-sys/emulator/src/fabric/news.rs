@@ -111,7 +111,8 @@ pub(super) enum CommNews {
     /// The answer of the register if the request agrees with those of other ranks. The frame
     /// carries one file descriptor: that of the words that the ranks share.
     SubIs { rank: usize, turn: u64, name: String, key: u64 },
-    /// The answer of the register if the request differs from that of other ranks.
+    /// The answer of the register if the request differs from that of other ranks, or if there is
+    /// no memory for the shared words.
     SubDiffers { rank: usize, turn: u64, name: String, text: String, said: Vec<(usize, String)> },
     /// A rank exchanges its first messages with these peers.
     Wants { rank: usize, peers: Vec<usize>, function: String },

@@ -21,7 +21,9 @@ use ascend_sync::lock_std as lock;
 
 /// A module's part in a communicator.
 pub(crate) trait CommPart: Any + Send + Sync {
-    /// Handles a rank that will issue nothing more. Called at least once for each rank that leaves.
+    /// Handles a rank that will issue nothing more. Called at least once for each rank that leaves
+    /// after the part was made. If the process of the rank is gone, [`lost`](CommPart::lost) is
+    /// called instead.
     fn left(&self, rank: usize, why: &str);
 
     /// Handles the failure of the communicator.

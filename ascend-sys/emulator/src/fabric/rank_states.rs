@@ -6,9 +6,11 @@ use crate::collective::comm_error::{CommError, Origin, Presence, RankState};
 use crate::collective::request::CollectiveRequest;
 
 impl Comm {
-    /// Returns the state of each rank, as seen from the operation that has failed. This is a
-    /// collective, the newest collective that a rank waits in, or messages. For messages, a rank is
-    /// missing if its side is missing or if it has not answered the first exchange.
+    /// Returns the state of each rank, as seen from the operation that has failed. That operation
+    /// is the collective that the error names. If the error comes from a call, it is the newest
+    /// first collective in which a rank waits, if there is one. Otherwise messages or a wait for a
+    /// notify have failed. Then a rank is missing if the error lists the rank as absent, or if the
+    /// other ranks wait for its answer to a first exchange or for a call that all ranks make.
     #[cold]
     pub(crate) fn rank_states(&self, error: &CommError) -> Box<[RankState]> {
         let board = self.board.lock();
@@ -53,7 +55,7 @@ impl Comm {
         self.state_of(&self.board.lock(), rank, number)
     }
 
-    /// Returns the newest collective in which a rank was seen.
+    /// Returns the newest collective in which a rank was seen, if it was seen in one.
     fn newest(&self, board: &LinksState, rank: usize) -> Option<(u64, Option<CollectiveRequest>)> {
         let latest = self.meeting.latest(rank);
         let latest = latest.map(|(number, claim)| (number, CollectiveRequest::of(claim)));

@@ -151,7 +151,8 @@ pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Failure> {
     }
 }
 
-/// Returns the communicator of a device that has this name.
+/// Returns the handle of the communicator with this name on a device; `None` if the device has
+/// none.
 pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
     COMMS.live_handles().map(|(_, handle)| handle).find(|handle| {
         member(*handle).is_ok_and(|member| member.device == device && member.comm.name == name)

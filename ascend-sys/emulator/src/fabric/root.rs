@@ -24,7 +24,7 @@ static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
 
 /// The root infos of this process. A root info that no rank has brought takes no memory.
 struct Roots {
-    /// The gatherings to which ranks have come, until they are over.
+    /// The gatherings to which ranks have come. Those that are over are removed from time to time.
     open: BTreeMap<u64, Shared>,
     /// The number of open gatherings at which those that are over are removed.
     look_at: usize,
@@ -44,8 +44,8 @@ impl Roots {
         self.made
     }
 
-    /// Returns the gathering of a root info; `None` if the gathering is over, or if the root info
-    /// was never made.
+    /// Returns the gathering of a root info, and makes the gathering at the first call. `None` if
+    /// the root info was never made, or if its gathering was over and was removed.
     fn gathering(&mut self, number: u64) -> Option<Shared> {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if number == 0 || number > self.made {
@@ -188,26 +188,28 @@ pub(super) fn enter_guest(
     root.enter(name, &applicant)
 }
 
-/// Returns a gathering of this process by its number, or `None` if it is over.
+/// Returns a gathering of this process by its number. `None` if the number was never given out, or
+/// if the gathering was over and was removed.
 pub(super) fn of_number(number: u64) -> Option<Shared> {
     lock(&ROOTS).gathering(number)
 }
 
-/// Calls `use_it` with the gathering of a root info of this process, unless it is over.
+/// Calls `use_it` with the gathering of a root info of this process, if [`of_number`] finds it.
 pub(super) fn with_gathering(number: u64, use_it: impl FnOnce(&mut Gathering)) {
     if let Some(root) = of_number(number) {
         use_it(&mut lock(&root));
     }
 }
 
-/// Calls `use_it` with every gathering of this process.
+/// Calls `use_it` with every gathering of this process that has a number.
 pub(super) fn with_all(use_it: impl Fn(&mut Gathering)) {
     let all: Vec<Shared> = lock(&ROOTS).open.values().cloned().collect();
     all.iter().for_each(|root| use_it(&mut lock(root)));
 }
 
 /// Restricts a root info to this process: the program states that no rank of another process joins
-/// by it.
+/// by it. Has no effect if a rank of another process has come already, or if another process made
+/// the root info.
 pub(crate) fn keep_here(info: &[u8; ROOT_INFO]) -> Result<(), Failure> {
     let (_, root) = find(info, 0, Duration::ZERO)?;
     let mut gathering = lock(&root);

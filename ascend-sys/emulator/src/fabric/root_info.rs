@@ -6,8 +6,8 @@ use crate::processes::peer::Home;
 pub(crate) const ROOT_INFO: usize = 4108;
 /// The text at the start of a root info. Programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
-/// The offset of the emulator's own words, in bytes. They are a mark, the process id, the number of
-/// the root info, the name and the secret of the process's address, and a checksum.
+/// The offset of the emulator's own words, in bytes. They are a magic number, the process id, the
+/// number of the root info, the name and the secret of the process's address, and a checksum.
 const WORDS_AT: usize = 64;
 const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 
@@ -21,7 +21,7 @@ pub(super) fn encode(home: &Home, number: u64) -> [u8; ROOT_INFO] {
     for (place, word) in info[WORDS_AT..].chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
-    // The last bytes show a root info that was cut, by a program that takes it to be shorter.
+    // If a program copies fewer bytes than a root info has, these last bytes are missing.
     info[ROOT_INFO - 8..].copy_from_slice(&check(said).to_le_bytes());
     info
 }

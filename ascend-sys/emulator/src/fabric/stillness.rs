@@ -55,10 +55,10 @@ struct Stillness {
     round: u64,
     asks: Option<(Instant, BTreeMap<u64, u64>)>,
     answers: BTreeMap<u64, StillAnswer>,
-    /// The ends of this process's states, by the number of the state. These are the last state, and
-    /// earlier states in which this process has asked or answered. A thread of this process may
-    /// have run since then, but it could not end any wait. So a deadlock that other processes have
-    /// found still holds.
+    /// The ends of this process's states, by the number of the state. There is an end for the last
+    /// state, and for earlier states in which this process has asked or answered. A thread of this
+    /// process may have run since then, but it could not end any wait. So a deadlock that other
+    /// processes have found still holds.
     ends: BTreeMap<u64, StateEnd>,
 }
 
@@ -69,16 +69,16 @@ struct StateEnd {
     /// Whether this process has asked or answered in the state. If not, no process can have found
     /// that the state is part of a deadlock.
     is_asked: bool,
-    /// Reports the reason to all stuck tasks and threads, and returns the function that lets them
-    /// give up.
+    /// The function that reports the reason to all stuck tasks and threads. It returns the function
+    /// that lets them give up.
     end: EndOfWaits,
 }
 
 type EndOfWaits = Box<dyn FnOnce(String) -> Box<dyn FnOnce()> + Send>;
 
-/// Held while this process ends its waits because of a deadlock that it reports to other processes.
-/// Those processes may end at once. Their loss is handled only when all waits of this process have
-/// the report of the deadlock.
+/// A lock that this process holds while it reports a deadlock to other processes and to its own
+/// waits. The other processes may end at once. Their loss is handled only when all waits of this
+/// process have the report of the deadlock.
 static ENDS: Mutex<()> = Mutex::new(());
 
 static STILLNESS: Mutex<Stillness> = Mutex::new(Stillness {
@@ -246,8 +246,9 @@ impl Stillness {
         }
     }
 
-    /// Returns the end of this process's state, if the process `name` has found a deadlock of these
-    /// states. `own` is the name of this process.
+    /// Takes the end of this process's state, if the process `name` has found a deadlock of these
+    /// states. `own` is the name of this process. Returns `None` if this process has not asked or
+    /// answered in that state, or did not wait for the process `name`.
     fn end_of(&mut self, own: u64, name: u64, states: &BTreeMap<u64, u64>) -> Option<StateEnd> {
         let state = states.get(&own)?;
         let end = self.ends.get(state)?;

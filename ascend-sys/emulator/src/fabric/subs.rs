@@ -45,7 +45,8 @@ impl Subs {
 
 impl Comm {
     /// Makes a sub-communicator as seen from its rank `own`, whose rank in this communicator is
-    /// `wish.ranks[own]`.
+    /// `wish.ranks[own]`. If some of its ranks are in other processes, waits for the process that
+    /// keeps the [register](super::joint_subs).
     pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Failure> {
         if let Some(joint) = &self.joint
             && !wish.ranks.iter().all(|rank| joint.is_own(*rank))
@@ -77,7 +78,7 @@ impl Comm {
                 Some(account) => {
                     let text = account.text.clone();
                     // The account has ranks of the parent. In the error of the sub-communicator,
-                    // they become ranks of it, as the first rank that made it numbers them.
+                    // they become its own ranks, numbered as in the first request.
                     let own = |rank| known.iter().position(|other| *other == rank);
                     let said =
                         account.said.iter().map(|(rank, said)| Some((own(*rank)?, said.clone())));
@@ -138,7 +139,7 @@ impl CommPart for Subs {
 }
 
 impl Sub {
-    /// Returns how a rank's request differs from those of the earlier ranks.
+    /// Returns how a rank's request differs from those of the earlier ranks; `None` if they agree.
     fn disagreement(&self, parent: &Comm, rank: usize, wish: &SubCommRequest) -> Option<Account> {
         if self.wish.ranks == wish.ranks && self.wish.buffer_megabytes == wish.buffer_megabytes {
             return None;

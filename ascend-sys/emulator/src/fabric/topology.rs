@@ -92,6 +92,7 @@ fn instance(product: Product, holds: Holds, place: DevicePlace) -> (u32, u32) {
 }
 
 /// Returns the usual protocol between two devices of a block, on the first layer that links them.
+/// `None` if device `a` is not in use.
 pub(crate) fn linked_by(a: &Device, b: &Device) -> Option<CommProtocol> {
     let settings = a.settings()?;
     let product = settings.product;

@@ -47,7 +47,8 @@ struct Asked {
 struct Fault {
     kind: FaultKind,
     /// The number of the operation or allocation, from 1. 0 means the next operation or allocation,
-    /// or all of them, depending on the kind.
+    /// or all of them, depending on the kind. [`FaultKind::OutOfMemory`] also happens to all later
+    /// allocations.
     number: u64,
     /// The number of operations or allocations since the fault was requested.
     seen: u64,

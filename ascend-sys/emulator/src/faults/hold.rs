@@ -23,8 +23,8 @@ pub(super) fn hold(stream: &'static Stream, hold: Hold) {
 
 /// A task that makes the later tasks of its stream wait.
 pub(crate) enum Hold {
-    /// Holds for this time. The time begins at the first poll of the task, which the second field
-    /// has.
+    /// Holds for this time, which begins at the first poll of the task. The second field is the
+    /// time of that poll.
     For(Duration, Option<Instant>),
     WhileStopped,
 }

@@ -161,8 +161,8 @@ impl Export {
         }
     }
 
-    /// Returns an index among the processes of an event that no process has, or had when it ended.
-    /// Returns [`PROCESSES`] if all indexes are used.
+    /// Returns an index for a new importer of an event. No importer has this index, and no importer
+    /// that had it has ended. Returns [`PROCESSES`] if there is no such index.
     fn free_index(&self, event: &SharedEvent) -> usize {
         let is_free = |index: &usize| {
             !event.has_lost(*index) && self.importers.iter().all(|known| known.index != *index)
@@ -272,8 +272,8 @@ pub(crate) fn end_of_allocation(
     Ok(())
 }
 
-/// Ends the exports of devices, and notifies their importers. An importer answers as soon as its
-/// operations do not reach the memory any more.
+/// Ends the exports of memory and of physical memory of these devices, and notifies their
+/// importers. An importer answers as soon as its operations do not reach the memory any more.
 pub(crate) fn end_on(devices: &Range<u32>) {
     if EXPORTS.is_empty() {
         return;

@@ -34,7 +34,8 @@ pub(crate) fn import_notify(
     })
 }
 
-/// Requests an import, and makes this process's side of the object.
+/// Requests an import, waits for the answer of the exporter, and makes this process's side of the
+/// object.
 fn import<T>(
     peer: &Arc<Peer>,
     key: &ExportKey,

@@ -90,8 +90,8 @@ pub(crate) fn export_memory(
     Ok(export(home, thing, permitted))
 }
 
-/// Imports memory, for a device of the calling thread. Returns its address, and the device of this
-/// process that has its card.
+/// Imports memory for a device, and waits for the answer of the exporter. Returns the address of
+/// the memory, and the device of this process that is the same card.
 pub(crate) fn import_memory(
     peer: &Arc<Peer>,
     key: &ExportKey,
@@ -160,7 +160,7 @@ fn bring(
 }
 
 /// Ends an import of this process, and waits until the exporter has confirmed the end. Returns
-/// `None` if there is no import by this key.
+/// `None` if there is no import by this key, or if the import is still being made.
 pub(crate) fn close_import(key: &ExportKey) -> Option<Result<(), Failure>> {
     let found = {
         let mut imports = IMPORTS.lock();

@@ -54,7 +54,7 @@ pub(crate) struct RegisteredRange {
     /// Whether the memory is pinned host memory. Otherwise it is memory of the endpoint's card.
     pub(crate) on_host: bool,
     pub(crate) card: u32,
-    /// Its offset in the file of the exporter's memory, in bytes.
+    /// The offset of the memory in the file of the exporter's memory, in bytes.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     /// The protocol of the endpoint, as the number of CANN.

@@ -18,14 +18,14 @@ pub(crate) struct ImportedPhysical {
     imported: Option<Imported>,
     peer: Arc<Peer>,
     number: u64,
-    /// The number of its device in that device's block.
+    /// The number of the memory's device in the block of that device.
     pub(crate) card: u32,
     start: usize,
     pub(crate) bytes: usize,
 }
 
 impl ImportedPhysical {
-    /// Requests the memory from the process that has exported it.
+    /// Requests the memory from the process that has exported it, and waits for the answer.
     pub(crate) fn want(peer: &Arc<Peer>, key: &ExportKey) -> Result<Self, Failure> {
         let process = key.home.process;
         let (imported, granted, _) = Imported::want(peer, ExportKind::Physical, key.number)

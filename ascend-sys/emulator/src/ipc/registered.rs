@@ -47,8 +47,9 @@ static HEARS: OnceLock<fn(Home, u64)> = OnceLock::new();
 const ENTRY: &str = "HcommMemImport";
 
 impl RegisteredImport {
-    /// Imports memory that another process has exported, for an endpoint of a device. `hears` is
-    /// called when the memory is withdrawn. It must be the same function in all calls.
+    /// Imports memory that another process has exported, for an endpoint of a device. Waits for the
+    /// answer of that process. `hears` is called when the memory is withdrawn. It must be the same
+    /// function in all calls.
     pub(crate) fn new(
         peer: &Arc<Peer>,
         number: u64,

@@ -35,7 +35,7 @@ pub(crate) struct PendingBatch {
     posted: bool,
     /// The failure with which the batch ends when all of its running copies are finished.
     failure: Option<Failure>,
-    /// The number of items at the start of the list that are over.
+    /// The number of items at the start of the list that are in the state `Over`.
     over: usize,
 }
 

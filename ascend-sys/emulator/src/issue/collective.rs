@@ -81,6 +81,8 @@ impl Drop for PendingCollective {
 }
 
 impl PendingCollective {
+    /// Makes the task of a rank's collective at a place.
+    ///
     /// # Safety
     ///
     /// As for [`Lent::new`].

@@ -226,8 +226,8 @@ fn hold_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the group. The outermost end issues the calls, and returns a text for each call that
-/// failed.
+/// Ends the group. The outermost end issues the calls, waits for the other ranks, and returns a
+/// text for each call that failed. On Ascend 950, returns these texts as an error.
 pub(crate) fn end() -> Result<Vec<String>, Failure> {
     match DEPTH.get() {
         0 => return refuse!(HCCL_E_NOT_SUPPORT, "this thread has no group; call HcclGroupStart"),

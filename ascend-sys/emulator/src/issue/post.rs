@@ -59,14 +59,15 @@ pub(crate) fn post(
     }
 }
 
-/// Returns the peers of the messages that the rank has not met yet.
+/// Returns those peers of the messages that the rank has not met yet. A peer may be in the list
+/// twice.
 fn new_peers(issue_state: &IssueState, items: &[BatchItem]) -> Vec<usize> {
     let rank = issue_state.member.rank;
     let peers = items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     peers.filter(|peer| !issue_state.peers[*peer]).collect()
 }
 
-/// Makes the first contact with these peers, if there are any.
+/// Makes the first contact with these peers, if there are any. Blocks until they make it, too.
 #[inline]
 fn link(
     issue_state: &mut IssueState,

@@ -190,7 +190,8 @@ pub(crate) fn submit(
     issue(issue_state, stream, CollectiveCall::new(request, send, recv))
 }
 
-/// Puts a collective into the stream, or into the open group.
+/// Puts a collective into the stream, or into the open group. Without a group, the first collective
+/// of a rank waits until the other ranks make contact.
 ///
 /// Inlined, so that the call is built directly in its task instead of being moved there.
 #[inline(always)]
@@ -269,7 +270,8 @@ fn issue_now(
     }
 }
 
-/// Makes the first contact with the other ranks, if it was not made yet.
+/// Makes the first contact with the other ranks, if it was not made yet. Blocks until they make it,
+/// too.
 #[inline]
 fn link(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failure> {
     if issue_state.linked { Ok(()) } else { meet(issue_state, call) }

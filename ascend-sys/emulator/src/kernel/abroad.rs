@@ -60,8 +60,9 @@ fn is_open(comm: &Comm, rank: usize) -> bool {
 }
 
 impl AbroadWindow {
-    /// Returns the window of a rank in another process, if it is open. The words are read once.
-    /// Their values are used only if the addresses lie in the memory of the rank's device.
+    /// Returns the window for output, or for input, of a rank in another process, if the windows of
+    /// that rank are open. The words are read once. Their values are used only if the addresses lie
+    /// in the memory of the rank's device.
     pub(super) fn find(comm: &Arc<Comm>, rank: usize, output: bool) -> Option<Self> {
         let joint =
             comm.joint.as_ref().filter(|joint| rank < comm.ranks() && !joint.is_own(rank))?;
@@ -76,8 +77,9 @@ impl AbroadWindow {
         Some(Self { comm: Arc::clone(comm), rank, bytes, data })
     }
 
-    /// Returns the window that contains `bytes` bytes from an address of a kernel of this process
-    /// on, and the offset in that window.
+    /// Returns the window that contains the `bytes` bytes from `address` on, and the offset of the
+    /// bytes in that window. `address` is an address that kernels of this process use. `None` if no
+    /// open window of another process contains the bytes.
     pub(super) fn holding(comm: &Arc<Comm>, address: u64, bytes: u64) -> Option<(Self, usize)> {
         let address = usize::try_from(address).ok()?;
         let ranks = 0..if comm.is_joint() { comm.ranks() } else { 0 };

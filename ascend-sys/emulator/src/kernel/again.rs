@@ -23,8 +23,7 @@ pub(super) struct SecondLook {
 }
 
 impl SecondLook {
-    /// Makes the input of a second check, for a launch of which the first check had to leave out a
-    /// part.
+    /// Makes the input of a second check. The first check had to leave out a part of the launch.
     pub(super) fn new(setting: Arc<Setting>) -> SecondLook {
         SecondLook { setting, reads: Vec::new() }
     }

@@ -195,7 +195,7 @@ impl Area {
     }
 
     /// Returns the number of finished turns of the message in a slot. `None` if its conversation
-    /// has ended.
+    /// has ended, or if the slot has no message.
     pub(super) fn finished(&self, generation: u64, slot: usize) -> Option<u32> {
         let state = self.state();
         if state.generation != generation {

@@ -145,7 +145,7 @@ fn right_count(program: &Program, count: usize) -> Result<(), String> {
     ))
 }
 
-/// Checks that the number of arguments is that of the kernel.
+/// Checks that the number of arguments fits a recorded kernel. Accepts any number for other code.
 pub(crate) fn check_count(code: &Code, count: usize) -> Result<(), Failure> {
     let Code::Program(recorded) = code else { return Ok(()) };
     let refused = |text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text);

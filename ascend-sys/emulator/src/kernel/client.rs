@@ -416,7 +416,7 @@ pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u
         })
 }
 
-/// Describes a turn that a core waits for.
+/// A turn that a core waits for, in the form in which error texts describe it.
 pub(super) struct AwaitedTurn<'a> {
     pub(super) world: &'a World,
     pub(super) client: usize,

@@ -56,7 +56,7 @@ fn record_of(rank: usize, ranks: usize) -> usize {
 }
 
 /// Returns the offsets, in a context, of the two fields with the addresses of a rank's windows.
-/// There is room for 32 ranks on A2 and for 64 on Ascend 950.
+/// There is room for 32 ranks on A2 and for 64 on Ascend 950; `None` for a rank beyond these.
 fn window_places(product: Product, rank: usize, ranks: usize) -> Option<[usize; 2]> {
     match product {
         Product::A2 => (rank < 32).then(|| [32 + 8 * rank, 288 + 8 * rank]),
@@ -78,7 +78,7 @@ struct KernelContext {
 /// The contexts, by address.
 static CONTEXTS: Mutex<BTreeMap<usize, KernelContext>> = Mutex::new(BTreeMap::new());
 
-/// Returns the area of the context at an address that a kernel has received.
+/// Returns the area of the context at an address that a kernel has received, if there is a context.
 pub(super) fn find(address: u64) -> Option<Arc<Area>> {
     let contexts = lock(&CONTEXTS);
     usize::try_from(address).ok().and_then(|at| contexts.get(&at)).map(|c| Arc::clone(&c.area))
@@ -109,7 +109,8 @@ impl RankWindow {
     }
 }
 
-/// Returns the window of a rank of the same communicator, for input or for output.
+/// Returns the window of a rank of the same communicator, for input or for output. `None` if the
+/// rank has no window, or has it no longer.
 pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<RankWindow> {
     let address = area.hub.contexts.get(rank)?.load(Ordering::Acquire);
     if let Some(context) = lock(&CONTEXTS).get(&address) {

@@ -364,7 +364,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the other area whose task the next message waits for.
+    /// Returns the area of the task that the current message waits for; `None` if it is not a wait
+    /// for a task of another group.
     pub(super) fn awaited(&self) -> Option<Arc<Area>> {
         let content = {
             let state = self.area.state();

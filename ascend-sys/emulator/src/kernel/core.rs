@@ -57,8 +57,8 @@ pub(super) enum Wait {
         slot: usize,
         place: usize,
     },
-    /// The end of the last task, in `Finalize`. After it, `Finalize` waits in `Farewell` until the
-    /// server has ended the conversation.
+    /// The end of the last task, in `Finalize`. Except on Ascend 950, `Finalize` then waits in
+    /// `Farewell` until the server has ended the conversation.
     Last {
         client: usize,
     },

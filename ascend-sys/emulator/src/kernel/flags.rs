@@ -119,7 +119,8 @@ impl Flags {
         }
     }
 
-    /// Returns whether all cores have reached the barrier with this number.
+    /// Returns whether all cores, or all vector cores if `vector` is true, have reached the barrier
+    /// with this number.
     pub(super) fn is_open(&self, vector: bool, number: u32) -> bool {
         let first = if vector { self.cores[0] as usize } else { 0 };
         self.barriers[usize::from(!vector)][first..].iter().all(|count| *count >= number)

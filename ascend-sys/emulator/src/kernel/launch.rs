@@ -81,7 +81,8 @@ fn kernel(
     capture::submit(stream, Box::new(Kernel::new(launched))).map(drop)
 }
 
-/// Returns the smallest execution time limit of the communicators that a kernel uses.
+/// Returns the smallest execution time limit of the communicators that a kernel uses. `None` if
+/// they have no limit, or if the arguments are in device memory.
 fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
     let Arguments::Given(given) = arguments else { return None };
     let contexts = given.iter().take(program.groups as usize);

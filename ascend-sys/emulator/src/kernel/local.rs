@@ -281,7 +281,8 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// Returns the index and the byte range of the queue's buffer that a tensor has.
+    /// Returns the index and the byte range of the queue's buffer that a tensor has. `None` if the
+    /// tensor has no buffer of a queue.
     pub(super) fn held(&self, tensor: LocalId) -> Option<(usize, Range<usize>)> {
         let tensor = self.tensors[tensor.0 as usize].as_ref()?;
         tensor.buffer.map(|(_, number)| (number, tensor.range.clone()))

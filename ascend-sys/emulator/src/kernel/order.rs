@@ -39,8 +39,9 @@ pub(super) enum Unit {
     In,
     Out,
     Fix,
-    /// Not a real unit: it overwrites a buffer when the buffer is allocated. This is done as early
-    /// as possible, so that an instruction that waits for the buffer finds it overwritten.
+    /// A unit that hardware does not have. It overwrites a buffer when the buffer is allocated.
+    /// This is done as early as possible, so that an instruction that waits for the buffer finds it
+    /// overwritten.
     Decay,
 }
 
@@ -105,7 +106,8 @@ impl Random {
     }
 }
 
-/// The preferences of a seed for certain orders.
+/// The random choices of a seed, and the units, the line or the server that the seed or the
+/// settings make late.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     random: Random,
@@ -224,7 +226,8 @@ impl PendingUnits {
     }
 
     /// Gives an instruction that waits for everything that its unit was given so far. Without a
-    /// unit, it waits for everything that any unit was given.
+    /// unit, the instruction and the later instructions of all units wait for everything that any
+    /// unit was given so far.
     pub(super) fn give_last(&mut self, unit: Option<Unit>, source: Source, effect: Effect) {
         let Some(unit) = unit else {
             let all = self.given;
@@ -269,7 +272,8 @@ impl PendingUnits {
         self.queues[queue].freed.push((buffer, counts));
     }
 
-    /// Notes that a buffer is allocated again. `decay` overwrites its content.
+    /// Notes that a buffer is allocated. If the buffer was in use before, the unit `fills` waits
+    /// until that use has ended. `decay` overwrites the content of the buffer.
     pub(super) fn allocated(
         &mut self,
         queue: usize,
@@ -301,7 +305,9 @@ impl PendingUnits {
         (0..self.pending.len()).filter(is_ready).collect()
     }
 
-    /// Takes an instruction that may be done now; if `forced`, also one that is late.
+    /// Takes an instruction that may be done now. If `forced`, takes a late instruction if no other
+    /// may be done now. Otherwise takes none that is late, and only overwrites of buffers if all
+    /// units are late.
     pub(super) fn next(&mut self, forced: bool) -> Option<(Source, Effect)> {
         if let Some(decay) = self.next_decay() {
             return Some(decay);
@@ -329,7 +335,8 @@ impl PendingUnits {
         Some((source, effect))
     }
 
-    /// Takes the next write of the scalar unit.
+    /// Takes an overwrite of a buffer that may be done now, or else the next write of the scalar
+    /// unit. Returns `None` if that write must still wait, or if there is none.
     pub(super) fn next_write(&mut self) -> Option<(Source, Effect)> {
         if let Some(decay) = self.next_decay() {
             return Some(decay);

@@ -104,7 +104,8 @@ pub(super) fn is_over(
     Ok(done)
 }
 
-/// Frees a place for an owed turn. Posts one of the same task, or else one of a later task.
+/// Frees a place, and posts an owed turn of the same task. If that task owes no turn, posts an owed
+/// turn of a later task.
 fn clear(core: &mut Core, client: usize, slot: usize, world: &mut World) -> Result<(), String> {
     let ring = &mut core.clients[client].ring;
     ring.cleared += 1;

@@ -243,7 +243,8 @@ fn content(
     })))
 }
 
-/// Checks that the tiling has the same reduction as the call. Ascend 950 uses that of the tiling.
+/// Checks on Ascend 950, which uses the reduction of the tiling, that the call has the same
+/// reduction. Other products use the reduction of the call.
 fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(), String> {
     let said = core.tiling_number(tiling + 276, Number::U32)?;
     if product == Product::Ascend950 && said != op as u64 {

@@ -232,9 +232,9 @@ impl RunningKernel {
         self.world.groups.iter().flatten().all(left)
     }
 
-    /// Runs, after all cores have ended, the servers that the kernel did not wait for. The next
-    /// kernel must find an empty area. Returns `Idle` if all servers have left, or if a server has
-    /// done something.
+    /// Runs the servers that the kernel did not wait for. Called after all cores have ended,
+    /// because the next kernel must find an empty area. Returns `Idle` if all servers have left, or
+    /// if a server has done something.
     fn servers_leave(&mut self, program: &Program) -> Result<Outcome, String> {
         if self.is_left() {
             return Ok(Outcome::Idle);
@@ -303,7 +303,7 @@ impl RunningKernel {
                 .any(|(client, slot, finished)| client::may_end(world, client, slot, finished))
     }
 
-    /// Returns the task of a server that is running, or that is still queued.
+    /// Returns the task of a server that is running, or that is still queued, if there is one.
     pub(super) fn server(&self) -> Option<Mark> {
         self.world.groups.iter().flatten().find_map(|group| {
             let state = group.area.state();

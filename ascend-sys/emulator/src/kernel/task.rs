@@ -99,7 +99,7 @@ impl TaskBody<Stream> for Box<Kernel> {
         self.running.as_ref().map_or(0, |running| running.progress)
     }
 
-    /// Returns the task of the server that the kernel waits for.
+    /// Returns the task of the server that the kernel waits for, if there is one.
     fn upstream(&self) -> Option<(&'static Stream, u64)> {
         self.running.as_ref().and_then(RunningKernel::server)?.point()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The setting in microseconds; 0 if there is none.
 static MICROSECONDS: AtomicU64 = AtomicU64::new(0);
 
-/// The unit of time limits, of which every limit is a multiple.
+/// The unit of time limits. Every limit that was set is a multiple of it.
 pub(crate) const STEP: Duration = TICK;
 
 /// Sets the limit, rounded up to whole steps, and returns the effective limit. Zero removes the

@@ -14,8 +14,9 @@ pub(super) struct PreparedWork {
     /// The place of the result; `None` for an AlltoAllvWrite, which writes to windows.
     pub(super) recv: Option<RegionAddress>,
     pub(super) windows: Option<WriteWindows>,
-    /// The number of elements of a block. `stride` is the number from the start of one block to the
-    /// next. Both are 0 for an AlltoAllV.
+    /// The number of elements of a block. `stride` is the number of elements from the start of one
+    /// block to the start of the next, or 0 if the blocks are adjacent. Both are 0 for an AlltoAllV
+    /// and an AlltoAllvWrite.
     pub(super) count: u64,
     pub(super) stride: u64,
     /// Whether an AllGather or AlltoAll leaves out the rank's own block.

@@ -122,7 +122,8 @@ fn one(
     Ok(())
 }
 
-/// Copies `bytes` bytes between live allocations. The two ranges must not overlap.
+/// Copies `bytes` bytes between live allocations. Returns an error if the two ranges overlap
+/// without being the same.
 fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
     let range = |start: usize| start..start.saturating_add(bytes as usize);
     let (a, b): (Range<usize>, Range<usize>) = (range(to.addr()), range(from.addr()));
@@ -131,8 +132,8 @@ fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
             "{bytes} bytes would be written over their own source; use ranges that do not overlap"
         ));
     }
-    // SAFETY: the callers have resolved both ranges in live allocations, and the ranges do not
-    // overlap.
+    // SAFETY: the callers have resolved both ranges in live allocations. The ranges are the same,
+    // or they do not overlap.
     unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
     Ok(())
 }

@@ -22,7 +22,8 @@ pub(crate) struct BlockRequest {
     pub(crate) buffer_megabytes: u32,
     /// The `hcclOpExpansionMode` of communicators that do not set it.
     pub(crate) expansion: u32,
-    /// The memory of each device, in bytes; 0 for that of the product.
+    /// The memory of each device, in bytes. 0 means that of the product, or less if the addresses
+    /// do not suffice.
     pub(crate) memory: u64,
     /// Whether the devices are watched for races.
     pub(crate) checked: bool,

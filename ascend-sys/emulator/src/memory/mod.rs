@@ -123,8 +123,9 @@ fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, Strin
     Ok(Bytes { data: address.wrapping_add(distance) as *mut u8, place })
 }
 
-/// Returns the kind of an address, from its value alone. The error is for an address of a device
-/// that is not in use, and names the address.
+/// Returns the kind of memory that an address belongs to, without a look at the allocations. The
+/// error is for an address in the range of device memory that belongs to no device, and names the
+/// address.
 pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
     if let Some(windows) = window::reserved() {
         let offset = address.wrapping_sub(windows.nominal);

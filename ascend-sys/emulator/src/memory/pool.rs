@@ -219,8 +219,9 @@ impl MemoryPool {
         holds.any(|hold| hold.strong_count() > 0)
     }
 
-    /// Returns the allocation that contains all `length` bytes at `address`, as (start, end). The
-    /// error says what is wrong with the address.
+    /// Returns the allocation that contains all `length` bytes at `address`, as (start, end). If it
+    /// is mapped, the mapped allocations that follow it without a gap belong to it. The error says
+    /// what is wrong with the address.
     pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
         let state = self.state();
         match state.holding(address, length) {
@@ -372,7 +373,8 @@ impl PoolState {
         Ok(())
     }
 
-    /// Makes memory free that no queued work can touch any more.
+    /// Makes freed memory available again that no queued work and no other process can touch any
+    /// more.
     fn settle(&mut self) {
         let mut index = 0;
         while index < self.limbo.len() {

@@ -165,7 +165,7 @@ pub(crate) fn discard(data: usize, bytes: usize) {
 
 /// Maps a part of a memory file in place of a range of data. The file may be of another process.
 /// The range consists of whole pages that are not in use. The caller has checked that the file is
-/// large enough, and keeps that size.
+/// large enough, and that it keeps that size.
 pub(crate) fn show(
     data: usize,
     bytes: usize,

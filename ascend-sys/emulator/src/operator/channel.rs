@@ -1,9 +1,9 @@
 //! Channels: one rank's end of a connection to another rank.
 //!
 //! Each end has its own notifies, which the peer records and this rank waits for. It also holds the
-//! addresses of the memory that the peer has exchanged. This is the peer's HCCL buffer, and the
-//! registered memory that the peer has named in its description. The two ends of a pair are
-//! connected when their requests [meet](super::link).
+//! addresses of the memory that the peer has exchanged: the peer's HCCL buffer, and the registered
+//! memory that the peer has named in its description. The two ends of a pair are connected when
+//! their requests [meet](super::link).
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
@@ -314,7 +314,7 @@ impl Channel {
     }
 
     /// Returns the memory that the peer has exchanged as C arrays: the number of entries, the
-    /// memories, and their tags.
+    /// memories, and their tags. Returns `None` if the channel has ended.
     pub(crate) fn remote_memories(&self) -> Option<(u32, *mut CommMem, *mut *mut c_char)> {
         let mut about = lock(&self.about);
         let listed = &mut about.as_mut()?.listed;

@@ -1,7 +1,8 @@
 //! Operations across a channel: transfers to and from the peer, and records of the peer's notifies.
 //! A call issues one operation or a list.
 //!
-//! All checks are made before anything is issued, so a call issues all of its operations or none.
+//! All arguments are checked before anything is issued, so a call with an invalid argument issues
+//! nothing.
 
 use super::issue::{Transfer, channel_of, issue, signal_of_peer, thread_of};
 use super::memory::{local, remote};

@@ -1,9 +1,9 @@
 //! Channels between endpoints, without a communicator.
 //!
-//! Making an end does not wait. An end is connected when both sides have made their ends. The k-th
-//! end from endpoint A to endpoint B is paired with the k-th end from B to A. The status of an end
-//! reports whether it is connected. An end that finds no counterpart within the connect timeout
-//! fails.
+//! Making an end does not wait for the other end. An end is connected when both sides have made
+//! their ends. The k-th end from endpoint A to endpoint B is paired with the k-th end from B to A.
+//! The status of an end reports whether it is connected. An end that finds no counterpart within
+//! the connect timeout fails.
 //!
 //! Each connection is a hidden communicator of two ranks. So the rules for channels of
 //! communicators (see [`super`]) hold here too: a wait that fails ends the connection on both
@@ -87,8 +87,9 @@ pub(super) fn ends() -> MutexGuard<'static, BTreeMap<u64, End>> {
     lock(&ENDS)
 }
 
-/// Makes ends on an open endpoint, without waiting for the other side. If one end cannot be made,
-/// no end is made.
+/// Makes ends on an open endpoint. Does not wait until the other side has made its ends. But if an
+/// end leads to an endpoint of another process, waits for the first answer of that process. If one
+/// end cannot be made, no end is made.
 pub(crate) fn create(
     endpoint: u64,
     engine: OperatorEngine,

@@ -21,8 +21,8 @@ pub(crate) struct EndpointHome {
 /// The number of bytes of a description that CANN does not use.
 pub(super) const BYTES: usize = 52;
 const MARK: u32 = u32::from_le_bytes(*b"ascn");
-/// The number of bytes written: a mark, the process, its name, its secret, the start, the size, and
-/// a checksum of all of these.
+/// The number of bytes written: a magic number, the process, its name, its secret, the start, the
+/// size, and a checksum of all of these.
 const WRITTEN: usize = 44;
 const CHECKED: usize = WRITTEN - 4;
 

@@ -48,7 +48,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The largest number of ends of another process that may wait here.
 const MOST_ASKED: usize = 1 << 12;
 
-/// Requests for ends of other processes that have met no end of this process, the oldest first.
+/// The requests of other processes whose ends have met no end of this process, the oldest first.
 static ASKED: Mutex<Vec<(Arc<Peer>, AskedEnd)>> = Mutex::new(Vec::new());
 
 /// Registers the handlers for messages about ends.
@@ -230,7 +230,8 @@ fn lose(lost: &Arc<Peer>, why: &str) {
     tell_failed();
 }
 
-/// Returns an end of this process that has sent a request to another process and has no answer yet.
+/// Returns an end of this process, if it has sent a request to the process `of` and has no answer
+/// yet.
 fn asked_of<'a>(ends: &'a mut BTreeMap<u64, End>, end: u64, of: &Peer) -> Option<&'a mut End> {
     let has_asked = |link: &Link| !link.decides && link.pair.peer.home == of.home;
     let end = ends.get_mut(&end)?;

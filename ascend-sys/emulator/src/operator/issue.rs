@@ -158,8 +158,8 @@ impl Transfer {
     }
 }
 
-/// `HcommLocalCopyOnThread` and `HcommLocalReduceOnThread`: copies or reduces within the memory
-/// that the thread's own device reaches.
+/// `HcommLocalCopyOnThread` and `HcommLocalReduceOnThread`: issues a copy or a reduction within the
+/// memory that the thread's own device reaches.
 #[inline]
 pub(crate) fn local_transfer(
     call: &'static str,
@@ -196,7 +196,7 @@ impl Thread {
     }
 }
 
-/// `HcommThreadNotifyRecordOnThread`: sets a notify of a thread of the same rank.
+/// `HcommThreadNotifyRecordOnThread`: issues a record of a notify of a thread of the same rank.
 #[inline]
 pub(crate) fn record_thread(
     call: &'static str,
@@ -218,7 +218,7 @@ pub(crate) fn record_thread(
     issue(thread, call, Primitive::Signal(signal), None)
 }
 
-/// `HcommThreadNotifyWaitOnThread`: waits for a notify of the thread itself.
+/// `HcommThreadNotifyWaitOnThread`: issues a wait for a notify of the thread itself.
 #[inline]
 pub(crate) fn wait_thread(
     call: &'static str,
@@ -276,7 +276,7 @@ fn no_notify(channel: &Channel, index: u32) -> Result<NotifyRef, Failure> {
     )
 }
 
-/// `HcommChannelNotifyWaitOnThread`: waits for a notify of this rank's end of the channel.
+/// `HcommChannelNotifyWaitOnThread`: issues a wait for a notify of this rank's end of the channel.
 #[inline]
 pub(crate) fn wait_channel(
     call: &'static str,
@@ -291,14 +291,15 @@ pub(crate) fn wait_channel(
     issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))), None)
 }
 
-/// `HcommAclrtNotifyRecordOnThread`: records a notify of the runtime, given by its number.
+/// `HcommAclrtNotifyRecordOnThread`: issues a record of a notify of the runtime, given by its
+/// number.
 pub(crate) fn record_aclrt(call: &'static str, thread: u64, id: u64) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let handle = notify::handle_of(id).map_err(not_a_notify)?;
     issue(thread, call, Primitive::Record(handle), None)
 }
 
-/// `HcommAclrtNotifyWaitOnThread`: waits for a notify of the runtime, given by its number.
+/// `HcommAclrtNotifyWaitOnThread`: issues a wait for a notify of the runtime, given by its number.
 pub(crate) fn wait_aclrt(
     call: &'static str,
     thread: u64,
@@ -320,8 +321,9 @@ fn not_a_notify(failure: Failure) -> Failure {
 pub(crate) enum Limit {
     /// A limit in seconds; 0 means no limit.
     Seconds(u32),
-    /// The limit that `HcommSetNotifyWaitTimeOut` has set, else the execution time limit of the
-    /// communicator.
+    /// The limit that `HcommSetNotifyWaitTimeOut` has set. If it has set none, a wait of a thread
+    /// has the execution time limit of its communicator, or of its device if it belongs to no
+    /// communicator, and a wait of the host itself has no limit.
     Default,
 }
 
@@ -349,7 +351,7 @@ impl Limit {
 
 impl Limit {
     /// Returns the limit for a wait that the host makes itself, outside of any thread of the
-    /// operator.
+    /// operator. `None` means no limit.
     pub(super) fn of_host(self) -> Option<Duration> {
         match self {
             Limit::Seconds(0) => None,

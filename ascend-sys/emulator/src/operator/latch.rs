@@ -43,7 +43,7 @@ const HOST: u64 = WAITER_BITS;
 pub(super) enum WaitOutcome {
     /// The bit was set, and the wait has cleared it.
     Taken,
-    /// The bit was not set. The stream is registered, and is woken when the bit is set.
+    /// The bit was not set. The waiter is registered, and is woken when the bit is set.
     Waits,
     /// The owner has ended.
     Stale,

@@ -76,7 +76,8 @@ fn with_ranges<R>(
     }
 }
 
-/// Returns the end address of a range or block. Returns an error if it has no bytes.
+/// Returns the end address of a range or block. Returns an error if the range has no bytes, or
+/// reaches beyond the end of all addresses.
 fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
     match start.checked_add(bytes) {
         Some(end) if bytes > 0 => Ok(end),

@@ -97,7 +97,7 @@ pub(crate) fn with<R>(
 
 impl ReachableMemory {
     /// Checks that the device or the host has this memory. Returns a hold that can later check
-    /// whether the memory was freed.
+    /// whether the memory was freed; `None` for pageable memory, and for no bytes.
     pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<HeldMemory>, Failure> {
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let start = self.start;
@@ -177,8 +177,8 @@ pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the memory that an endpoint lets the other side of a channel reach. This is the
-/// registered memory with these numbers, or all registered memory if `numbers` is `None`.
+/// Returns the memory that an endpoint lets the other side of a channel reach: the registered
+/// memory with these numbers, or all registered memory if `numbers` is `None`.
 pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Failure> {
     OPEN.with(handle, |open| {
         let all: Vec<u64> = open.registered.keys().copied().collect();

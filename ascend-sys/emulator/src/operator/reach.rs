@@ -50,7 +50,7 @@ impl Reaches {
     }
 
     /// Spins until no call is left that may have found the peer's end. The peer has removed its end
-    /// before this. These calls wait only for room in a queue.
+    /// before this. These calls copy memory or queue tasks, and do not wait for other ranks.
     pub(super) fn wait(&self) {
         spin_until(|| self.are_over().then_some(()));
     }

@@ -74,8 +74,8 @@ impl SharedLock {
         Some(Arc::new(Self { comm: Arc::clone(comm), of, holder: *rank }))
     }
 
-    /// Tries to acquire the lock. Returns `None` while another rank holds it. A rank whose process
-    /// is gone no longer holds the lock.
+    /// Tries to acquire the lock. Returns `None` while another rank holds it, and an error if the
+    /// communicator has failed. A rank whose process is gone no longer holds the lock.
     fn try_lock(&self) -> Result<Option<SharedGuard<'_>>, Failure> {
         self.comm.check(Origin::Operator)?;
         let word = &self.comm.words_of(self.of)[WORD];

@@ -142,7 +142,8 @@ pub(crate) fn import(handle: u64, key: &ExportKey) -> Result<ReachableMemory, Fa
 }
 
 impl Open {
-    /// Counts one more import of memory that is imported already.
+    /// Counts one more import of memory that is imported already, and returns the memory. `None` if
+    /// the memory is not imported.
     fn import_again(&mut self, name: (Home, u64)) -> Option<ReachableMemory> {
         let known = self.imports.get_mut(&name)?;
         known.times += 1;

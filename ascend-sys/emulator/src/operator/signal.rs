@@ -138,7 +138,7 @@ impl NotifyRef {
     }
 
     /// Returns the rank that records the notify: the peer for a channel, and the rank itself for a
-    /// thread.
+    /// thread. `None` if the thread belongs to no rank, or if the owner has ended.
     fn recorder(&self) -> Option<usize> {
         match self.of {
             Of::Thread(thread) => Some(thread.owner()?.member?.rank),

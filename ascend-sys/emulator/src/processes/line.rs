@@ -264,8 +264,8 @@ impl Outlet {
     }
 }
 
-/// Sends bytes, with descriptors. Raises no signal, because an unexpected signal would end a C
-/// program.
+/// Sends bytes, with descriptors, and returns the number of bytes that were sent. Raises no signal,
+/// because an unexpected signal would end a C program.
 pub(crate) fn send(stream: &UnixStream, bytes: &[u8], files: &[Arc<OwnedFd>]) -> io::Result<usize> {
     let mut control: Control = [0; 8];
     let mut piece =

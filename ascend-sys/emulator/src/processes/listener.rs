@@ -34,12 +34,12 @@ pub(crate) struct Hears {
     /// The number of the layout of the shared words. It must be equal in processes that share
     /// words.
     pub(crate) layout: u64,
-    /// Handles a frame of a process.
+    /// The function that handles a frame of a process.
     pub(crate) said: fn(&Arc<Peer>, Frame),
-    /// Handles the loss of a process, with the reason.
+    /// The function that handles the loss of a process, with the reason.
     pub(crate) lost: fn(&Arc<Peer>, &str),
-    /// Handles a ring of the bell: a rank of this process may go on, or another process has
-    /// connected.
+    /// The function that handles a ring of the bell: a rank of this process may go on, or another
+    /// process has connected.
     pub(crate) rung: fn(),
 }
 

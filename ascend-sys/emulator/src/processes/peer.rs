@@ -205,13 +205,13 @@ impl Peer {
     }
 
     /// Returns the offset, in the file of the peer's memory, of an address of the peer's device
-    /// memory.
+    /// memory. `None` if the address is not in that memory.
     pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
         address.checked_sub(self.data).filter(|offset| *offset < self.device_bytes)
     }
 
     /// Returns the offset, in the file of the peer's memory, of bytes of the peer's pinned host
-    /// memory.
+    /// memory. `None` if the bytes do not all lie in that memory.
     pub(crate) fn offset_of_host(&self, address: usize, bytes: usize) -> Option<usize> {
         let offset = address.checked_sub(self.data)?;
         let end = offset.checked_add(bytes)?;

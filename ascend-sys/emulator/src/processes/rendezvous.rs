@@ -1,4 +1,4 @@
-//! A rendezvous: the meeting place of processes that have only a text in common.
+//! A rendezvous: the place where processes that have only a text in common find each other.
 //!
 //! Terms: a *rendezvous* is an abstract socket, named after the effective user and a hash of the
 //! text. The process that has bound it is its *keeper*. A keeper keeps a rendezvous for one

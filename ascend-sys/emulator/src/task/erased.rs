@@ -24,7 +24,7 @@ type Words = [MaybeUninit<u64>; WORDS];
 /// A task whose type is erased; see the [module](self). `O` is the stream that polls it.
 pub(crate) struct ErasedTask<O: 'static> {
     table: &'static VTable<O>,
-    /// The number in the operating system of the thread that made the task.
+    /// The number that the operating system gives the thread that made the task.
     thread: u32,
     body: Words,
 }

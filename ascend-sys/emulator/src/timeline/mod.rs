@@ -35,7 +35,7 @@ struct BlockRecording {
     asked: Option<AskedPart>,
 }
 
-/// The part of a log that was requested by the program, or by a profiling configuration of it.
+/// The part of a log that the program, or one of its profiling configurations, has requested.
 #[derive(Clone, Copy)]
 struct AskedPart {
     /// The number of this recording, which its owner has.
@@ -146,8 +146,8 @@ pub(crate) fn forget(block: u32) {
     count(&recordings);
 }
 
-/// Returns the last recording of the program, as a text. Returns an error if there is no recording,
-/// or if it goes on.
+/// Returns the last recording of a block that was requested, as a text. Returns an error if there
+/// is no such recording, or if it goes on.
 pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Failure> {
     let tell = match form {
         AscendExtTimelineForm::ASCEND_EXT_TIMELINE_TRACE => ascend_timeline::trace,

@@ -38,8 +38,8 @@ pub(super) struct Sharing {
     /// A reference that lives as long as other processes may have the memory. It is set for memory
     /// that has neither a mapping nor a handle in this process any more.
     lingers: Option<Weak<()>>,
-    /// The addresses that contain its home. No other memory gets them as long as this memory
-    /// exists.
+    /// The addresses that contain the home of the bytes. No other memory gets them as long as this
+    /// memory exists.
     addresses: Option<Arc<HeldAddresses>>,
 }
 
@@ -118,7 +118,8 @@ pub(crate) fn export(handle: u64, home: Home, permitted: bool) -> Result<ExportK
     Ok(key)
 }
 
-/// Keeps the result of `announce` as long as the exported memory exists, if no result is kept yet.
+/// Calls `announce` and keeps its result as long as the exported memory exists. Does nothing if a
+/// result is kept already, or if the memory is not exported.
 pub(crate) fn keep_announced(
     handle: u64,
     announce: impl FnOnce() -> Result<KeptRendezvous, Failure>,
@@ -295,7 +296,7 @@ impl Physical {
         })
     }
 
-    /// Returns an error if the memory is exported, because then its bytes do not move.
+    /// Returns an error if the memory is shared, because then its bytes do not move.
     pub(super) fn may_move(&self, start: usize) -> Result<(), Failure> {
         if self.sharing.is_fixed() {
             return fail!(

@@ -3,9 +3,9 @@
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-/// Continues in a process that runs no other test. In the first process, it waits for that process
-/// and then returns from the test. These tests run one after the other, unless they may run
-/// `beside` each other.
+/// Continues the test in a process that runs no other test. In the first process, waits for that
+/// process and then returns from the test. These tests run one after the other, unless they may
+/// run `beside` each other.
 #[macro_export]
 macro_rules! alone {
     ($($beside:ident)?) => {
@@ -17,8 +17,8 @@ macro_rules! alone {
     };
 }
 
-/// Returns whether this process is the one for the test. `here` is the path of a function in the
-/// test.
+/// Returns whether this process is the one for the test. If it is not, runs that process, waits for
+/// it and prints its output. `here` is the path of a function in the test.
 pub fn is_alone(here: &str, beside: bool) -> bool {
     match run_alone(here, beside) {
         None => true,
@@ -30,8 +30,9 @@ pub fn is_alone(here: &str, beside: bool) -> bool {
     }
 }
 
-/// Returns the output of the process for the test, or `None` in that process itself. `here` is the
-/// path of a function in the test.
+/// Returns the output of the process for the test, or `None` in that process itself. Waits until
+/// that process has ended, and panics if the test failed there. `here` is the path of a function in
+/// the test.
 pub fn run_alone(here: &str, beside: bool) -> Option<Output> {
     const CHILD: &str = "ASCEND_EMULATOR_TEST_ALONE";
     if std::env::var_os(CHILD).is_some() {

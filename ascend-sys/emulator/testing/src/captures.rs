@@ -37,7 +37,8 @@ pub fn end(stream: aclrtStream) -> aclmdlRI {
     graph
 }
 
-/// Calls an End that must fail with this code. It must return no graph.
+/// Calls an End that must fail with this code and a text that contains `piece`. The End must return
+/// no graph.
 pub fn end_fails(stream: aclrtStream, code: aclError, piece: &str) {
     let mut graph = std::ptr::dangling_mut();
     fails!(code, [piece], aclmdlRICaptureEnd(stream, &mut graph));

@@ -131,7 +131,8 @@ pub fn malloc_host(bytes: usize) -> *mut c_void {
     pointer
 }
 
-/// Copies to the host, after all work that the caller has waited for.
+/// Returns the bytes at an address of device memory. The caller must have waited for the work that
+/// writes them.
 pub fn read(from: *const c_void, bytes: usize) -> Vec<u8> {
     let mut to = vec![0u8; bytes];
     ok!(aclrtMemcpy(to.as_mut_ptr().cast(), bytes, from, bytes, D2H));

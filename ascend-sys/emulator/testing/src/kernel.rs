@@ -131,7 +131,7 @@ impl Ready {
         Ready::of(rank, program, tiling(operations, &name_of(rank.comm)))
     }
 
-    /// Returns a kernel with a filled tiling struct.
+    /// Returns a kernel and its server on a rank, with this filled tiling struct.
     pub fn of(rank: &Rank, program: &Program, tiling: Vec<u8>) -> Ready {
         let context = context(rank, &tiling);
         let binary = load(program);
@@ -203,7 +203,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// Returns a block whose ranks each have an input and an output of `bytes` bytes.
+    /// Returns the ranks of a new block. Each of them has an input and an output of `bytes` bytes.
     pub fn new(ranks: u32, program: &Program, operations: &[u32], bytes: usize) -> Together {
         Together::on(common::Block::new(ranks), ranks, program, operations, bytes)
     }

@@ -64,7 +64,7 @@ pub fn on_product<R: Send>(
     })
 }
 
-/// Returns the protocol that every engine of host threads uses.
+/// Returns the protocol that every engine of host threads uses on this product.
 pub fn protocol_of(product: u32) -> CommProtocol {
     if product == 950 { ROCE } else { HCCS }
 }

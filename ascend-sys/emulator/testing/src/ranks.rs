@@ -47,13 +47,13 @@ pub fn slow() -> bool {
     std::env::var_os("HCCL_TEST_SLOW").is_some_and(|value| value == "1")
 }
 
-/// Returns devices that wait as long as CANN's do. They are for errors that must be reported
-/// without a time limit, however slow the machine is.
+/// Returns a configuration of devices that wait as long as CANN's do. They are for errors that must
+/// be reported without a time limit, however slow the machine is.
 pub fn patient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }
 }
 
-/// Returns devices with a short wait, for errors that a time limit reports.
+/// Returns a configuration of devices with a short wait, for errors that a time limit reports.
 pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: 1000, execTimeoutMs: 1000, ..patient(ranks) }
 }
@@ -64,14 +64,14 @@ pub fn limit() -> u32 {
     if slow() { 20_000 } else { 5000 }
 }
 
-/// Returns devices that soon report a rank which does not join or does not come to a first
-/// operation. Later they wait as long as CANN's do.
+/// Returns a configuration of devices that soon report a rank which does not join or does not come
+/// to a first operation. Later they wait as long as CANN's do.
 pub fn impatient_to_meet(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { connectTimeoutMs: limit(), ..patient(ranks) }
 }
 
-/// Returns devices that wait for a first meeting without a limit, but then soon report a rank that
-/// does not come to an operation.
+/// Returns a configuration of devices that wait for a first meeting as long as CANN's do, but then
+/// soon report a rank that does not come to an operation.
 pub fn impatient_once_linked(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { execTimeoutMs: limit(), ..patient(ranks) }
 }
@@ -100,7 +100,7 @@ pub fn config(name: &str) -> HcclCommConfig {
     config
 }
 
-/// Returns the result of a call of the last group.
+/// Returns the code and the text of a call of the last group.
 pub fn group_result(index: u32) -> (u32, String) {
     let mut code = HcclResult(99);
     let mut text = [0 as c_char; 2000];
@@ -184,7 +184,8 @@ pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec
     })
 }
 
-/// Does the same on a block with this configuration, without a communicator.
+/// Calls `run` on a thread for each device of a block with this configuration, and returns the
+/// results. The ranks have no communicator.
 pub fn on_block<R: Send>(
     config: AscendExtBlockConfig,
     run: impl Fn(&mut Rank) -> R + Sync,

@@ -14,7 +14,8 @@ use std::ptr::null_mut;
 const TOO_MANY: u64 = 0x8_0000_0000;
 const RANKS: usize = 3;
 
-/// The arguments of a call, all of them correct. An operation need not have all of them.
+/// The arguments of a call. They are correct until a mistake changes them. An operation need not
+/// use all of them.
 #[derive(Clone)]
 struct Arguments {
     send: *mut c_void,

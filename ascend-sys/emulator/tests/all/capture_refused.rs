@@ -153,8 +153,8 @@ fn waiting_asking_and_destroying_is_refused_and_harms_nothing() {
     }
 }
 
-/// Returns the codes of copies that no stream orders, and of an asynchronous copy of pageable
-/// memory, in this thread.
+/// Returns the codes of calls by this thread: two copies and a fill that no stream orders, and two
+/// asynchronous copies of pageable memory.
 fn unsafe_calls(device: *mut c_void, other: aclrtStream) -> [aclError; 5] {
     let mut host = [0u8; 8];
     let host: *mut c_void = host.as_mut_ptr().cast();

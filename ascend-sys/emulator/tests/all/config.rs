@@ -10,8 +10,8 @@ fn one(product: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig { product, ..Block::config() }
 }
 
-/// The version, the number of bytes, and whether the algorithm of version 8 can be read back from
-/// it.
+/// The layouts of the struct: the version, the number of bytes, and whether the emulator reads an
+/// algorithm from a struct with this layout.
 const LAYOUTS: [(u32, usize, bool); 16] = [
     (1, 32, false),
     (2, 160, false),
@@ -32,8 +32,8 @@ const LAYOUTS: [(u32, usize, bool); 16] = [
     (12, 3000, true),
 ];
 
-/// Returns the struct as a client of that version makes it, at an address that is a multiple of
-/// `align` and of no larger power of two.
+/// Returns bytes that hold the struct as a client of that version makes it, and the position of the
+/// struct in them. The address of the struct is `align` bytes after a multiple of 8.
 fn client(version: u32, size: usize, name: &str, align: usize) -> (Vec<u8>, usize) {
     let mut storage = vec![0u8; size + 16];
     let start = storage.as_ptr().align_offset(8) + align;
@@ -60,8 +60,8 @@ fn every_layout_makes_a_communicator() {
     for product in [2, 3, 950] {
         on_block(one(product), |rank| {
             for (number, (version, size, has_algorithm)) in LAYOUTS.into_iter().enumerate() {
-                // Old versions are aligned to four bytes. Callers must not rely on more than one
-                // byte.
+                // Old versions are aligned to four bytes. The emulator must also accept an address
+                // that is aligned to one byte only.
                 for align in [0, 4, 1] {
                     let name = format!("layout-{number}-{align}");
                     let (storage, start) = client(version, size, &name, align);

@@ -332,7 +332,7 @@ fn resetting_a_device_waits_for_the_work_of_its_default_context() {
     }
 }
 
-/// The calling thread sets the device and works on it, which must succeed.
+/// Sets the device in the calling thread and works on it. All calls must succeed.
 fn works_on(device: i32) {
     ok!(aclrtSetDevice(device));
     let (a, s) = (malloc(8), stream());
@@ -416,7 +416,7 @@ fn of_two_resets_that_wait_the_later_one_ends_the_device() {
 fn a_device_that_is_set_while_it_ends_is_set_afterwards() {
     static DEVICE: AtomicI32 = AtomicI32::new(-1);
     static ENDS: AtomicBool = AtomicBool::new(false);
-    /// A host function that runs while the device ends.
+    /// Sets the device again, as a host function that runs while the device ends.
     unsafe extern "C" fn in_the_end(_: *mut c_void) {
         // The thread that ends the device must not wait for itself.
         ok!(aclrtSetDevice(DEVICE.load(Ordering::Acquire)));

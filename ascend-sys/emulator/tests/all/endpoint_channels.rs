@@ -25,7 +25,7 @@ fn description(device: i32, protocol: CommProtocol) -> EndpointDesc {
     all.into_iter().find(|one| one.protocol == protocol).unwrap()
 }
 
-/// A rank, its open endpoint, and the endpoint description of the other rank.
+/// The open endpoint of a rank, and the endpoint description of the other rank.
 struct Side {
     endpoint: EndpointHandle,
     other: EndpointDesc,

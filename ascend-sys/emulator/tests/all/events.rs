@@ -145,8 +145,8 @@ fn waiting_for_an_event_never_recorded_blocks_until_it_is() {
     }
 }
 
-/// Two streams take turns, and each resets the event that it waited for. All rounds are issued
-/// before the first one runs.
+/// Lets two streams take turns. Each round resets the events that it waited for, or leaves them.
+/// All rounds are issued before the first one runs.
 #[test]
 fn a_round_of_record_wait_and_reset_takes_the_record_of_its_own_round() {
     let _block = Block::one();

@@ -272,7 +272,8 @@ fn an_aborted_stream_ends_the_operation_of_the_others() {
     });
 }
 
-/// The tasks before the message would have made its data, and they have not run either.
+/// Checks that a receive fails if the sender's stream is aborted before the stream comes to the
+/// message. The tasks before the message have not run either, so its data was not made.
 #[test]
 fn a_message_that_an_aborted_stream_had_not_come_to_is_not_sent() {
     let called = Barrier::new(2);

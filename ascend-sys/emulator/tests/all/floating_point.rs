@@ -26,7 +26,7 @@ fn round_up_and_flush() {
 }
 
 /// Pairs of addends, each with its sum. 1 + 2^-24 is halfway to the next number and rounds to 1;
-/// the other three sums are of subnormal numbers.
+/// the other three sums involve subnormal numbers.
 const PAIRS: [(u32, u32, u32); 4] = [
     (0x3F80_0000, 0x3380_0000, 0x3F80_0000),
     (1, 2, 3),

@@ -111,8 +111,8 @@ fn vector_add(tiles: u64) -> Program {
     b.done()
 }
 
-/// One core waits at a barrier for another core, which arrives late and then ends at once. The test
-/// covers both orders and different amounts of work before the barrier.
+/// Lets one core wait at a barrier for another core, which arrives late and then ends at once. The
+/// test covers both orders and different amounts of work before the barrier.
 #[test]
 fn a_core_that_ends_behind_a_barrier_lets_the_others_go_on() {
     for late in [0, 1] {
@@ -149,8 +149,8 @@ fn a_kernel_that_breaks_a_rule_is_not_begun() {
     }
 }
 
-/// Each block copies 64 floats in and casts them to half floats. It adds every other group of eight
-/// to the data that is already in `y`.
+/// Lets each block copy 64 floats in and cast them to half floats. The block adds every other group
+/// of eight to the data that is already in `y`.
 #[test]
 fn casts_pieces_and_atomic_adds() {
     let mut b = builder(Mix::AivOnly);
@@ -200,8 +200,8 @@ fn casts_pieces_and_atomic_adds() {
     }
 }
 
-/// The cube core of each block computes a product for a range of rows. Then the vector cores of the
-/// same block apply a relu to it, after a flag is raised.
+/// Lets the cube core of each block compute a product for a range of rows and raise a flag. Then
+/// the vector cores of the same block apply a relu to the product.
 #[test]
 fn a_product_and_an_activation_by_cores_of_both_kinds() {
     let (rows, columns, depth) = (12u64, 20u64, 16u64);
@@ -305,7 +305,8 @@ fn local_memory_is_what_the_product_has() {
     }
 }
 
-/// Mistakes that the checker cannot find in advance are found when the kernel runs.
+/// Checks a length that a kernel reads from memory. The checker cannot find the mistake in advance,
+/// so the mistake is found when the kernel runs.
 #[test]
 fn a_length_from_data_beyond_any_memory_is_refused() {
     for length in [u64::MAX, u64::MAX / 4, u64::MAX / 4 - 3, u64::from(u32::MAX), 65] {

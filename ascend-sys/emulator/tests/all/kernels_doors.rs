@@ -269,8 +269,7 @@ fn stale_handles_and_wrong_devices_are_errors() {
     );
 }
 
-/// The arguments after the workspace may give the size in bytes of each buffer, as far as the
-/// kernel may use it.
+/// Gives a kernel, after the workspace, the number of bytes of each buffer that the kernel may use.
 #[test]
 fn a_kernel_can_be_given_a_part_of_an_allocation() {
     let _block = Block::one();

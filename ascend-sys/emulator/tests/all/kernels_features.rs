@@ -14,8 +14,8 @@ use std::ptr::null_mut;
 const INT32: u32 = 2;
 const BATCH_WRITE: u32 = 18;
 
-/// An AlltoAllV whose turn has steps of two blocks. The core commits both steps, and then reads the
-/// numbers of the blocks that arrive.
+/// Runs an AlltoAllV whose turn has steps of two blocks. The core commits both steps, and then
+/// reads the numbers of the blocks that arrive.
 #[test]
 fn a_fine_grained_exchange_names_its_blocks() {
     let ranks = 4u64;
@@ -68,7 +68,8 @@ fn a_fine_grained_exchange_names_its_blocks() {
     }
 }
 
-/// The output of an all-gather on one communicator is the input of a reduce-scatter on another one.
+/// Uses the output of an all-gather on one communicator as the input of a reduce-scatter on another
+/// one.
 #[test]
 fn a_task_of_one_group_waits_for_a_task_of_the_other() {
     let mut second = ascend_sys::HcclRootInfo::default();
@@ -112,7 +113,7 @@ fn a_task_of_one_group_waits_for_a_task_of_the_other() {
     }
 }
 
-/// A core polls the progress of a task instead of waiting for it.
+/// Lets a core poll the progress of a task instead of waiting for it.
 #[test]
 fn a_core_that_polls_sees_the_turns_end() {
     on_ranks(2, |rank| {
@@ -146,7 +147,7 @@ fn a_core_that_polls_sees_the_turns_end() {
     });
 }
 
-/// Each rank writes to the input window of the other rank in two ways: directly, and with items
+/// Lets each rank write to the input window of the other rank in two ways: directly, and with items
 /// that its server carries out.
 #[test]
 fn windows_are_reached_by_copies_and_by_one_sided_writes() {
@@ -207,8 +208,8 @@ fn windows_are_reached_by_copies_and_by_one_sided_writes() {
     });
 }
 
-/// Rank 1 never launches its kernel. When rank 0 destroys the communicator, its kernel and its
-/// server end.
+/// Checks that the kernel and the server of rank 0 end when rank 0 destroys the communicator. Rank
+/// 1 never launches its kernel.
 #[test]
 fn a_communicator_that_is_destroyed_ends_its_kernels() {
     let block = Block::new(2);

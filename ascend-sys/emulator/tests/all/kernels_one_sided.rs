@@ -56,8 +56,8 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
     assert!(texts[0].contains("the communication server of rank 1 has failed"), "{}", texts[0]);
 }
 
-/// When a kernel begins, all ranks have windows. If a rank has ended its communicator, it has no
-/// window any more, and the error gives this reason and says what to do.
+/// Checks the error of a kernel that begins after another rank has ended its communicator. That
+/// rank has no window any more. The error gives this reason and says what to do.
 #[test]
 fn the_window_of_a_rank_that_has_left_is_an_error() {
     let config = AscendExtBlockConfig {

@@ -127,8 +127,8 @@ fn commits_come_in_the_order_of_prepares_on_950() {
     refused(ASCEND950, &program, &[ALL_REDUCE], &pieces);
 }
 
-/// On A2, the host may set that the block of the rank itself is not copied to the result. Other
-/// products ignore this.
+/// Checks the setting by which the host keeps the rank's own block out of the result on A2. Other
+/// products ignore it.
 #[test]
 fn the_own_block_stays_out_of_the_result_where_the_host_says_so() {
     for (product, skipped) in [(A2, true), (A3, false)] {

@@ -71,8 +71,8 @@ fn what_nothing_orders_against_a_kernel_is_found() {
     together.end();
 }
 
-/// The number of rows is read from memory, so it could be any number. The memory that a product
-/// touches must be recorded only after the check that this memory exists.
+/// Checks a product whose number of rows is read from memory, so that it can be any number. The
+/// memory that a product touches must be recorded only after the check that this memory exists.
 #[test]
 fn a_product_of_more_rows_than_there_is_memory_is_refused() {
     let mut b = Builder::new(Mix::MixAic11);

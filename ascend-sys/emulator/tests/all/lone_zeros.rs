@@ -168,7 +168,8 @@ fn a_rank_that_leaves_is_named_with_its_lone_zeros() {
     });
 }
 
-/// Rank 0 broadcasts nothing, so it issues its next operation when rank 1 issues the broadcast.
+/// Lets rank 0 broadcast nothing, so that it issues its next operation when rank 1 issues the
+/// broadcast.
 #[test]
 fn a_mismatch_behind_a_lone_zero_shows_it_on_both_sides() {
     for linked in [false, true] {

@@ -25,7 +25,7 @@ const DATA: u32 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Resources {
     rank: u64,
-    /// The threads, of which each serves one peer. The first one is the main thread.
+    /// The threads: one for each peer. The first one is the main thread.
     threads: [u64; RANKS - 1],
     channels: [u64; RANKS - 1],
     buffer: u64,
@@ -39,8 +39,8 @@ struct HostSide {
     main: u64,
 }
 
-/// The notify of the main thread by which the host starts it. It follows the notifies that the
-/// other threads record.
+/// The notify with which the host starts the main thread. Its number follows those of the notifies
+/// that the other threads record.
 const START: u32 = RANKS as u32 - 2;
 
 fn peers(rank: u64) -> impl Iterator<Item = u32> {

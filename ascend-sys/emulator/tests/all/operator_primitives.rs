@@ -13,8 +13,8 @@ use std::ffi::c_void;
 
 const BYTES: usize = 300_000;
 
-/// Returns the thread and the channel of a test on two ranks, the own buffer, and the buffer of the
-/// peer.
+/// Makes a thread and a channel to the other one of two ranks. Returns both, the rank's own buffer,
+/// and the buffer of the peer.
 fn two(rank: &ranks::Rank, product: u32) -> (u64, u64, *mut c_void, *mut c_void) {
     let thread = threads(rank, CPU_TS, 1, 2)[0];
     let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 3)])[0];

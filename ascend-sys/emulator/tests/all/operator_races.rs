@@ -43,8 +43,8 @@ fn watched(count: u32, issue: impl Fn(&mut Rank) + Sync) -> Vec<String> {
     (0..found).map(tell).collect()
 }
 
-/// Runs an exchange in which each rank reads from its peer. `reads_early` leaves out the first
-/// handshake, and `overwrites` the second one.
+/// Issues two rounds of an exchange in which each rank reads from its peer. `reads_early` leaves
+/// out the first handshake of each round, and `overwrites` the second one.
 fn exchange(rank: &Rank, reads_early: bool, overwrites: bool) {
     let thread = stream_thread(rank, 0);
     let channel = channels(rank, CPU, &[desc(1 - rank.rank, HCCS, 4)])[0];

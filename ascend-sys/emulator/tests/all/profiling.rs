@@ -24,7 +24,7 @@ fn told(block: &Block) -> usize {
     length
 }
 
-/// All checks are in one test, because profiling is initialised once for the whole process.
+/// Checks everything in one test, because profiling is initialised once for the whole process.
 #[test]
 fn a_program_that_profiles_itself_runs() {
     let block = Block::one();

@@ -34,8 +34,7 @@ fn failure(stream: aclrtStream, ticket: u64) -> (i32, String) {
     (code, unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
 }
 
-/// Queues a wait that fails after a second, which is the only failing task that a correct program
-/// can make.
+/// Queues a wait that fails after a second. A correct program can make no other task fail.
 fn failing(stream: aclrtStream) {
     let mut event = null_mut();
     ok!(aclrtCreateEventWithFlag(&mut event, ACL_EVENT_SYNC));

@@ -52,7 +52,8 @@ fn join(path: &CString, rank: u32) -> HcclComm {
     comm
 }
 
-/// Returns the rank and the number of ranks that a communicator reports, and the sum of all ranks.
+/// Returns the rank and the number of ranks that a communicator reports, and the sum of the numbers
+/// of all ranks.
 fn sum_of_ranks(comm: HcclComm) -> [u32; 3] {
     let (mut rank, mut ranks) = (0, 0);
     hccl!(HcclGetRankId(comm, &mut rank));
@@ -106,7 +107,8 @@ fn the_ranks_of_a_table_meet_and_meet_again() {
     }
 }
 
-/// Two files have the same contents in different layouts, and a third file has other contents.
+/// Joins by two files with the same contents in different layouts, and by a third file with other
+/// contents.
 #[test]
 fn tables_are_the_same_by_their_contents() {
     let block = Block::new(4);
@@ -129,8 +131,8 @@ fn tables_are_the_same_by_their_contents() {
     assert_eq!(sums, [[0, 2, 1], [1, 2, 1], [0, 2, 1], [1, 2, 1]]);
 }
 
-/// The servers of a table are other machines, so the devices here need not have the numbers that
-/// the table gives.
+/// Checks a table of several servers. They are other machines, so the devices here need not have
+/// the numbers that the table gives.
 #[test]
 fn tables_of_several_servers_have_any_devices() {
     let server = |number: u32| {
@@ -150,7 +152,7 @@ fn tables_of_several_servers_have_any_devices() {
     assert_eq!(sums, [[0, 2, 1], [1, 2, 1]]);
 }
 
-/// One thread makes the calls of all ranks.
+/// Makes the calls of all ranks in one thread.
 #[test]
 fn a_group_joins_for_several_ranks() {
     let (file, block) = (one_server("grouped", 2), Block::new(2));
@@ -275,7 +277,8 @@ fn ranks_that_do_not_come_are_named() {
     }
 }
 
-/// A pipe without a writer is not a table, and a group must not join the same device to two tables.
+/// Checks that a pipe without a writer is not a table, and that a group does not join the same
+/// device to two tables.
 #[test]
 fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     let (first, second, block) = (one_server("first", 1), one_server("second", 1), Block::new(1));
@@ -299,7 +302,7 @@ fn a_pipe_is_no_table_and_a_group_does_not_join_twice() {
     hccl!(HcclCommDestroy(comms[0]));
 }
 
-/// The device of a rank is reset while the rank waits in the call for the other rank. The call must
+/// Resets the device of a rank while the rank waits in the call for the other rank. The call must
 /// return at once, and the table can be used again.
 #[test]
 fn ranks_on_a_device_that_ends_are_gone_and_the_table_can_be_used_again() {
@@ -334,7 +337,7 @@ fn ranks_on_a_device_that_ends_are_gone_and_the_table_can_be_used_again() {
     assert_eq!(sums, [[0, 2, 1], [1, 2, 1]]);
 }
 
-/// Two blocks use the same table, and their ranks join in an order in which they could mix.
+/// Lets two blocks use the same table. Their ranks join in an order in which they could mix.
 #[test]
 fn ranks_of_two_blocks_do_not_meet_by_one_table() {
     let (file, blocks) = (one_server("blocks", 2), [Block::new(2), Block::new(2)]);

@@ -14,7 +14,8 @@ use std::sync::Mutex;
 /// The reports that a callback gets about one device or stream.
 struct Told {
     of: u64,
-    /// The states or stages that were reported, each with the timeout of an abort, or 0.
+    /// The states or stages that were reported. The second number is the timeout of an abort, the
+    /// stream in the test of new streams, or 0.
     states: Mutex<Vec<(u32, u32)>>,
     /// The return value of a callback for aborts.
     answer: i32,

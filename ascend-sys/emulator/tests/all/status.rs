@@ -13,8 +13,8 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The callbacks apply to the whole process, so only one test at a time may end communicators of a
-/// 950.
+/// The right of a test to end communicators of a 950. The callbacks apply to the whole process, so
+/// only one test at a time may do so.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -154,7 +154,8 @@ thread_local! {
     static HEARS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes its number and the phase. If the number is 100 plus the phase, it refuses the phase.
+/// Records the number of the callback and the phase. On the thread of the test, refuses the phase
+/// if the number is 100 plus the phase.
 unsafe extern "C" fn note(_: HcclComm, phase: HcclCommStatePhase, args: *mut c_void) -> HcclResult {
     SEEN.with_borrow_mut(|seen| seen.push((args.addr(), phase.0)));
     let refuses = HEARS.get() && args.addr() == 100 + phase.0 as usize;

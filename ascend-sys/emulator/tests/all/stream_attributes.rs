@@ -84,7 +84,8 @@ fn attributes_that_a_stream_has_not_are_refused() {
     assert_eq!(unsafe { value.reserve }, [7; 4], "a refused call writes nothing");
 }
 
-/// The emulator does not record overflows of floats, so recording cannot be switched on.
+/// Checks that the recording of overflows cannot be switched on, because the emulator does not
+/// record overflows of floats.
 #[test]
 fn the_switch_for_overflows_is_off() {
     let _block = Block::one();

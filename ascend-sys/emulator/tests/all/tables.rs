@@ -22,7 +22,7 @@ fn scattered(counts: &[u64], random: &mut Random) -> (Vec<u64>, usize) {
     (displacements, end as usize)
 }
 
-/// Returns random counts, of which some are zero.
+/// Returns random counts, some of them zero.
 fn counts(blocks: u32, most: u64, random: &mut Random) -> Vec<u64> {
     (0..blocks).map(|_| if random.below(4) == 0 { 0 } else { random.below(most) }).collect()
 }
@@ -31,7 +31,7 @@ fn numbers(list: &[u64]) -> *const c_void {
     list.as_ptr().cast()
 }
 
-/// The bytes of a buffer that no block covers. An operation must not change them.
+/// The value of the bytes of a buffer that no block covers. An operation must not change them.
 const HOLE: u8 = 0xcc;
 
 fn put(memory: &mut [u8], at: u64, element: usize, block: &[u8]) {
@@ -93,8 +93,8 @@ fn reduce_scatter_v(rank: &Rank, dtype: u32, op: u32, counts: &[u64], seed: u64)
     [send, recv].into_iter().for_each(|buffer| rank.free(buffer));
 }
 
-/// Runs an all-to-all with a matrix of counts that all ranks have. If `packed` is set, it passes
-/// the matrix to `HcclAlltoAllVC`.
+/// Runs an all-to-all with a matrix of counts that all ranks have, and checks it. Calls
+/// `HcclAlltoAllVC` if `packed` is set, and otherwise `HcclAlltoAllV` with scattered blocks.
 fn all_to_all(rank: &Rank, dtype: u32, matrix: &[u64], packed: bool, seed: u64) {
     let (me, p, element) = (rank.rank as usize, rank.ranks as usize, size(dtype));
     let block = |from: usize, to: usize| {

@@ -281,7 +281,7 @@ fn nothing_is_recorded_when_nobody_asks() {
     fails!(code, ["recorded nothing"], ascendExtTimeline(block, SVG, null_mut(), 0, &mut length));
 }
 
-/// If there are more blocks than can run at a time, they take turns on the same cores.
+/// Checks that blocks take turns on the same cores if there are more than can run at a time.
 #[test]
 fn blocks_that_run_later_have_the_rows_of_those_before() {
     let mut b = Builder::new(Mix::AivOnly);
@@ -309,8 +309,8 @@ fn blocks_that_run_later_have_the_rows_of_those_before() {
     assert!(svg.contains("and 40 more cores") && svg.contains(">AIV 23<"), "{svg}");
 }
 
-/// A failed launch is in the timeline up to the point where it failed, and the picture shows the
-/// failure.
+/// Checks that a failed launch is in the timeline up to the point where it failed, and that the
+/// picture shows the failure.
 #[test]
 fn a_launch_that_fails_is_there_too() {
     let mut b = Builder::new(Mix::AivOnly);
@@ -340,8 +340,8 @@ fn a_launch_that_fails_is_there_too() {
     assert!(svg.contains("failure: kernel: ") && svg.contains(">device 0: kernel: "), "{svg}");
 }
 
-/// The products are nested inside the part of the core's run that computes them, and have their
-/// sizes.
+/// Checks that products are nested inside the part of the core's run that computes them, and have
+/// their sizes.
 #[test]
 fn products_are_parts_of_what_a_core_runs() {
     let mut b = Builder::new(Mix::MixAic12);
@@ -393,7 +393,7 @@ fn products_are_parts_of_what_a_core_runs() {
     }
 }
 
-/// Each rank makes one-sided writes to the memory of the next rank.
+/// Lets each rank make one-sided writes to the memory of the next rank.
 #[test]
 fn one_sided_writes_go_over_links() {
     const BATCH_WRITE: u32 = 18;
@@ -436,7 +436,7 @@ fn one_sided_writes_go_over_links() {
     together.end();
 }
 
-/// Launches on two streams of a device wait for the other rank at the same time.
+/// Makes launches on two streams of a device wait for the other rank at the same time.
 #[test]
 fn launches_beside_each_other_have_rows_of_their_own() {
     let block = Block::new(2);
@@ -477,9 +477,9 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     assert_eq!(trace.rows("links"), ["0 → 1", "0 → 1 (2)", "1 → 0", "1 → 0 (2)"]);
 }
 
-/// The timeline of the environment variable is complete even if the program records a timeline
-/// itself, and after the program has reset its devices. A child that the program forks writes
-/// nothing.
+/// Checks that the timeline of the environment variable is complete even if the program records a
+/// timeline itself, and after the program has reset its devices. A child that the program forks
+/// writes nothing.
 #[test]
 fn the_environment_gets_the_timeline_of_the_whole_process() {
     fn here() {}

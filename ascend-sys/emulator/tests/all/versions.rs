@@ -69,8 +69,8 @@ impl Drop for Laid {
 const UNSET: [u8; 4] = [0xff; 4];
 const CONFIG_MAGIC: u32 = 0xf0f0_f0f0;
 
-/// The fields of `HcclCommConfig`: the first version that has the field, its offset, and the value
-/// that `HcclCommConfigInit` sets.
+/// The fields of `HcclCommConfig`: the first version that has the field, its offset, and its value.
+/// The name and the algorithm are set; the other values are those of `HcclCommConfigInit`.
 const CONFIG: [(u32, usize, &[u8]); 17] = [
     (1, 24, &UNSET),
     (1, 28, &UNSET),
@@ -147,8 +147,9 @@ fn table(product: u32) -> CString {
     CString::new(path.to_str().unwrap()).unwrap()
 }
 
-/// Makes a communicator of one rank with the configuration, once by each function that takes one.
-/// Calls `then` with the name of the function, its result, the error text and the communicator.
+/// Makes a communicator of one rank with the configuration, once by each function that takes a
+/// configuration. Calls `then` with the name of the function, its result, the error text and the
+/// communicator.
 fn join_by_each(
     rank: &Rank,
     table: Option<&CStr>,
@@ -254,7 +255,8 @@ fn channel(header: [u32; 3], size: usize, remote: u32, product: u32) -> Laid {
     Laid::with_header(header, size, &fields)
 }
 
-/// Requests a channel by each function that takes a description.
+/// Requests a channel once by each function that takes a description. Calls `then` with the name of
+/// the function, its result, the error text and the channel.
 fn channel_by_each(
     rank: &Rank,
     product: u32,
@@ -343,8 +345,9 @@ fn endpoint_of(device: i32) -> EndpointDesc {
     all.into_iter().find(|one| one.protocol == HCCS).unwrap()
 }
 
-/// Makes a channel between endpoints by each function that takes an `HcommChannelDesc`. The
-/// description has this header, this size and this pointer to the name.
+/// Makes a channel between endpoints, once by each function that takes an `HcommChannelDesc`. The
+/// description has this header, this size and this pointer to the name. Calls `then` with the name
+/// of the function, its result, the error text and the channel.
 fn endpoint_channel_by_each(
     (own, other): (EndpointHandle, &EndpointDesc),
     header: [u32; 3],

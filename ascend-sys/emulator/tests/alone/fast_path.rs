@@ -20,7 +20,7 @@ fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Syn
 
 const BYTES: usize = 400 * 1024;
 
-/// All checks are in one test, because the counter belongs to the process.
+/// Checks everything in one test, because the counter belongs to the process.
 #[test]
 fn operations_in_the_steady_state_allocate_nothing() {
     alone!();

@@ -7,8 +7,8 @@ use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::root_info;
 use ascend_emulator_testing::{alone, call, ok};
 
-/// Forks, and runs `run` in the child. Returns the status with which the child ends: 0 if `run`
-/// returned true.
+/// Forks, runs `run` in the child, and waits for the child. Returns the status with which the child
+/// ends: 0 if `run` returned true.
 fn status_of_child(run: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child only calls functions of the table, sets an alarm, and ends by `_exit`. The
     // functions refuse the call without taking a lock that another thread may have held.
@@ -55,8 +55,8 @@ fn devices_do_not_survive_a_fork() {
     assert_eq!(read(a, 8), [4; 8]);
 }
 
-/// If another thread holds a lock during the fork, the lock stays locked in the child. So no
-/// function may take such a lock in the child, even if the function needs no context.
+/// Checks that no call in a forked child waits for a lock, even a call that needs no context. A
+/// lock that another thread of the parent held during the fork stays locked in the child.
 #[test]
 fn no_call_of_a_forked_child_waits_for_a_lock_that_the_parent_held() {
     alone!();

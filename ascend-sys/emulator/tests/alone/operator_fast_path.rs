@@ -9,7 +9,7 @@ use super::rounds::Rounds;
 
 const BYTES: usize = 400 * 1024;
 
-/// All checks are in one test, because the counter belongs to the process.
+/// Checks everything in one test, because the counter belongs to the process.
 #[test]
 fn primitives_in_the_steady_state_allocate_nothing() {
     alone!();

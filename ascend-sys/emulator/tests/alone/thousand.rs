@@ -15,7 +15,8 @@ const RANKS: u32 = 1024;
 const COUNT: usize = 1000;
 const MOST_KIB: u64 = 2 << 20;
 
-/// Lets one test run at a time, because the tests measure the memory of the process.
+/// The right of a test to run. Only one test runs at a time, because the tests measure the memory
+/// of the process.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn block() -> Block {
@@ -26,8 +27,8 @@ fn block() -> Block {
     })
 }
 
-/// Returns the values of a rank. Each rank adds one to the values of the rank before it, and the
-/// sum of all ranks is exact.
+/// Returns the values of a rank. They are larger by one than those of the rank before it, and their
+/// sum over all ranks is exact.
 fn values(rank: u32) -> Vec<u8> {
     (0..COUNT).flat_map(|i| ((rank as usize + i % 7) as f32).to_ne_bytes()).collect()
 }
@@ -38,8 +39,8 @@ fn sum() -> Vec<u8> {
     (0..COUNT).flat_map(|i| all(i).to_ne_bytes()).collect()
 }
 
-/// Measures the steps and prints the time of each. The fields are the beginning of the test and
-/// that of the current step.
+/// A stopwatch that prints the time of each step. The fields are the beginning of the test and that
+/// of the current step.
 struct Steps(Instant, Instant);
 
 impl Steps {

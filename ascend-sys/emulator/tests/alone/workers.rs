@@ -29,7 +29,8 @@ fn own_threads() -> Vec<(i32, u64)> {
     threads.collect()
 }
 
-/// Returns the number of those threads that have run for at least a millisecond since `before`.
+/// Returns the number of threads of the emulator that have run for at least a millisecond since
+/// `before`.
 fn at_work_since(before: &[(i32, u64)]) -> usize {
     let since = |(number, time): &(i32, u64)| {
         time - before.iter().find(|(other, _)| other == number).map_or(0, |(_, time)| *time)
@@ -55,7 +56,8 @@ fn look_on(stream: aclrtStream) {
 }
 
 /// Runs one round of work, and returns whether two of the emulator's threads have worked on it. The
-/// machine may have no free core for a while, so callers repeat the round for up to a minute.
+/// machine may have no free core for a while, so callers repeat the round. The call panics if a
+/// minute has passed since `began`. On a machine with one core it runs nothing and returns true.
 fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     if thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
         eprintln!("{what}: one core only, so there are no workers");
@@ -68,7 +70,7 @@ fn two_threads_work(what: &str, began: Instant, round: impl FnOnce()) -> bool {
     at_work_since(&before) >= 2
 }
 
-/// All checks are in one test, because the threads belong to the process.
+/// Checks everything in one test, because the threads belong to the process.
 #[test]
 fn what_nobody_waits_for_runs_on_several_threads() {
     alone!();

@@ -105,7 +105,7 @@ fn only_the_ranks_that_items_name_take_part() {
     });
 }
 
-/// Each rank sends to the next one in a ring, and to itself.
+/// Lets each rank send to the next one in a ring, and to itself.
 #[test]
 fn every_type_of_the_product_is_moved() {
     for product in [3, 950] {

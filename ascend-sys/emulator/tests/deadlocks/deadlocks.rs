@@ -291,7 +291,7 @@ fn a_first_contact_that_waits_for_a_rank_in_a_collective_is_told_at_once() {
 }
 
 /// Issues operations of two communicators on two ranks, in a different order on each. `ends` waits
-/// for the end, and returns the code and the error text.
+/// for the end, and returns the code and the error text. Returns the error texts of both ranks.
 fn in_different_order(ends: impl Fn(&Rank) -> (aclError, String) + Sync) -> Vec<String> {
     let config = AscendExtBlockConfig { deviceCount: 2, ..Block::config() };
     let mut second = HcclRootInfo::default();

@@ -95,8 +95,9 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
 /// The number of notifies of each end of a channel, by the rank of the end and then its peer.
 type Channels = HashMap<(u32, u32), u32>;
 
-/// Returns the channels of an operator, and adds them to `kept`. A channel of an earlier operator
-/// that is in `kept` with both ends is used again.
+/// Returns the channels of an operator, and reports those that do not match. `kept` has the
+/// channels that earlier operators have opened at both ends; the operator uses them again. The
+/// channels that it opens at both ends are added to `kept`.
 fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Channels {
     let ranks = operator.ranks.len() as u32;
     let mut ends = Channels::new();
@@ -226,7 +227,8 @@ impl View<'_> {
         }
     }
 
-    /// Returns whether a piece exists and the task may reach it. Reports an error otherwise.
+    /// Reports an error if a piece does not exist or the task must not reach it. Returns whether
+    /// the rank of the piece exists and is this rank or has a channel to it.
     fn reach(&mut self, verb: &str, piece: &Piece) -> bool {
         let ranks = self.operator.ranks.len();
         let Some(owner) = self.operator.ranks.get(piece.rank as usize) else {

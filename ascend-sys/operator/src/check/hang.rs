@@ -98,7 +98,7 @@ fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, not
 }
 
 /// Reports a handshake that does not match: a buffer is exposed more or less often than it is
-/// entered, or entered more often than it is left.
+/// entered, or reclaimed more often than it is left.
 fn handshake(
     ground: &Ground<'_>,
     wait: u32,
@@ -110,7 +110,7 @@ fn handshake(
     let left = Signal::Channel { rank: owner, peer: visitor, index: LEFT };
     let count = |task| ground.steps.iter().filter(|step| step.task == task).count();
     let (exposed, entered) = (count(Task::Record(ready)), count(Task::Wait(ready)));
-    // The last such task of the other end, if there is one.
+    // The last task of the other end that exposes or enters the buffer, if there is one.
     let other = if index == READY { Task::Record(ready) } else { Task::Wait(ready) };
     let other = (0..).zip(&ground.steps).filter(|(_, step)| step.task == other).last();
     let places = [Some(wait), other.map(|(task, _)| task)];
@@ -145,7 +145,8 @@ fn times(rank: u32, verb: &str, what: &str, count: usize) -> String {
     }
 }
 
-/// Returns the waiter and the recorder of a notify, without its index.
+/// Returns a notify without its index: the waiting rank, then the waiting thread or the recording
+/// rank, and whether the notify belongs to a thread.
 fn ends(signal: &Signal) -> (u32, u32, bool) {
     match signal {
         Signal::Thread { rank, thread, .. } => (*rank, *thread, true),

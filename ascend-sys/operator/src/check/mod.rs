@@ -8,18 +8,18 @@
 //!
 //! | rule | requirement |
 //! |---|---|
-//! | `form` | tasks that no rank can carry out: ranks, threads and sizes that do not exist or do not fit |
+//! | `form` | ranks can carry out all tasks: the ranks and threads exist, and the sizes fit |
 //! | `bounds`, `overlap`, `input` | every piece within its memory; no task reads what it writes; inputs are not written |
-//! | `remote` | peers are reached through a channel that both have opened, only their communication buffer, only notifies that it has |
-//! | `frame` | the main thread starts every sub-thread, and each one notifies it when it ends |
-//! | `product`, `quota`, `plan` | features that the product lacks; the resources of a communicator; the plan |
+//! | `remote` | a rank reaches a peer through a channel that both have opened; it reaches only the peer's communication buffer and the notifies of the channel |
+//! | `frame` | the main thread starts every sub-thread, and every sub-thread notifies the main thread when it ends |
+//! | `product`, `quota`, `plan` | the product has the features that are used; a communicator has enough resources, and so has the plan |
 //! | `deadlock` | every wait ends |
 //! | `unconsumed` | every record ends a wait, of the same operator |
 //! | `set-twice`, `two-waits` | a notify is recorded again when its last wait is over, and has one waiter at a time |
 //! | `race` | two tasks that touch the same bytes are ordered, if one of them writes, unless both reduce alike |
 //! | `result` | bytes are written before they are read; each output finally holds the data that the [goal](crate::Goal) requires, judged by the origin of every byte |
-//! | `not-reproducible` | a note: sums of floating point that are reduced into one place in any order |
-//! | `early`, `outlives` | peers use a communication buffer between the first and the last task of its owner's main thread |
+//! | `not-reproducible` | a note: sums or products of floating-point numbers are reduced into one place in a fixed order |
+//! | `early`, `outlives` | peers use a communication buffer only between the first and the last task of its owner's main thread |
 //!
 //! The tasks of a thread complete one after the other, and a wait ends after its record. On HCCS
 //! and in the emulator, a write to a peer is complete when its thread continues. On RoCE and UB,

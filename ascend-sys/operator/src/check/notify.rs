@@ -104,8 +104,8 @@ fn pair(
     }
 }
 
-/// Checks a record against the last record of its notify before it, with the wait that this earlier
-/// record ends.
+/// Checks a record against the earlier record of the same notify. `over` is the wait that the
+/// earlier record ends.
 fn again(
     ground: &Ground<'_>,
     search: &mut Search<'_>,

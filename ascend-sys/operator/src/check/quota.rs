@@ -64,7 +64,7 @@ fn opened(
     }
 }
 
-/// The source line of the operator that takes too many resources.
+/// The source line that a finding shows, if it is known.
 type Source = Option<&'static Location<'static>>;
 
 fn quota(

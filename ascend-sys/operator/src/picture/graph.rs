@@ -286,15 +286,16 @@ impl GraphPicture<'_> {
         svg.push("</g>");
     }
 
-    /// Draws the records that would end the waits that never end.
+    /// Draws, for each wait that never ends, an arrow from the record that would end it, or a
+    /// question mark.
     fn missing(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for (wait, record) in
             self.execution.stuck.iter().filter_map(|id| Some((id, self.nobody.get(id)?)))
         {
             let Some(to) = places.get(wait) else { continue };
             let end = (to.x - to.half - 1.0, to.y);
-            // The arrow goes back from the left of the record to the right of the wait, unless the
-            // record is to the left of the wait.
+            // The arrow leads from the right of the record to the left of the wait. It is straight
+            // if the wait is not to the right of the record.
             match record.map(|record| (record, places.get(&record))) {
                 Some((record, Some(from))) => {
                     svg.push(format_args!(

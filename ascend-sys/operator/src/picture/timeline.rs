@@ -13,8 +13,8 @@ const WIDTH: f64 = 960.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const HEIGHT: f64 = 14.0;
 const WAITS: &str = "#e3e7ec";
-/// The greatest number of tasks of a picture that are too thin to distinguish, and also of its
-/// notifies.
+/// The number of tasks of a picture that are drawn however thin they are, and the greatest number
+/// of its notifies.
 const MOST_THIN: usize = 6000;
 
 pub(super) fn draw(operator: &Operator, model: &Model) -> String {

@@ -28,7 +28,8 @@ fn ring(r: &mut Recorder, ranks: u32, notifies: u32) {
     }
 }
 
-/// Every rank reads from every other rank at once, with a thread for each peer.
+/// Returns an all-gather in which every rank reads from every other rank at once, with a thread for
+/// each peer.
 pub fn mesh_all_gather(ranks: u32, n: u64) -> Operator {
     let mut r = Recorder::new(Goal::AllGather, ranks, n, n);
     r.all_channels(2);
@@ -52,7 +53,8 @@ pub fn mesh_all_gather(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Each rank passes on the part that it got last, with a thread for each neighbour.
+/// Returns an all-gather in which each rank passes on the part that it got last, with a thread for
+/// each neighbour.
 pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
     let all = u64::from(ranks) * n;
     let mut r = Recorder::new(Goal::AllGather, ranks, n, all);
@@ -78,7 +80,8 @@ pub fn ring_all_gather(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Each rank reduces its elements into the buffer of every rank at once, in any order of arrival.
+/// Returns an all-reduce in which each rank reduces its elements into the buffers of all other
+/// ranks at once, in any order of arrival.
 pub fn mesh_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let mut r = Recorder::new(Goal::AllReduce(op), ranks, n, n);
     r.all_channels(2);
@@ -103,8 +106,9 @@ pub fn mesh_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// In each step round the ring, a rank reads a part of its neighbour and reduces it into its own.
-/// Then the reduced parts go round the ring once more. A part has n elements.
+/// Returns an all-reduce round a ring. In each step, a rank reads a part of its neighbour and
+/// reduces it into its own part. Then the reduced parts go round the ring once more. A part has n
+/// elements.
 pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let all = u64::from(ranks) * n;
     let mut r = Recorder::new(Goal::AllReduce(op), ranks, all, all);
@@ -131,12 +135,14 @@ pub fn ring_all_reduce(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// In step k, a rank reads its own part from the rank k places before it.
+/// Returns an all-to-all in whose step k a rank reads its own part from the rank k places before
+/// it.
 pub fn pairwise_all_to_all(ranks: u32, n: u64) -> Operator {
     all_to_all(Goal::AllToAll, ranks, n, |_, _| n)
 }
 
-/// The same with parts of different lengths. Some of them are empty.
+/// Returns the all-to-all of [`pairwise_all_to_all`] with parts of different lengths. Some of them
+/// are empty.
 pub fn pairwise_all_to_all_v(ranks: u32) -> Operator {
     let of = |from: u32, to: u32| u64::from((3 * from + 5 * to) % 4);
     let counts = (0..ranks).map(|from| (0..ranks).map(|to| of(from, to)).collect()).collect();
@@ -172,7 +178,8 @@ fn all_to_all(goal: Goal, ranks: u32, n: u64, of: impl Fn(u32, u32) -> u64) -> O
     r.operator
 }
 
-/// A binomial tree: in each step, a rank that has the elements writes them to one more rank.
+/// Returns a broadcast along a binomial tree: in each step, a rank that has the elements writes
+/// them to one more rank.
 pub fn tree_broadcast(ranks: u32, n: u64, root: u32) -> Operator {
     let mut r = Recorder::new(Goal::Broadcast { root }, ranks, n, n);
     r.all_channels(2);
@@ -201,7 +208,8 @@ pub fn tree_broadcast(ranks: u32, n: u64, root: u32) -> Operator {
     r.operator
 }
 
-/// Each rank reduces its part for each other rank into the buffer of that rank.
+/// Returns a reduce-scatter in which each rank reduces its part for each other rank into the buffer
+/// of that rank.
 pub fn mesh_reduce_scatter(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     let mut r = Recorder::new(Goal::ReduceScatter(op), ranks, n, n);
     r.all_channels(2);
@@ -224,8 +232,8 @@ pub fn mesh_reduce_scatter(ranks: u32, n: u64, op: ReduceOp) -> Operator {
     r.operator
 }
 
-/// A star: the root writes to all other ranks, or all other ranks write to the root, each with a
-/// part of the root's buffer.
+/// Returns a star: the root writes to all other ranks, or all other ranks write to the root, each
+/// into its own part of the root's buffer.
 pub fn star(goal: Goal, ranks: u32, n: u64) -> Operator {
     let (root, out, op) = match goal {
         Goal::Scatter { root } => (root, true, None),
@@ -260,7 +268,7 @@ pub fn star(goal: Goal, ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// One rank sends to another rank, and the receiver reads the data.
+/// Returns an operator in which one rank sends to another rank, and the receiver reads the data.
 pub fn send(from: u32, to: u32, ranks: u32, n: u64) -> Operator {
     let mut r = Recorder::new(Goal::Send { from, to }, ranks, n, n);
     r.channel(from, to, 2);
@@ -269,7 +277,8 @@ pub fn send(from: u32, to: u32, ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Makes the input of each rank a part of its output.
+/// Makes the input of each rank a part of its output. `start` returns the element of the output at
+/// which the input of a rank begins.
 pub fn in_place(mut operator: Operator, start: impl Fn(u64) -> u64) -> Operator {
     for (rank, tasks) in (0..).zip(&mut operator.ranks) {
         tasks.in_place = Some(start(rank) * ELEMENT);

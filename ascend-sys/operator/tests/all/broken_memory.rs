@@ -249,8 +249,9 @@ fn a_task_whose_bytes_were_written_over_is_not_among_those_by_which_they_came() 
     );
 }
 
-/// Both ranks reduce into the buffer of the first rank, and then both read it. With `whole`, a
-/// finding must point at all of these tasks.
+/// Copies the input of rank 0 into its buffer, and then calls `reduce`, which records the
+/// reductions of rank 1 into that buffer. Rank 0 goes on after these. With `whole`, a finding must
+/// point at the copy too.
 fn reduce_then_read(r: &mut Recorder, whole: bool, reduce: impl Fn(&mut Recorder)) {
     if whole {
         r.here();

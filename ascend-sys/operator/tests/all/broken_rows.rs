@@ -12,8 +12,9 @@ fn broadcast() -> Recorder {
     recorder
 }
 
-/// The root lets the other rank read its buffer, on this notify and the next one. With `waits`, it
-/// waits until the other rank is done.
+/// Returns a broadcast in which the root lets the other rank read its buffer. The root records
+/// `notify` when the buffer is full. With `waits`, it waits on the next notify until the other rank
+/// is done.
 fn read_by_the_peer(notify: u32, waits: bool) -> Recorder {
     let mut r = broadcast();
     r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), notify);
@@ -41,8 +42,8 @@ fn a_buffer_that_the_next_operator_writes_while_it_is_read_is_found() {
     }
 }
 
-/// Rank 1 reads from rank 0. Rank 0 first waits until rank 1 is ready. Only with `waits`, it also
-/// waits until rank 1 is done.
+/// Returns an operator in which rank 1 reads from rank 0. Rank 0 first waits until rank 1 is ready.
+/// Only with `waits`, rank 0 also waits until rank 1 is done.
 fn asked_for(waits: bool) -> Recorder {
     let mut r = Recorder::new(Goal::Send { from: 0, to: 1 }, 2, 4, 4);
     r.all_channels(5).tell((1, 0), (0, 0), 2);

@@ -43,7 +43,8 @@ fn the_critical_path_is_a_path_of_the_order_and_its_times_add_up() {
     }
 }
 
-/// Returns the length of the longest chain, found by trying all chains from the end.
+/// Returns the length of the longest chain. Computes, for each task in the order of the tasks, the
+/// longest chain that ends with the task.
 fn longest(operator: &Operator, length: &dyn Fn(&Task) -> f64) -> f64 {
     let order = Order::of(operator).unwrap();
     let mut until: HashMap<TaskId, f64> = HashMap::new();
@@ -104,8 +105,8 @@ fn pairwise_exchange_takes_a_step_a_peer() {
 
 #[test]
 fn reductions_cost_more_than_copies() {
-    // Within servers of two ranks, between servers, and within servers again, with halves of 32
-    // elements.
+    // Data moves within servers of two ranks, then between servers, and then within servers again,
+    // in halves of 32 elements.
     for (p, rounds) in [(2, 0), (4, 1), (8, 2), (16, 3)] {
         let cost = Cost::of(&algorithms::hierarchical(p, 64), &PLAIN);
         assert_eq!(cost.steps, rounds + 2);

@@ -25,7 +25,7 @@ fn look(what: &str, operators: &[Operator]) {
     assert_eq!(good, !what.starts_with("broken"), "{report}");
 }
 
-/// Removes some records of and waits for notifies of channels.
+/// Removes the records and the waits of channel notifies for whose index `out` returns true.
 fn without(mut operator: Operator, out: impl Fn(u32) -> bool) -> Operator {
     for steps in operator.ranks.iter_mut().flat_map(|rank| &mut rank.threads) {
         steps.retain(|step| match step.task {

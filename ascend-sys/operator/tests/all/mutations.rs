@@ -1,6 +1,6 @@
 //! Tests of the checker on correct algorithms with one random change. An operator that the checker
 //! accepts must give the right result at any speed of the ranks. Two tasks that the checker reports
-//! as a race must be one: they touch the same bytes, one of them writes, and nothing orders them.
+//! as a race must touch the same bytes, one of them must write, and nothing must order them.
 
 use crate::algorithms::*;
 use crate::recorder::ELEMENT;
@@ -75,8 +75,8 @@ fn other(step: &mut Step, ranks: u32, random: &mut Rng) {
     }
 }
 
-/// A machine that runs operators under one schedule. It has their memories and the notifies that
-/// are set.
+/// A machine that runs operators under one schedule. It has the memories of the operators and the
+/// notifies that are set.
 struct Machine<'a> {
     operators: &'a [Operator],
     memories: HashMap<(usize, u32, Memory), Vec<u64>>,
@@ -110,8 +110,8 @@ impl Machine<'_> {
         &mut memory[range.start as usize..range.end as usize]
     }
 
-    /// Runs all threads, each at its own speed. Returns an error if the operators hang or a record
-    /// is lost.
+    /// Runs all threads, each at its own speed. Returns an error if the operators hang, if a record
+    /// is lost, or if a notify is still set at the end.
     fn run(&mut self, random: &mut Rng) -> Result<(), String> {
         let mut lanes: HashMap<(u32, usize), Vec<(usize, Task)>> = HashMap::new();
         for (at, operator) in self.operators.iter().enumerate() {
@@ -281,7 +281,8 @@ fn rows_that_pass_are_right_at_any_speed() {
     assert!(passed > 20, "{passed} passed");
 }
 
-/// Returns the operator with other notifies of channels: their indices are larger by `higher`.
+/// Returns the operator with other notifies: the indices of all notifies, of threads and of
+/// channels, are larger by `higher`.
 fn with_other_notifies(mut operator: Operator, higher: u32) -> Operator {
     for rank in &mut operator.ranks {
         rank.channels.iter_mut().for_each(|(_, notifies)| *notifies = 40);
@@ -325,7 +326,7 @@ fn operators_that_pass_alone_pass_in_any_row_with_notifies_of_their_own() {
 }
 
 /// Returns whether two tasks race by the definition: they touch the same bytes, one of them writes,
-/// and nothing orders them.
+/// not both reduce, and nothing orders them.
 fn races(operator: &Operator) -> bool {
     let order = Order::of(operator).unwrap();
     let task = |id: &TaskId| {

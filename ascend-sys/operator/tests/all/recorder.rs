@@ -145,8 +145,9 @@ impl Recorder {
         self
     }
 
-    /// Makes them wait for each other now. In [`twins`] they do so once more at the end, so that
-    /// the tasks in between stay within the operator.
+    /// Makes the main threads of all ranks with channels wait for each other now, on the first
+    /// notify. In [`twins`] they do so once more at the end, on the second notify, so that the
+    /// tasks in between stay within the operator.
     pub fn meeting(&mut self, notifies: [u32; 2]) -> &mut Self {
         self.meets = Some(notifies[1]);
         self.meet(notifies[0])
@@ -178,16 +179,16 @@ impl Recorder {
     }
 }
 
-/// Returns a recorder for any goal with eight elements. Its ranks have channels of four notifies
-/// between all of them.
+/// Returns a recorder for another goal, with eight elements. There is a channel of four notifies
+/// between every two ranks.
 pub fn other(ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
     recorder.all_channels(4);
     recorder
 }
 
-/// Returns the same recorder with two more notifies for each channel, on which the ranks meet
-/// before and after the operator.
+/// Returns a recorder as [`other`] does, with two more notifies for each channel. On these the
+/// ranks meet before and after the operator.
 pub fn meeting(ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
     recorder.all_channels(6).meeting([4, 5]);
@@ -219,7 +220,7 @@ pub fn twins(
     expect(&check(&broken.operator), rule, words, &broken.marks);
 }
 
-/// Does the same with several operators on one communicator.
+/// Checks several operators on one communicator, and their repaired twins, as [`twins`] does.
 pub fn twin_rows(rule: &str, words: &[&str], build: impl Fn(bool) -> Vec<Recorder>) {
     let operators = |row: &[Recorder]| -> Vec<Operator> {
         row.iter().map(|recorder| recorder.operator.clone()).collect()

@@ -36,7 +36,7 @@ pub(super) struct Expression {
 /// The type in which C++ computes instead of a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loose {
-    /// The type `int`, with its greatest possible distance from 0.
+    /// The type `int`, with the greatest possible distance of the number from 0.
     Int(i128),
     /// The type `uint32_t`, which wraps.
     Unsigned,
@@ -357,8 +357,8 @@ impl Printer<'_> {
         self.helped(Helper::Saturated, number, &[a])
     }
 
-    /// Prints two operands. If neither of them certainly has its type, the first one is converted
-    /// to it.
+    /// Prints two operands. If both are literals, the first one is printed as a literal of their
+    /// type.
     fn pair(
         &mut self,
         a: ValueId,

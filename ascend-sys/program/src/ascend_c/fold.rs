@@ -213,7 +213,7 @@ fn exact(number: Number, size: i128) -> Option<u64> {
 }
 
 /// Computes an operation on two integers. Returns `None` if the operation is a fault, such as a
-/// division by zero.
+/// division by zero, or if it is a comparison or a logical operation.
 pub(super) fn computed(operator: Binary, number: Number, a: u64, b: u64) -> Option<u64> {
     if !is_signed(number) {
         let bits = match operator {

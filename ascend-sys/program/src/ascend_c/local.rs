@@ -45,7 +45,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the declaration of a tensor: `LocalTensor<half> x = queue.AllocTensor<half>();`
+    /// Prints the call that gives a tensor its memory. The call also declares the tensor if nothing
+    /// has declared it yet: `LocalTensor<half> x = queue.AllocTensor<half>();`.
     fn obtain(&mut self, local: LocalId, from: Thing, call: &str) {
         let Declared { name, what } = &self.program.locals[local.0 as usize];
         let ty = what.ascend_c();

@@ -104,12 +104,12 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Helper functions, which the source contains if it needs them.
+/// A helper function, which the source contains if it needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Helper {
-    /// The smaller of two numbers.
+    /// Returns the smaller of two numbers.
     Smaller,
-    /// The larger of two numbers.
+    /// Returns the larger of two numbers.
     Larger,
     /// Converts a floating-point number to the nearest whole number of a type.
     Saturated,

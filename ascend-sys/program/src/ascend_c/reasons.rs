@@ -101,7 +101,8 @@ impl<'p> Around<'p> {
         }
     }
 
-    /// Returns the first use after the call that must wait for a use before the call.
+    /// Returns the first use after the call that must wait for a use before the call. The use
+    /// before the call comes first in the result.
     fn conflict(
         &self,
         first: impl Fn(&UnitAccess) -> bool,

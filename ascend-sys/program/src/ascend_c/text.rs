@@ -46,7 +46,8 @@ impl Text {
         self.line(text);
     }
 
-    /// Adds an empty line, unless there is one already or a block has just begun.
+    /// Adds an empty line, unless there is one already, a block has just begun, or the text is
+    /// empty.
     pub(super) fn blank(&mut self) {
         match self.lines.last() {
             Some(last) if !last.is_empty() && !last.ends_with('{') => {

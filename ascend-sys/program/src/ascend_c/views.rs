@@ -9,9 +9,9 @@ use crate::layout::Number;
 use crate::step::{Base, Place};
 
 impl Printer<'_> {
-    /// Returns a place as a named part of the workspace and an index. The part is the last one of
-    /// the type that begins before the place, as far as that is known. The kernel may have named
-    /// another part, but the address is the same.
+    /// Returns a place as a named part of the workspace and an index, or `None` if no part fits.
+    /// The part is the last one of the type that begins at the place or before it, as far as that
+    /// is known. The kernel may have named another part, but the address is the same.
     pub(super) fn viewed(&mut self, place: &Place, number: Number) -> Option<(String, String)> {
         let (constant, terms) = match place.base {
             Base::Workspace => self.elements(place.offset, u64::from(number.size()))?,

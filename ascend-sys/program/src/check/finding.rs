@@ -161,9 +161,9 @@ impl Report {
         }
     }
 
-    /// Returns the findings, errors first. Within a severity, findings that may have caused others
-    /// come before findings that may have been caused. Otherwise they are in the order of the
-    /// source.
+    /// Returns the findings, errors first, without the warnings that the program allows. Within a
+    /// severity, findings that may have caused others come before findings that may have been
+    /// caused. Otherwise they are in the order of the source.
     pub(super) fn into_findings(self, program: &Program) -> Vec<Finding> {
         let is_allowed = |(_, _, _, rule): &(_, _, _, &str)| {
             program.allowed.iter().any(|allowed| allowed.warning.rule() == *rule)

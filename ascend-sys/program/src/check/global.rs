@@ -150,7 +150,8 @@ fn reach(
     });
 }
 
-/// Checks that a number of elements is within the memory of a place, and reports those that do not.
+/// Checks that this number of elements, from a place on, is within the memory of the place. Reports
+/// an error if it is not.
 pub(super) fn within(
     view: &mut View<'_, '_>,
     place: &Place,

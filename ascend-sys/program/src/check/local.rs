@@ -205,8 +205,8 @@ impl LocalMemory {
         self.scratches[scratch.0 as usize] = Some((bytes, LocalBuffer::default()));
     }
 
-    /// Reserves memory for a number of buffers. Returns the bytes of each. If their size is
-    /// unknown, which has been reported, it returns a size without a limit.
+    /// Reserves memory for a number of buffers. Returns the number of bytes of each, or `u64::MAX`
+    /// if that number is unknown, which has been reported.
     fn lay_out(
         &mut self,
         view: &mut View<'_, '_>,
@@ -274,7 +274,8 @@ impl LocalMemory {
         self.bind(local, Tensor::Held(queue, bytes, free));
     }
 
-    /// Checks that the core holds a tensor of this queue. Returns the index of its buffer.
+    /// Returns the index of a tensor's buffer, if the core holds the tensor and it belongs to this
+    /// queue. Otherwise reports the failure and returns `None`.
     fn holds(
         &self,
         view: &mut View<'_, '_>,
@@ -345,8 +346,8 @@ impl LocalMemory {
         }
     }
 
-    /// Returns the bytes of a tensor that a unit uses. They must begin at a multiple of 32 bytes
-    /// and lie within the tensor. Otherwise reports the failure and returns `None`.
+    /// Returns the bytes of a tensor that a unit uses. Reports an error if they do not begin at a
+    /// multiple of 32 bytes. If they do not lie within the tensor, reports that and returns `None`.
     pub(super) fn operand(
         &self,
         view: &mut View<'_, '_>,

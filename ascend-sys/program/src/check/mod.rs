@@ -15,14 +15,14 @@
 //! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; the cores that prepare; a handle used by the core and client that has it |
 //! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
 //! | `ready`, `arrived` | data that a turn sends is written before its commit, data that it receives is used after a wait, by any cores and through any argument |
-//! | `race` | cores that use the same memory, of which one writes, meet in between |
-//! | `units` | a unit of a core uses the same memory as another one, of which one writes, when it has waited for it: by a queue, a wait or a barrier |
+//! | `race` | two cores that use the same memory meet in between, if one of them writes |
+//! | `units` | two units of a core use the same memory, and one of them writes: the later one has waited for the earlier one, by a queue, a wait or a barrier |
 //! | `unwritten` | bytes of local memory are written, since their buffer was allocated, before they are read |
 //! | `clean`, `line` | single elements that a core writes are cleaned before others use them, and bytes that others wrote are cleaned before a core reads single elements of them; no two cores write elements of one cache line |
-//! | `windows` | some rank writes the bytes of windows that are read or sent: an error of all ranks together, a note of one alone |
+//! | `windows` | bytes of windows that are read or sent, and that no rank writes: an error if all ranks are checked together, a note if one is checked alone |
 //! | `never-written`, `overwritten` | warnings: an output that nothing writes; a result of a turn that is overwritten before anything uses it |
-//! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
-//! | `cores` | cores that all have to meet are no more than the chip has |
+//! | `finalize`, `finalize-sync` | `Finalize` once, last, after every other core's last wait |
+//! | `cores` | cores that must all meet, and that are no more than the chip has |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
 //! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: the cores that have it, its size, the tensors that pass through queues |
 //! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |

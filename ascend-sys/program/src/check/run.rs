@@ -380,7 +380,8 @@ impl Run<'_> {
         Windows { open: true, ..Windows::default() }
     }
 
-    /// Returns whether all cores have reached their end, and reports everything that is still open.
+    /// Returns whether all cores have reached their end and no raise of a flag was rejected.
+    /// Reports the waits that never end, or else everything that is still open.
     fn ends_well(&mut self) -> bool {
         let Run { ground, members, flags, clients, report, .. } = self;
         let mut hangs = false;

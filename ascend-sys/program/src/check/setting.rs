@@ -74,9 +74,9 @@ pub struct Setting {
     /// address is `None` or missing, it is not known, and the argument is taken to share no memory
     /// with another one.
     pub addresses: Vec<Option<u64>>,
-    /// The number of bytes of the user's part of the workspace.
+    /// The number of bytes of the user's part of the workspace, if it is known.
     pub workspace: Option<u64>,
-    /// The number of bytes of an input window, and of an output window.
+    /// The number of bytes of an input window, and of an output window, if it is known.
     pub window: Option<u64>,
     /// The numbers that cores have read in a launch that is over. With them, nothing depends on
     /// unknown data. They are unknown for cores that are missing here, and beyond the end of a

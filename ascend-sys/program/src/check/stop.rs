@@ -44,8 +44,8 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
     }
 }
 
-/// Returns the rule, the text and the help for a core that never reaches its end. Returns `None` if
-/// it does.
+/// Returns the rule, the text and the help for a core that waits forever. Returns `None` for any
+/// other core, and for a core that awaits a flag if a raise of a flag was rejected.
 pub(super) fn stuck(
     ground: &Ground<'_>,
     members: &[Member<'_>],

@@ -152,7 +152,8 @@ impl Flags {
         }
     }
 
-    /// Returns whether this flag can be raised here at all.
+    /// Checks that this flag can be raised here. Returns false if the cores cannot synchronise, or
+    /// if the kernel lacks the cores for this mode. Reports these and all other mistakes.
     fn look(&self, view: &mut View<'_, '_>, mode: Mode, pipe: Pipe, flag: u16) -> bool {
         if !synchronises(view, "flags between cores") {
             return false;
@@ -228,7 +229,7 @@ impl Flags {
     }
 
     /// Returns the cores that have not raised a flag which this core awaits, and the number of all
-    /// cores that raise it.
+    /// cores that raise it. Returns `None` if no core has raised it.
     pub(super) fn missing(&self, core: CoreName, flag: u16) -> Option<(Vec<usize>, usize)> {
         let block = core.index / self.mix.ratio(core.kind).max(1);
         let vector = core.kind == Core::Aiv;

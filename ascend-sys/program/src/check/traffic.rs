@@ -84,7 +84,7 @@ impl Sent {
         access.tick <= self.clock.of(access.core, access.area.unit)
     }
 
-    /// Returns the name of a turn in words, such as `turn 2 of `tiles``.
+    /// Returns the name of a turn in words, such as "turn 2 of `tiles`".
     fn words(&self, ground: &Ground<'_>) -> String {
         let (turn, task) = (self.turn + 1, ground.words.task(self.task));
         match self.step {

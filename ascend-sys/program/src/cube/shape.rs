@@ -42,8 +42,8 @@ impl Shape<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if a side is 0 or does not fit into an `i32`, if the chip does not have that many cube
-    /// cores, or if cube cores do not multiply these types.
+    /// Fails if a side is 0 or does not fit into an `i32`, if the number of cube cores is 0 or more
+    /// than the chip has, or if cube cores do not multiply these types.
     pub fn tiles(&self) -> Result<Tiles, Refused> {
         let side = |setting, size: usize| match i32::try_from(size) {
             Ok(size @ 1..) => Ok(size.unsigned_abs()),

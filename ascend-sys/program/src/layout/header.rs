@@ -78,7 +78,7 @@ impl Layout {
     ///
     /// Fails for a struct that the macros cannot express: they have no `bool`, no `double` and no
     /// arrays of structs, put structs at multiples of 8 bytes, and allow only one namespace. Such a
-    /// struct has only the plain form.
+    /// struct has only the plain form. Also fails if `op_type` is not a C++ identifier.
     pub fn macro_header(&self, op_type: &str) -> Result<String, HeaderError> {
         let identifier = |text: &str| {
             !text.starts_with(|first: char| first.is_ascii_digit())

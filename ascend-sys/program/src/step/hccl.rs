@@ -9,10 +9,10 @@ use crate::declared::{ClientId, TaskId, ValueId};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Hccl {
     /// A call of `InitV2`, with the context of its group and the `Mc2InitTiling` at this offset of
-    /// the tiling struct.
+    /// the tiling struct. A client [by address](crate::Client::by_address) calls `Init`.
     Init(ClientId, u32),
     /// A call of `SetCcTilingV2`: the offset of a `Mc2CcTiling` in bytes from the `Mc2InitTiling`,
-    /// and its path in C++.
+    /// and its path in C++. A client by address calls `SetCcTiling`.
     Configure(ClientId, u32, String),
     /// A call that prepares a task.
     Prepare {

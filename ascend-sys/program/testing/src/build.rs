@@ -119,7 +119,8 @@ impl Builder {
         self.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
     }
 
-    /// Writes `bytes` bytes of the workspace, and then synchronises all vector cores.
+    /// Adds steps in which core 0 writes `bytes` bytes of the workspace, and then a barrier of all
+    /// vector cores.
     pub fn write_workspace(&mut self, bytes: u64) {
         self.on_block(0, |b| {
             let from = b.filled("seed", Number::U8, bytes);
@@ -130,7 +131,8 @@ impl Builder {
         self.sync_vectors();
     }
 
-    /// Fills a buffer of `bytes` bytes, whatever its type, and makes all units wait for that.
+    /// Adds steps that fill a buffer of `bytes` bytes, whatever its type, and make all units wait
+    /// for that.
     pub fn fill(&mut self, buffer: ScratchId, bytes: u64) {
         // Every product can fill elements of this type.
         let tensor = self.local("fill", Number::U16);
@@ -378,7 +380,8 @@ pub fn tiling_layout(configured: u32) -> Layout {
     }
 }
 
-/// Returns the bytes of that struct, filled for these operations as `Mc2CcTilingConfig` does it.
+/// Returns the bytes of the struct of [`tiling_layout`], filled for these operations as
+/// `Mc2CcTilingConfig` fills it.
 pub fn tiling(operations: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0; tiling_layout(operations.len() as u32).size as usize];
     let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());

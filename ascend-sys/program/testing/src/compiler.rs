@@ -87,7 +87,8 @@ pub fn complaints(more: &[&str], source: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Compiles a kernel as a program of the host. See `main.cpp` in this directory.
+/// Compiles a kernel as a program of the host, and returns its path. See `main.cpp` of this
+/// package.
 pub fn program_of_host(
     compiler: impl Fn() -> Command,
     more: &[&str],

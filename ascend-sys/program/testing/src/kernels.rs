@@ -120,7 +120,7 @@ fn builder(name: &str, mix: Mix, tiling: &Tiling) -> Builder {
     b
 }
 
-/// An all-to-all of 128 elements for every rank.
+/// Returns a kernel with an all-to-all of 128 elements for every rank.
 pub fn all_to_all() -> Program {
     let tiling = Tiling::communicating("AllToAllCustomTilingData", "alltoallCcTiling");
     let mut b = builder("alltoall_custom", Mix::MixAiv10, &tiling);
@@ -199,13 +199,13 @@ fn in_rounds(
     b.done()
 }
 
-/// An all-to-all of 128 + 128 + 100 elements for every rank.
+/// Returns a kernel with an all-to-all of 128 + 128 + 100 elements for every rank.
 pub fn all_to_all_in_rounds() -> Program {
     let tiling = Tiling::communicating("AllToAllCustomTilingData", "alltoallCcTiling");
     in_rounds("alltoall_custom", tiling, "alltoallCcTiling", 100, Operation::AlltoAll)
 }
 
-/// A reduce-scatter with 300 sums for every rank.
+/// Returns a kernel with a reduce-scatter of 300 sums for every rank.
 pub fn reduce_scatter() -> Program {
     let tiling = Tiling::communicating("ReduceScatterCustomTilingData", "reduceScatterCcTiling");
     let mut b = builder("reduce_scatter_custom", Mix::MixAiv10, &tiling);
@@ -233,7 +233,8 @@ pub fn reduce_scatter_in_rounds() -> Program {
     })
 }
 
-/// An all-to-all in which each rank has other counts, so that the counts are in its tiling.
+/// Returns a kernel with an all-to-all in which each rank has other counts, so that the counts are
+/// in its tiling.
 pub fn all_to_all_v() -> Program {
     let list = Item::Number(Number::U64);
     let tiling = Tiling::communicating("AllToAllVCustomTilingData", "alltoallvCcTiling")
@@ -265,8 +266,8 @@ pub fn all_to_all_v() -> Program {
     b.done()
 }
 
-/// Writes blocks of bytes into the windows of the other ranks. Only the engine of the 950 can write
-/// them.
+/// Returns a kernel that writes blocks of bytes into the windows of the other ranks. Only the
+/// engine of the 950 can write them.
 pub fn all_to_all_v_write() -> Program {
     let tiling = Tiling::communicating("AllToAllVWriteTilingData", "alltoallvWriteCcTiling")
         .with("windowOffset", Item::Number(Number::U64), &[])
@@ -293,8 +294,8 @@ pub fn all_to_all_v_write() -> Program {
     b.done()
 }
 
-/// Computes `z = x + y`, in tiles that are dealt to the blocks in turn. Each tensor has two
-/// buffers.
+/// Returns a kernel that computes `z = x + y`, in tiles that are dealt to the blocks in turn. Each
+/// tensor has two buffers.
 pub fn vadd() -> Program {
     let tiling = Tiling::new("VaddTiling").number("total").number("tile");
     let mut b = builder("vadd", Mix::AivOnly, &tiling);

@@ -36,7 +36,7 @@ pub fn run(program: &Program, launch: &Launch) -> Option<Outcome> {
     run_with(program, launch, &[])
 }
 
-/// Does the same as [`run`] with more options for the compiler.
+/// Compiles a kernel and runs it, as [`run`] does, with more options for the compiler.
 pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Outcome> {
     compiler()?;
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -85,7 +85,7 @@ pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Out
     Some(Outcome { calls, outputs })
 }
 
-/// Returns the bytes of a tiling struct: CANN's structs filled as its host side does it, and these
+/// Returns the bytes of a tiling struct: CANN's structs as CANN's host side fills them, and these
 /// numbers.
 pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Vec<u8> {
     let mut bytes = vec![0; layout.size as usize];

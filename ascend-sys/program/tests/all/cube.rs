@@ -115,7 +115,7 @@ fn large_products_of_half_floats_have_the_recommended_blocks() {
     }
 }
 
-/// The used share of L0A and L0B together, and that of L0C.
+/// The blocks of one of the operands fill L0A or L0B, and the blocks of the result fill L0C.
 #[test]
 fn blocks_of_large_products_fill_l0() {
     for product in PRODUCTS {

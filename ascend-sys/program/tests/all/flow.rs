@@ -395,8 +395,9 @@ fn a_loop_that_does_nothing_for_ever_is_a_fault() {
     assert!(matches!(why, Some(Unknown::Fault(_))), "{why:?}");
 }
 
-/// Returns the final variables of a loop: their numbers or the fault. With `slow`, an additional
-/// step forces a walk through every iteration.
+/// Returns the numbers of the variables after a loop, the text of the fault if there is one, and
+/// the number of passed steps. With `slow`, an additional step forces a walk through every
+/// iteration.
 fn sums(random: u64, slow: bool) -> (Vec<Result<u64, Unknown>>, String, u64) {
     let mut random = fastrand::Rng::with_seed(random);
     let types = [U8, I8, U16, I16, U32, I32, U64, I64];

@@ -5,7 +5,7 @@ use ascend_program::step::*;
 use ascend_program::*;
 use ascend_program_testing::build::{self, Builder};
 
-/// Returns the reason why a program is rejected, one step after it was valid.
+/// Returns the reason why a program is rejected after `build` has changed it. It was valid before.
 fn refused(build: impl FnOnce(&mut Builder)) -> String {
     let mut b = Builder::new(Mix::MixAiv10);
     b.program.tiling = Some(build::tiling_layout(1));

@@ -147,7 +147,8 @@ fn inserted_waits_say_why_they_are_there() {
     assert_eq!(inserted, [(why, Sync::Units(Pipe::In, Pipe::Out))]);
 }
 
-/// Returns a kernel with a queue, a buffer of its own, `x` and `y`.
+/// Checks that a kernel with a queue and a buffer of its own lacks waits, and lacks none after the
+/// waits have been inserted. `steps` adds the steps of the kernel.
 fn queued(
     position: Position,
     steps: impl FnOnce(&mut Builder, QueueId, Local, [Place; 2], ValueId),

@@ -16,8 +16,8 @@ fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) ->
 }
 
 impl CommConfig {
-    /// Returns the settings as CANN's structure, with every field checked against the rules of the
-    /// product, if it is known.
+    /// Returns the settings as CANN's structure, with every field checked. If the product is known,
+    /// the rules of the product apply.
     pub(crate) fn to_raw(&self, product: Option<Product>) -> ConfigResult<HcclCommConfig> {
         let mut raw = initial();
         if let Some(mib) = self.buffer_mib {

@@ -75,7 +75,8 @@ impl KernelRecorder {
         }
     }
 
-    /// Returns a mutable reference to the name of an item in the program.
+    /// Returns a mutable reference to the name of an item in the program, or `None` if the program
+    /// has no item with this index.
     fn slot(&mut self, kind: NamedKind, at: u32) -> Option<&mut String> {
         let (program, at) = (&mut self.program, at as usize);
         match kind {

@@ -117,7 +117,8 @@ impl Mc2InitTiling {
         u16::from_ne_bytes([self.0[44], self.0[45]])
     }
 
-    /// Returns the family of the device: 1 for the A2 (the 910B), 255 for other products.
+    /// Returns the family of the device: 1 for the A2 (the 910B), 255 for other products, or 0 if
+    /// the struct is not filled.
     pub fn device_family(&self) -> u8 {
         self.0[46]
     }

@@ -15,7 +15,7 @@ fn problem(layout: &Layout, problem: String) -> TilingError {
 }
 
 /// Writes the `Mc2InitTiling` of a tiling struct, and an `Mc2CcTiling` for each of `members`.
-/// `init` gets the offsets of the members in bytes.
+/// `init` makes the `Mc2InitTiling` from the offsets of the members in bytes.
 pub(super) fn write<T: Tiling>(
     tiling: &mut T,
     init: impl FnOnce(&[u32]) -> [u8; 64],
@@ -83,8 +83,9 @@ pub(in crate::kernel) fn ready<T: Tiling>(
     }
 }
 
-/// Checks that the communication structs in a tiling struct were filled for its layout. `bytes`
-/// must have the size of the layout.
+/// Checks that the communication structs in a tiling struct were filled for its layout. Accepts
+/// every struct without an `Mc2InitTiling`, and CANN's own structs. `bytes` must have the size of
+/// the layout.
 pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), TilingError> {
     let communication = Communication::of(layout);
     if layout.role != Role::User || !communication.has_init() {

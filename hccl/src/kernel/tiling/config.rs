@@ -128,17 +128,18 @@ pub struct Mc2CcTilingConfig {
 
 impl Mc2InitTilingConfig {
     /// Writes the [`Mc2InitTiling`] of a tiling struct, and an `Mc2CcTiling` for each of `members`,
-    /// in the order of the fields. If there are fewer members than `Mc2CcTiling` fields, the last
-    /// of these fields do not change, and the server does not read them. The fields of other types
-    /// do not change.
+    /// in the order of the fields. If there are fewer members than `Mc2CcTiling` fields, the
+    /// remaining `Mc2CcTiling` fields do not change, and the server does not read them. The fields
+    /// of other types do not change.
     ///
     /// This does the work of both overloads of `Mc2CcTilingConfig::GetTiling` in CANN.
     ///
     /// # Errors
     ///
     /// [`Error::Tiling`](crate::Error::Tiling) for a setting that CANN or the product does not
-    /// support. The same error is returned for more members than `Mc2CcTiling` fields, and for a
-    /// struct without an `Mc2InitTiling`. After an error, the struct is unchanged.
+    /// support. The same error is returned for more members than `Mc2CcTiling` fields, for a struct
+    /// without an `Mc2InitTiling`, and for one of CANN's own structs. After an error, the struct is
+    /// unchanged.
     pub fn fill<T: Tiling>(&self, tiling: &mut T, members: &[Mc2CcTilingConfig]) -> Result<()> {
         let filled = self.checked(members)?;
         let bytes = members

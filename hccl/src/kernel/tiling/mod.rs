@@ -54,7 +54,7 @@
 //! | [`f16`](crate::f16), [`bf16`](crate::bf16) | `uint16_t` | a kernel reads the bits as `half` or `bfloat16_t` |
 //! | `bool` | `bool` | [`macro_header`](Layout::macro_header) has no `bool` |
 //! | `[T; N]`, also of arrays | `T name[N]` | |
-//! | a struct with the derive | the struct | its size must be a multiple of 8 as well |
+//! | a struct with the derive | the struct | its size must be a multiple of 8, like that of every tiling struct |
 //! | [`Mc2InitTiling`], [`Mc2CcTiling`], [`TCubeTiling`] | CANN's own | from `kernel_tiling/kernel_tiling.h` |
 //!
 //! A tiling struct has no implicit padding: all bytes between fields must be declared as fields.

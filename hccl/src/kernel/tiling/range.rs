@@ -12,9 +12,9 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug)]
 pub struct RangeBounds<T> {
     is_empty: bool,
-    /// Returns the value as text if it is out of range. This is a function pointer, so that `check`
-    /// needs no trait bounds on `T`. If a type cannot have a range, the compiler then reports only
-    /// that.
+    /// A function that returns the value as text if it is out of range, and otherwise `None`. With
+    /// this pointer, `check` needs no trait bounds on `T`. If a type cannot have a range, the
+    /// compiler then reports only that.
     outside: fn(&RangeBounds<T>, &T) -> Option<String>,
     start: T,
     end: T,

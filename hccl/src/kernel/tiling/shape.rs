@@ -12,16 +12,17 @@ use crate::error::product::Product;
 use crate::kernel::tensor::number;
 
 impl TCubeTiling {
-    /// Divides the matrix product `c = a * b` among the cube cores. `c` has `m` rows and `n`
-    /// columns, and `a` has `k` columns. `A`, `B` and `C` are the types of the elements, as in
-    /// [`Kernel::matmul`]. The division also holds for a kernel that passes `a` or `b` as its
-    /// transpose.
+    /// Returns a builder of the tiling that divides the matrix product `c = a * b` among the cube
+    /// cores. `c` has `m` rows and `n` columns, and `a` has `k` columns. `A`, `B` and `C` are the
+    /// types of the elements, as in [`Kernel::matmul`]. The division also holds for a kernel that
+    /// passes `a` or `b` as its transpose.
     ///
     /// Each core computes one piece of `c`, of `single_core_m` by `single_core_n` elements. The
     /// pieces have about the same size, and there are at most as many pieces as cores. Base blocks
-    /// are as large as L0 permits. `a` and `b` have two buffers each, in L0 and in L1. `c` has a
-    /// second buffer in L0 if it fits. For half floats on the A2 and the A3, large base blocks have
-    /// 128 by 256 or 256 by 128 elements. Their depth is 64. CANN recommends these sizes.
+    /// fit into L0, and their size is chosen so that a core reads little of `a` and `b`. `a` and
+    /// `b` have two buffers each, in L0 and in L1. `c` has a second buffer in L0 if it fits. For
+    /// half floats on the A2 and the A3, large base blocks have 128 by 256 or 256 by 128 elements.
+    /// Their depth is 64. CANN recommends these sizes.
     ///
     /// ```
     /// use hccl::f16;
@@ -120,8 +121,8 @@ impl TCubeTilingBuilder {
         self
     }
 
-    /// Fills the tiling for a product with a bias of type `D`: see
-    /// [`Matmul::bias`](crate::kernel::Matmul::bias).
+    /// Adds a bias with elements of type `D` to the product: see
+    /// [`Matmul::bias`](crate::kernel::Matmul::bias). By default there is no bias.
     pub fn bias<D: Element>(mut self) -> Self {
         self.matmul.bias = Some(number::<D>());
         self

@@ -37,8 +37,8 @@ pub unsafe trait Tiling: FieldType {
     /// The name, offset, size and type of each field. `Display` prints it as a table.
     const LAYOUT: &'static Layout;
 
-    /// A hash of the layout. Two layouts have different hashes if a name, an offset, a size or a
-    /// type differs.
+    /// A hash of the layout. It changes if a name, an offset, a size or a type changes, but not if
+    /// a doc comment changes.
     const LAYOUT_HASH: u64 = Self::LAYOUT.hash();
 
     /// The offsets of the [`Mc2CcTiling`](super::Mc2CcTiling) fields in bytes, as `SetCcTilingV2`
@@ -89,6 +89,8 @@ pub unsafe trait Tiling: FieldType {
     }
 
     /// Returns the offset, name and value of each field for printing, with one line for each field.
+    /// The fields of an inner struct have lines of their own. Reserved bytes of CANN's structs, and
+    /// the later elements of long arrays, are left out.
     fn dump(&self) -> Dump<'_> {
         Self::LAYOUT.dump(self.as_bytes())
     }

@@ -10,7 +10,8 @@
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer};
 
-/// Records an AllReduce in 2 log2 p steps, and two more if p is not a power of two.
+/// Records an AllReduce in 2 log2 p steps, with log2 p rounded down. It takes two more steps if p
+/// is not a power of two.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let pairs = Pairs::of(op, None);
     for round in op.rounds(op.buffer().len()) {
@@ -24,7 +25,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Records a ReduceScatter in log2 p steps, and two more if p is not a power of two.
+/// Records a ReduceScatter in log2 p steps, rounded down, and two more if p is not a power of two.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (pairs, ranks) = (Pairs::of(op, None), op.ranks());
     for round in op.rounds(op.buffer().len() / ranks as usize) {
@@ -38,7 +39,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Records an AllGather in log2 p steps, and two more if p is not a power of two.
+/// Records an AllGather in log2 p steps, rounded down, and two more if p is not a power of two.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let (pairs, ranks) = (Pairs::of(op, None), op.ranks());
     for round in op.rounds(op.buffer().len() / ranks as usize) {
@@ -54,8 +55,9 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     }
 }
 
-/// Records a Reduce in 2 log2 p steps, and one more if p is not a power of two. First each rank
-/// sums up one part. Then the parts are gathered at the root, twice as many elements in each step.
+/// Records a Reduce in 2 log2 p steps, with log2 p rounded down. It takes one more step if p is
+/// not a power of two. First each rank that halves sums up one part. Then the parts are gathered at
+/// the root, twice as many elements in each step.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
     let pairs = Pairs::of(op, Some(op.root()));
     for round in op.rounds(op.buffer().len()) {
@@ -143,8 +145,8 @@ impl<'o, 'r> Pairs<'o, 'r> {
         both.find(|rank| *rank != self.op.rank())
     }
 
-    /// Calls `body` on the leader of a place of two ranks, with the other rank and its buffer. Does
-    /// nothing in a place of one rank.
+    /// Calls `body` on the leader of a place of two ranks, with the other rank and its buffer. The
+    /// other rank lends its buffer. Does nothing in a place of one rank.
     fn fold(&self, main: &MainThread<'_>, body: impl FnOnce(u32, RemoteBuffer<'_>)) {
         if let Some(partner) = self.partner() {
             let channel = self.op.channel(partner);

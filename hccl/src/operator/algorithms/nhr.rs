@@ -1,8 +1,8 @@
 //! NHR, the nonuniform hierarchical ring. It takes as few steps as [halving and
 //! doubling](super::halving_doubling), but works for any number of ranks.
 //!
-//! In a step of distance d, a rank passes every second part that it handles to the rank d places
-//! further. So for p ranks it takes log2 p steps, rounded up, and moves each part as often as a
+//! In a step of distance d, a rank passes every second part that it handles to a rank d places
+//! away. So for p ranks it takes log2 p steps, rounded up, and moves each part as often as a
 //! [ring](super::ring) does. A rank exchanges only with the ranks that are 1, 2, 4, ... places
 //! away.
 

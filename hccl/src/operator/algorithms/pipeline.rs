@@ -76,9 +76,10 @@ impl<'o, 'r> Grid<'o, 'r> {
         server * self.cards + card
     }
 
-    /// Records q steps after which part r of rank r is the sum of part r of all ranks. In step k a
-    /// rank sums up the parts that its server has for a card of another server, which has the same
-    /// number as its own card. Then it adds the sum of the previous servers.
+    /// Records q steps after which part r of rank r is the sum of part r of all ranks. In each step
+    /// a rank sums up the parts that its server has for one rank, whose card has the same number as
+    /// its own. Then it adds the sum of the previous servers. In the last step that rank is the
+    /// rank itself.
     fn reduce_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
         let ranks = self.op.ranks();
         for k in 0..self.servers {

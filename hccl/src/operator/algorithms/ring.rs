@@ -2,8 +2,8 @@
 //!
 //! A ring uses few links and keeps all of them busy. For p ranks it takes p-1 steps where a
 //! [mesh](super::mesh) takes one. Use it for large data, and for ranks that are connected in a
-//! ring. With more than two ranks, each rank uses two threads and two channels, one for each
-//! neighbour.
+//! ring. With more than two ranks, each rank uses two channels, one for each neighbour. In a step
+//! in which it exchanges with both neighbours, it also uses a thread for each of them.
 
 use super::{load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};

@@ -42,7 +42,8 @@ impl<I, O> Clone for RankLoader<I, O> {
 
 impl<I, O> RankLoader<I, O> {
     /// Makes a loader of batches of `batch` rows over all ranks, in the order of the dataset. The
-    /// last batch has the remaining rows.
+    /// last batch has the remaining rows. Returns [`Error::NoSuchRank`] if `rank` is not below
+    /// `ranks`, and [`Error::SmallBatch`] if `batch` is smaller than `ranks`.
     pub fn new(
         dataset: impl Dataset<I> + 'static,
         batcher: impl Batcher<I, O> + 'static,
@@ -114,7 +115,7 @@ where
     }
 }
 
-/// The parts of one epoch.
+/// An iterator over this rank's parts of the batches of one epoch.
 struct Parts<'a, I, O> {
     loader: &'a RankLoader<I, O>,
     order: Vec<usize>,

@@ -94,7 +94,8 @@ impl<'a> Replicas<'a> {
         Ok(with_values(model, all))
     }
 
-    /// Returns the mean over the rows of all ranks. Blocks until all ranks have called this method.
+    /// Returns the mean gradients over the rows of all ranks, and whether a rank requests to stop.
+    /// Blocks until all ranks have called this method.
     pub(crate) fn mean(
         &mut self,
         model: &impl Module,

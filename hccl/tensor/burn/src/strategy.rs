@@ -40,8 +40,8 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// Makes a strategy for all ranks of a communicator, which works on this stream. burn computes
-    /// on its default device.
+    /// Makes a strategy for all ranks of a communicator. The strategy works on this stream. burn
+    /// computes on its default device.
     pub fn new(comm: Communicator, stream: Stream) -> Self {
         let (ranks, options) = (Mutex::new((comm, stream)), BucketOptions::default());
         Self { ranks, options, device: Device::default() }

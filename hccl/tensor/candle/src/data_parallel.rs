@@ -16,7 +16,7 @@ use crate::lane::{Lane, SharedLane, lock};
 
 type Make<M> = Box<dyn Fn(VarBuilder<'static>) -> candle_core::Result<M> + Send>;
 
-/// A model of which every rank has a replica.
+/// A model with a replica on every rank.
 ///
 /// A step computes this rank's part of a batch. As soon as candle's backward pass has the gradient
 /// of a parameter, the gradient is sent to the other ranks, and the backward pass continues: see
@@ -97,7 +97,7 @@ impl<M> DataParallel<M> {
     }
 
     /// Limits the norm of the gradients of all parameters together. If the norm of a step is larger
-    /// than `most`, the step scales its gradients down to it.
+    /// than `most`, the step scales its gradients so that their norm is `most`.
     pub fn clip_norm(self, most: f64) -> Self {
         Self { most: Some(most), ..self }
     }
@@ -235,7 +235,8 @@ mod tests {
     use candle_core::{CpuStorage, CustomOp1, Layout, Shape};
     use candle_nn::{Linear, Module, linear};
 
-    /// The identity. Its backward pass records which gradients are not pushed yet.
+    /// An operation that returns its input. Its backward pass records which gradients are not
+    /// pushed yet.
     struct Look(SharedLane, Arc<Mutex<Vec<usize>>>);
 
     impl CustomOp1 for Look {

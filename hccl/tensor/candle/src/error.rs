@@ -23,7 +23,7 @@ pub enum Error {
     ParameterType {
         /// The name of the parameter.
         name: String,
-        /// Its type.
+        /// The type of the parameter.
         dtype: DType,
     },
     /// A tensor is on another device than the CPU.

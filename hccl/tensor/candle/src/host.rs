@@ -20,7 +20,7 @@ pub(crate) fn with_elements<T: WithDType, R>(
     Ok(pass(elements(storage, layout)?))
 }
 
-/// Returns the elements of a contiguous storage.
+/// Returns the elements of a contiguous storage, or an error for any other storage.
 pub(crate) fn elements<'a, T: WithDType>(
     storage: &'a CpuStorage,
     layout: &Layout,
@@ -49,7 +49,7 @@ pub(crate) fn check_parameter(name: &str, var: &Var) -> Result<()> {
 }
 
 /// Gives every rank the values that a variable has on rank 0. Types of 16 bits are sent as f32,
-/// which can represent all their values.
+/// which can represent all their values. Blocks until all ranks have called this function.
 pub(crate) fn broadcast(
     name: &str,
     var: &Var,
@@ -88,7 +88,7 @@ macro_rules! with_floats {
 }
 pub(crate) use with_floats;
 
-/// Copies a contiguous storage.
+/// Returns a copy of a contiguous storage, and its shape.
 pub(crate) fn copy(
     storage: &CpuStorage,
     layout: &Layout,

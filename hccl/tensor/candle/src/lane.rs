@@ -15,7 +15,7 @@ use hccl_train::{GradientBuckets, Gradients, PausedStep, Step};
 use crate::error::{Error, Result};
 use crate::host::{copy, with_elements};
 
-/// The buckets of a model and the ranks that sum them.
+/// The gradient buckets of a model, and the communicator on which the gradients are summed.
 pub(crate) struct Lane {
     pub(crate) buckets: GradientBuckets<f32>,
     pub(crate) comm: Communicator,
@@ -107,7 +107,7 @@ pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The identity. Its backward pass pushes the gradient of a parameter.
+/// An operation that returns its input. Its backward pass pushes the gradient of a parameter.
 ///
 /// candle visits a node when all parts of its gradient have been added up. So the gradient is
 /// complete, however often the parameter was used.

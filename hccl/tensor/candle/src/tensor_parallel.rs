@@ -9,6 +9,7 @@
 //!
 //! The functions are those of [`hccl_train::tensor_parallel`]. All ranks of a group must build the
 //! same graph, so that their forward and backward passes run the same operations in the same order.
+//! A pass that moves data blocks until its result is there.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,7 +41,7 @@ enum Way {
 }
 
 impl Group {
-    /// Makes a group of all ranks of a communicator, which works on this stream.
+    /// Makes a group of all ranks of a communicator. The group works on this stream.
     pub fn new(comm: Communicator, stream: Stream) -> Self {
         let (rank, ranks) = (comm.rank() as usize, comm.world_size() as usize);
         Self { shared: Arc::new(Mutex::new((comm, stream))), rank, ranks }
@@ -63,8 +64,8 @@ impl Group {
         tensor.narrow(dimension, self.rank * each, each)?.force_contiguous()
     }
 
-    /// Sets variables that all ranks have to their values on rank 0. Blocks until all ranks have
-    /// called this method.
+    /// Sets these variables to the values that they have on rank 0. All ranks must pass the same
+    /// number of variables, with the same shapes. Blocks until all ranks have called this method.
     pub fn broadcast(&self, vars: &[Var]) -> Result<()> {
         let (comm, stream) = &mut *lock(&self.shared);
         let each = |var| broadcast("to be broadcast", var, comm, stream).map_err(to_candle);

@@ -18,7 +18,7 @@ pub(crate) struct Member {
     pub(crate) count: usize,
     pub(crate) rank: u32,
     ranks: u32,
-    /// The device, which distinguishes members of several parts that have the same title.
+    /// The device, which distinguishes members of several communicators that have the same title.
     device: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Line {
     pub(crate) got: String,
 }
 
-/// The greatest length of a file, in bytes. `hccl` writes no longer files.
+/// The greatest length of a file that is read, in bytes.
 const LONGEST: u64 = 4 << 30;
 
 impl Record {

@@ -7,7 +7,8 @@ use hccl::{bf16, f16};
 use crate::read::RankFile;
 
 /// Describes the first element that differs: its index, both values, and the number of elements
-/// that differ. Returns `None` if a run has not recorded the bytes of the operation.
+/// that differ. If the numbers of elements differ, describes these instead. Returns `None` if a run
+/// has not recorded the bytes of the operation.
 pub(crate) fn first_difference(
     files: &[&RankFile; 2],
     operation: &str,

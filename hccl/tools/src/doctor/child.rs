@@ -55,7 +55,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 pub(crate) struct Told {
     pub(crate) facts: Vec<Fact>,
     pub(crate) end: End,
-    /// The last lines of its output on standard error.
+    /// The last lines of the child's output on standard error.
     pub(crate) last_words: String,
 }
 
@@ -132,7 +132,8 @@ pub(crate) fn run(arguments: &[String], limit: Duration, mut heard: impl FnMut(&
     told
 }
 
-/// Waits until a child ends, and kills it when the time is over.
+/// Waits until a child ends, and kills it when the time is over. Returns `None` if the child still
+/// runs 5 seconds after that.
 fn end(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + grace;
     loop {
@@ -157,7 +158,7 @@ fn end(child: &mut Child, grace: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// Reads to the end, and returns the last lines.
+/// Reads to the end, and returns the last 2,000 bytes as text.
 fn tail(mut from: impl Read) -> String {
     const KEPT: usize = 2000;
     let mut last = Vec::new();

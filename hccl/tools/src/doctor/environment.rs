@@ -14,7 +14,7 @@ enum Shown {
     Never,
 }
 
-/// A variable of CANN, of the emulator or of `hccl`, and its effect.
+/// The variables of CANN, of the emulator and of `hccl`, each with its effect.
 const VARIABLES: &[(&str, &str)] = &[
     ("ASCEND_HOME_PATH", "libraries are looked for in lib64 and <arch>-linux/lib64 there, first"),
     (

@@ -1,4 +1,4 @@
-//! The examination: its findings, section by section, and their consequences for a program.
+//! The examination: its results, section by section, and their consequences for a program.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::libraries::{self, Place};
 use crate::page::{Mark, Section};
 use crate::{Part, environment, machine};
 
-/// The findings of the examination.
+/// The results of the examination.
 pub(crate) struct Found {
     pub(crate) sections: Vec<Section>,
     /// Whether a program with `Runtime::cann()` would run.

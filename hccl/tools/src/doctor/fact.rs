@@ -1,4 +1,4 @@
-//! The findings of a child process. Each fact is a line of words, separated by tabs.
+//! The facts that a child process reports. Each fact is a line of words, separated by tabs.
 //!
 //! Libraries may print to standard output while they are examined. So a child redirects standard
 //! output and keeps the pipe to its parent for itself.
@@ -74,7 +74,7 @@ impl Teller {
         Ok(Teller(Mutex::new(unsafe { File::from_raw_fd(own) })))
     }
 
-    /// Sends a fact to the parent at once.
+    /// Sends a fact to the parent at once. Ends this process if the parent is gone.
     pub(crate) fn tell(&self, words: &[&str]) {
         let words: Vec<String> = words.iter().map(|word| escape(word)).collect();
         let line = words.join("\t") + "\n";

@@ -1,4 +1,5 @@
-//! Opens CANN's libraries one by one, in a child process, because a broken library may end it.
+//! Opens CANN's libraries one by one, in a child process, because a broken library may end the
+//! process.
 
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -29,11 +30,12 @@ pub(crate) fn places() -> Vec<Place> {
     Api::places().into_iter().flat_map(of).collect()
 }
 
-/// A function that each library of the emulator reaches and no library of CANN.
+/// The name of a function that can be found through each library of the emulator, but through no
+/// library of CANN.
 const OF_THE_EMULATOR: &CStr = c"ascend_emulator_table";
 
-/// Runs the child: opens the libraries that a program would open, from the `first` place on. Facts:
-/// `try N`, and then `loaded N FILE emulator|other` or `failed N WHY`.
+/// Runs the child: opens the libraries that a program would open, from place number `first` on.
+/// Facts: `try N`, and then `loaded N FILE emulator|other` or `failed N WHY`.
 pub(crate) fn open_all(first: usize, teller: &Teller) {
     let places = places();
     let mut opened = Vec::new();
@@ -55,7 +57,8 @@ pub(crate) fn open_all(first: usize, teller: &Teller) {
     }
 }
 
-/// Loads a library as a program does. Returns its file, and whether it is one of the emulator's.
+/// Loads a library as a program does. Returns the file of the library, and whether the library is
+/// one of the emulator's.
 fn open(path: &Path) -> Result<(PathBuf, bool), String> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     // SAFETY: the name is live and ends with a zero. Loading runs the initialisers of the library,

@@ -2,8 +2,8 @@
 //! get.
 //!
 //! This process loads no library of CANN. Child processes load them, each with a time limit, and
-//! report each finding before they continue. So a library that ends its process costs only one line
-//! of the output.
+//! report each fact before they continue. So a library that ends its process costs only one line of
+//! the output.
 
 mod backend;
 mod child;

@@ -1,9 +1,10 @@
-//! Removes private text from a report: the names of the machine and of the user, and addresses.
+//! Removes private text from a report: the names of the machine and of users, their directories,
+//! the secret of the job, and addresses.
 
 use std::ffi::CStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Words that are replaced, the longest first.
+/// Words that are replaced, each with its replacement, the longest first.
 #[derive(Clone, Debug)]
 pub(crate) struct Secrets(Vec<(String, &'static str)>);
 
@@ -37,7 +38,7 @@ impl Secrets {
         Secrets(secrets)
     }
 
-    /// Returns the text without the secrets.
+    /// Returns the text without the secrets, the names of other users in paths, and addresses.
     pub(crate) fn remove(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (word, instead) in &self.0 {

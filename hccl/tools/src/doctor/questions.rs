@@ -15,7 +15,8 @@ use hccl::prelude::*;
 
 use crate::fact::Teller;
 
-/// Runs the child. Facts: `question ID WHAT`, and then `answer ID TEXT`.
+/// Runs the child. Facts: `question ID WHAT`, and then `answer ID TEXT`; or `no-cann WHY`, and
+/// nothing else.
 pub(crate) fn ask_all(teller: &Teller) {
     let (api, runtime) = match (Api::load(), Runtime::cann()) {
         (Ok(api), Ok(runtime)) => (api, runtime),

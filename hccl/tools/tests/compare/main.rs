@@ -22,7 +22,7 @@ struct Change {
     unread: i32,
 }
 
-/// Returns the path of a new directory for one test, which does not exist yet.
+/// Returns the path of a new directory for one test. The directory does not exist yet.
 fn directory(name: &str) -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -20,8 +20,8 @@ fn without(name: &str, library: &str) -> (PathBuf, PathBuf) {
     (home, lib64.join(library))
 }
 
-/// Links to all libraries of the emulator except one. A library searches for the others in the
-/// directory from which it is loaded.
+/// Makes symbolic links in `lib64` to all libraries of the emulator except one. A library searches
+/// for the others in the directory from which it is loaded.
 pub(crate) fn link_others(lib64: &Path, library: &str) {
     for entry in std::fs::read_dir(cann_home().join("lib64")).unwrap() {
         let entry = entry.unwrap();

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// The variable by which a test chooses the function of a process.
 const PART: &str = "HCCL_TEST_PART";
 
-/// The entry point in the processes of a job.
+/// Calls the function that the variable [`PART`] names, if it is set. This is the entry point in
+/// the processes of a job.
 #[test]
 fn part() {
     if let Ok(name) = std::env::var(PART) {

@@ -125,7 +125,7 @@ fn send(process: u32, signal: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Returns the processes that this one has started and that still run.
+/// Returns the processes that `process` has started and that still run.
 fn children_of(process: u32) -> Vec<u32> {
     let is_child = |entry: fs::DirEntry| {
         let number = entry.file_name().to_str()?.parse::<u32>().ok()?;

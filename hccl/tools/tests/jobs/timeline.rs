@@ -37,7 +37,7 @@ fn the_ranks_of_all_processes_are_in_one_timeline() {
     assert_eq!(across.count(), 4);
 }
 
-/// Runs a job with a timeline whose ranks run a script.
+/// Runs a job with a timeline. The ranks of the job run a script.
 fn shell(picture: &Path, script: &str) -> Job {
     let option = ["-n", "2", "--timeline", picture.to_str().unwrap(), "--grace", "60"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_hcclrun"));

@@ -84,7 +84,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Pushes the gradient of a tensor. When a bucket and all buckets before it are full, the
     /// bucket is issued. Does not wait for other ranks, except in the first step on a communicator,
-    /// in which the ranks compare their lengths and options.
+    /// in which the ranks compare their lengths and the sizes of their buckets. Also waits for the
+    /// previous sum of the tensor's bucket, unless [`Gradients::get`] has waited for that sum.
     pub fn push(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
         self.check(tensor)?;
         self.buckets.write(tensor, gradient, false)?;
@@ -140,7 +141,8 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
         Ok(())
     }
 
-    /// Compares the lengths and options of all ranks, in the first step on a communicator.
+    /// Compares the lengths and the sizes of the buckets of all ranks, in the first step on a
+    /// communicator.
     fn agree(&mut self) -> Result<()> {
         let GradientBuckets { agreement, places, bytes, .. } = &mut *self.buckets;
         let lengths = places.iter().map(|place| place.range.len());

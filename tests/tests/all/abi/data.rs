@@ -67,7 +67,7 @@ pub struct Opaque {
     pub tag: String,
 }
 
-/// A pointer to a function when it has parameters.
+/// A typedef. It is a pointer to a function if it has parameters.
 #[derive(Deserialize)]
 pub struct Typedef {
     pub name: String,

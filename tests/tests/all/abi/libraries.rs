@@ -25,7 +25,8 @@ impl Opened {
         Opened(handle)
     }
 
-    /// Returns the address of a function, and the file that contains it.
+    /// Returns the address of a function, and the name of the file that contains it. Returns `None`
+    /// if the library has no such function.
     fn find(&self, name: &str) -> Option<(*mut c_void, String)> {
         let symbol = CString::new(name).expect("a name has no NUL");
         // SAFETY: the handle is that of a library that stays open.
@@ -131,8 +132,8 @@ fn what_is_not_supported_says_so_by_code_and_name() {
     }
 }
 
-/// Calls a function of any signature with six arguments that it must not follow. Returns the whole
-/// register of its result.
+/// Calls a function of any signature with eight arguments that it must not follow. Returns the
+/// whole register of its result.
 fn call_with_garbage(address: *mut c_void) -> u64 {
     type Any = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
     // SAFETY: the function reads no argument, and the caller removes those on the stack.

@@ -5,7 +5,7 @@ use hccl::operator::algorithms::*;
 use hccl::operator::{MainThread, Operator, Recorder};
 use hccl::prelude::*;
 
-/// A bound for a number that a test compares.
+/// The expected value, or the upper limit, of a number that a test compares.
 #[derive(Clone, Copy, Debug)]
 pub enum Should {
     Be(u64),
@@ -31,7 +31,7 @@ pub struct Case {
     pub operator: Operator,
     /// The number of messages that must follow one another.
     pub steps: Should,
-    /// The number of elements that a rank sends at most. It is for a whole vector of n elements, as
+    /// The largest number of elements that a rank sends. It is for a whole vector of n elements, as
     /// [`whole`] counts them.
     pub sent: Should,
 }

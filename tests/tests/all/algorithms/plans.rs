@@ -4,7 +4,7 @@ use hccl::operator::{Engine, Plan};
 
 use crate::algorithms::catalogue::{Case, catalogue, even};
 
-/// Returns the plans of all ranks, for all algorithms whose name begins so.
+/// Returns the plans of all ranks, for all algorithms whose name begins with `algorithm`.
 fn plans_of(algorithm: &str, ranks: u32) -> Vec<(Case, Vec<Plan>)> {
     let cases = catalogue(ranks, 0, even(ranks)).into_iter();
     let cases = cases.filter(|case| case.algorithm.starts_with(algorithm));
@@ -17,7 +17,7 @@ fn plans_of(algorithm: &str, ranks: u32) -> Vec<(Case, Vec<Plan>)> {
 
 const SYMMETRIC: [&str; 4] = ["all-reduce", "reduce-scatter", "all-gather", "all-to-all"];
 
-/// The values are those of a table in CANN's documentation, whose "Notify" is two for each channel.
+/// Compares the plans with a table in CANN's documentation, whose "Notify" is two for each channel.
 #[test]
 fn a_ring_and_a_mesh_of_four_take_what_the_documentation_says() {
     for (algorithm, expected) in [("ring", (2, 4, 2)), ("mesh", (3, 6, 3))] {

@@ -8,7 +8,7 @@ use hccl_tests::{full, own_devices, runtime_with};
 
 use crate::algorithms::catalogue::{catalogue, even, with_a_matrix};
 
-/// Numbers that are so small that sums of 17 of them are exact in every type.
+/// An element type in which sums of 17 of the small inputs here are exact.
 trait Number: Element + From<i8> + Add<Output = Self> {}
 impl<E: Element + From<i8> + Add<Output = E>> Number for E {}
 
@@ -39,7 +39,8 @@ fn expected<E: Number>(goal: &Goal, ranks: u32, rank: u32, n: u64, at: u64) -> E
     }
 }
 
-/// Runs operators one after the other on one communicator, and compares their results.
+/// Runs operators one after the other on one communicator, and compares their results with the
+/// expected ones.
 fn run<E: Number>(
     runtime: &Runtime,
     ranks: u32,
@@ -150,7 +151,7 @@ fn in_place_they_give_the_same() {
     }
 }
 
-/// The numbers are such that their sums depend on the order.
+/// Checks the bits of sums of numbers whose sums depend on the order.
 #[test]
 fn an_all_reduce_gives_the_same_bits_everywhere_and_always() {
     let runtime = runtime_with(6);

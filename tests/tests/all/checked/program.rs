@@ -17,7 +17,7 @@ pub enum After {
     Forget,
     Wait,
     Await,
-    /// This stream waits for the work.
+    /// The stream with this number waits for the work.
     Order(usize),
 }
 

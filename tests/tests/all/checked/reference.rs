@@ -11,8 +11,8 @@ pub struct State {
     pub hosts: Vec<Vec<i32>>,
 }
 
-/// The memory of each buffer. A new buffer has new memory. A graph keeps the memory that it has
-/// captured.
+/// The number of the memory that each buffer has. A new buffer has new memory. A graph keeps the
+/// memory that it has captured.
 type Names = [usize; BUFFERS];
 
 struct Side {

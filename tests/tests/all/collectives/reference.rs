@@ -82,8 +82,9 @@ macro_rules! integers {
 }
 integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
-/// Floats are combined in a type at least as wide as `f32` and rounded once. A NaN in any input
-/// gives the NaN without sign and payload; -0 is less than +0. A single input keeps its bits.
+/// Implements [`Reference`] for floats, which are combined in a type at least as wide as `f32` and
+/// rounded once. A NaN in any input gives the NaN without sign and payload; -0 is less than +0. A
+/// single input keeps its bits.
 macro_rules! floats {
     ($($t:ty, $wide:ty, $widen:expr, $round:expr;)*) => {$(
         impl Reference for $t {

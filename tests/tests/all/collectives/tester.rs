@@ -110,7 +110,7 @@ fn scattered(random: &mut Random, counts: &[usize]) -> (Partition, usize) {
     (Partition::with_displacements(counts, displacements).unwrap(), next)
 }
 
-/// The reductions.
+/// The tests of the reductions.
 impl Tester {
     pub fn all_reduce<T: Reference + Reduce<Op>, Op: ReduceOp>(&mut self) -> hccl::Result<()> {
         let (index, ranks) = self.place();
@@ -203,7 +203,7 @@ impl Tester {
     }
 }
 
-/// The movements.
+/// The tests of the operations that only move elements.
 impl Tester {
     pub fn broadcast<T: Reference>(&mut self) -> hccl::Result<()> {
         let (index, _) = self.place();

@@ -156,7 +156,7 @@ fn a_communicator_that_nobody_is_left_to_join_is_told_at_once_as_a_deadlock() {
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
 }
 
-/// Each of these issues an operation under another name.
+/// Checks calls that issue an operation under another name.
 #[test]
 fn links_and_splits_that_fail_are_named_as_the_program_called_them() {
     let builder = own_devices().devices(2);

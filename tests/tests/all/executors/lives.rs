@@ -7,7 +7,8 @@ use hccl_tests::from_the_left;
 
 use super::{RANKS, both, making, root};
 
-/// Runs everything that involves other ranks for the first time.
+/// Runs, as one rank, each operation whose first call waits for other ranks. Returns the received
+/// values.
 async fn life(runtime: Runtime, rank: u32, root: RootInfo) -> hccl::Result<Vec<i64>> {
     let mut world = making(&runtime, rank, RANKS, &root).await?;
     let device = world.device().clone();
@@ -68,7 +69,7 @@ fn eight_ranks_live_on_two_workers_of_tokio_and_on_one() {
     });
 }
 
-/// The threads only poll tasks, and belong to no library with a pool of its own.
+/// Runs the ranks on threads that only poll tasks and belong to no library with a pool of its own.
 #[test]
 fn eight_ranks_live_on_two_plain_threads() {
     both(|runtime| {

@@ -4,8 +4,8 @@
 use hccl::kernel::*;
 use hccl_tests::own_devices;
 
-/// If `counts` is not 0, doubles that many numbers, without a wait between the copies and the
-/// product.
+/// Doubles 64 numbers if `counts` is not 0. There is no wait between the copies and the product, so
+/// the copies and the product can race.
 #[kernel(mix = "aiv_only")]
 fn doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -17,7 +17,7 @@ fn doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     });
 }
 
-/// The same kernel with the wait that was missing.
+/// Doubles like `doubles_some`, with the waits that are missing there.
 #[kernel(mix = "aiv_only")]
 fn waits_and_doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -31,7 +31,8 @@ fn waits_and_doubles_some(k: Kernel, counts: Input<u32>, x: Input<f32>, y: Outpu
     });
 }
 
-/// Launches the kernel with this number, and returns the findings of checked mode.
+/// Launches the kernel twice with this number, checks the result, and returns the findings of
+/// checked mode.
 fn findings(kernel: &Recorded<()>, count: u32, checked: bool) -> hccl::Result<Vec<String>> {
     let runtime = own_devices().devices(1).checked(checked).build()?;
     let device = runtime.device(0)?;

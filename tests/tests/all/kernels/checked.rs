@@ -132,7 +132,7 @@ fn all_gather_matmul_passes() {
     passes(&recorded, tiling, CmdType::AllGather, 3, &elements, ALL);
 }
 
-/// The uneven blocks of four ranks are those of the documents. The A2 has no AlltoAllV.
+/// Checks the uneven blocks of four ranks in the documents. The A2 has no AlltoAllV.
 #[test]
 fn all_to_all_v_passes() {
     const SEND: [[u64; 4]; 4] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];

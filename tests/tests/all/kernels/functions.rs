@@ -18,7 +18,7 @@ struct Work {
     output: Queue<f32>,
 }
 
-/// `y = 2 * factor * x`, piece by piece.
+/// Computes `y = 2 * factor * x`, piece by piece.
 #[kernel(inline)]
 fn scale(k: Kernel<Sizes>, work: &Work, x: Input<f32>, y: Output<f32>, factor: Value<f32>) {
     // A keyword of C++.
@@ -173,7 +173,7 @@ fn a_mistake_in_a_function_says_where_it_is_called() {
 struct Counter(u64);
 
 impl Counter {
-    /// A method that returns early, with a result type of which only the trait is known.
+    /// Returns values, early if asked. Only the trait of the result type is known.
     #[kernel(inline)]
     fn next<'k>(&'k mut self, k: Kernel, early: bool) -> impl Iterator<Item = Value<u64>> + use<> {
         self.0 += 1;

@@ -108,8 +108,8 @@ fn uses(k: Kernel<Sizes>, y: Output<f16>) {
     other.set(0, f16::ONE);
 }
 
-/// The use of a handle in a later recording is a mistake of that recording. Outside of recordings
-/// such a use does nothing.
+/// Checks that the use of a handle in a later recording is a mistake of that recording. Outside of
+/// recordings such a use does nothing.
 #[test]
 fn handles_of_another_recording_are_refused() {
     keeps::record().unwrap();
@@ -125,7 +125,7 @@ fn handles_of_another_recording_are_refused() {
     other.set(length + 1, f16::ONE);
 }
 
-/// A helper of kernels can name these types.
+/// Uses the types that a helper of kernels can name.
 #[kernel(inline)]
 fn helper(k: Kernel<Sizes>, member: &CcMember, cube: &CubeMember) -> Value<i32> {
     let hccl = k.hccl(0).init().configure(member);

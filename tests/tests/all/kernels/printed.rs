@@ -154,7 +154,8 @@ fn the_kernels_of_the_examples_compile_as_ascend_c() {
     }
 }
 
-/// Runs a program on four ranks with two blocks. Returns the calls on each rank, and its output.
+/// Runs a program on four ranks with two blocks, and checks that each rank makes these calls.
+/// Returns the output of each rank, or `None` without a compiler.
 fn on_four_ranks(
     program: &Program,
     operation: u32,
@@ -202,7 +203,8 @@ fn summed(output: Option<Vec<Vec<f32>>>, each: usize) {
     }
 }
 
-/// The listings are those of the pages of AlltoAll and ReduceScatter, with their sizes.
+/// Compares the calls with the listings on the pages of AlltoAll and ReduceScatter, with their
+/// sizes.
 #[test]
 fn kernels_in_rounds_make_the_calls_of_their_pages() {
     let program = all_to_all::all_to_all_rounds::record().unwrap().program().clone();
@@ -228,7 +230,7 @@ fn kernels_in_rounds_make_the_calls_of_their_pages() {
     summed(on_four_ranks(&program, 7, &fields, [4 * 300, 300], &calls), 300);
 }
 
-/// A task without turns does not exist: its handle is invalid.
+/// Checks a kernel with a task without turns. Such a task does not exist: its handle is invalid.
 #[test]
 fn a_kernel_whose_task_is_refused_leaves_on_all_cores_before_it_waits() {
     let program = reduce_scatter::reduce_scatter_rounds::record().unwrap().program().clone();

@@ -41,7 +41,8 @@ fn what_let_binds_keeps_its_name() {
     assert!(!text.contains("hidden") && !text.contains("same"), "{text}");
 }
 
-/// A name from a branch is invalid after the branch, so the value is computed again there.
+/// Uses a value after the branch that named it. The name is invalid there, so the value is computed
+/// again.
 #[kernel(mix = "aiv_only")]
 fn leaves_a_branch(k: Kernel<Sizes>, y: Output<u64>) {
     let t = k.tiling();
@@ -72,8 +73,8 @@ fn doubles(k: Kernel<Sizes>, y: Output<u64>) {
     y.set(0, value);
 }
 
-/// Values are computed anew at each use. As a single expression this value would take 2^64
-/// additions.
+/// Checks a value that would take 2^64 additions as a single expression, because values are
+/// computed anew at each use.
 #[test]
 fn a_value_made_of_itself_many_times_is_cut_into_variables() {
     let recorded = doubles::record().unwrap();
@@ -136,8 +137,8 @@ fn a_kernel_has_the_parameters_of_its_function() {
     assert_eq!(recorded.program().blocks[0].len(), 3 + 4, "{text}");
 }
 
-/// The layout of the struct belongs to the program, so that the bytes of another struct cannot be
-/// launched.
+/// Checks that the layout of the struct belongs to the program, so that the bytes of another struct
+/// cannot be launched.
 #[test]
 fn the_layout_of_the_tiling_struct_is_in_the_program() {
     let recorded = names::record().unwrap();

@@ -34,7 +34,7 @@ fn rules(report: &Report) -> Vec<&'static str> {
     report.findings().map(|finding| finding.rule).collect()
 }
 
-/// The most common mistake: no unit waits for another one.
+/// Makes the most common mistake: no unit waits for another one.
 #[kernel(mix = "aiv_only")]
 fn without_a_queue(k: Kernel, x: Input<f32>, y: Output<f32>) {
     let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
@@ -124,7 +124,7 @@ fn a_workspace_that_nobody_wrote_is_not_sent() {
     assert_eq!(rules(&report), ["unwritten"], "{report}");
 }
 
-/// Two cores exchange blocks through the workspace. A flag of the unit `pipe` signals that the
+/// Lets two cores exchange blocks through the workspace. A flag of the unit `pipe` signals that the
 /// blocks are there.
 fn exchange_blocks(k: Kernel, y: Output<f32>, pipe: Pipe) {
     let w = k.workspace::<f32>(0);
@@ -162,7 +162,7 @@ fn with_a_flag_of_copies(k: Kernel, y: Output<f32>) {
     exchange_blocks(k, y, Pipe::Out);
 }
 
-/// A flag after the vector unit does not cover the copy out, which another unit does.
+/// Checks that a flag after the vector unit does not cover the copy out, which another unit makes.
 #[test]
 fn a_flag_is_of_one_unit() {
     let check = |kernel: Recorded<()>| kernel.check(&(), 2, 1, Product::A3, &[256, 4096]);
@@ -180,7 +180,7 @@ fn a_report_says_for_what_a_kernel_was_proved_good() {
     assert!(text.ends_with(proved), "{text}");
 }
 
-/// A core does not reach the barrier, because it waits for a tensor for ever.
+/// Lets a core wait for a tensor for ever, so that it does not reach the barrier.
 #[kernel(mix = "aiv_1_0")]
 fn hangs_for_a_reason(k: Kernel, y: Output<f32>) {
     k.when(k.block_index().lt(1), || k.sync_all_aiv());
@@ -238,8 +238,8 @@ fn all_of_x(k: Kernel, x: Input<u32>, y: Output<u32>) {
     k.copy_out(y, &a, 64);
 }
 
-/// There are ten launches of each kernel. The work has the notes of its own launch, and a strict
-/// launch succeeds only if it was checked.
+/// Launches each kernel ten times. The work has the notes of its own launch, and a strict launch
+/// succeeds only if it was checked.
 #[test]
 fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
     let runtime = runtime_with(1);
@@ -270,8 +270,8 @@ fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
     Ok(())
 }
 
-/// An output that nothing writes is a warning, on the work and in the report, unless the kernel
-/// allows it.
+/// Writes one of two outputs. An output that nothing writes is a warning, on the work and in the
+/// report, unless the kernel allows it.
 #[kernel(mix = "aiv_only")]
 fn writes_one_of_two(k: Kernel, x: Input<u32>, y: Output<u32>, z: Output<u32>) {
     let a = k.scratch::<u32>(64).get();

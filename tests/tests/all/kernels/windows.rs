@@ -16,7 +16,7 @@ struct Windows {
     count: u64,
 }
 
-/// Each rank writes `count` numbers to the window of the next rank. When all ranks have written,
+/// Writes `count` numbers of each rank to the window of the next rank. When all ranks have written,
 /// each reads 64 numbers of its own window.
 #[kernel(mix = "aiv_1_0")]
 fn through_windows(k: Kernel<Windows>, x: Input<f32>, y: Output<f32>, z: Output<f32>) {
@@ -73,8 +73,8 @@ fn launches(rank: &Rank, count: u64) -> hccl::Result<(Vec<&'static str>, f32)> {
     Ok((noted, y.to_vec(&stream).wait()?[0]))
 }
 
-/// The check of all ranks together sees the contents of a window. The launch of one rank cannot,
-/// and reports that.
+/// Compares the check of all ranks, which sees the contents of a window, with the launch of one
+/// rank, which cannot and reports that.
 #[test]
 fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     let kernel = through_windows::record()?;
@@ -96,7 +96,7 @@ fn what_is_read_of_a_window_was_written_by_some_rank() -> hccl::Result<()> {
     Ok(())
 }
 
-/// In checked mode everything is known when the kernel runs.
+/// Checks reads of a window in checked mode, in which everything is known when the kernel runs.
 #[test]
 fn what_is_read_of_a_window_was_written() -> hccl::Result<()> {
     let checked = |count| {

@@ -68,8 +68,8 @@ mod kernels {
     }
 }
 
-/// The writes of a rank land in the window of another rank, which a safe program cannot read. But a
-/// safe program can see that the turn meets all ranks.
+/// Launches one-sided writes. They land in the window of another rank, which a safe program cannot
+/// read. But a safe program can see that the turn meets all ranks.
 #[test]
 fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
     let devices = own_devices().devices(RANKS as usize);
@@ -102,7 +102,7 @@ fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
     assert!(error.contains("beyond the end") || error.contains("has failed"), "{error}");
 }
 
-/// Each of three cores has two queues, and every queue ends on its own.
+/// Launches three cores with two queues each. Every queue ends on its own.
 #[test]
 fn queues_are_set_by_the_host_and_launched() {
     let runtime = runtime_with(2);
@@ -131,8 +131,8 @@ fn queues_are_set_by_the_host_and_launched() {
     }
 }
 
-/// When a kernel begins, the windows of all ranks are known, however late the other ranks come to
-/// their own kernels.
+/// Checks that the windows of all ranks are known when a kernel begins, however late the other
+/// ranks come to their own kernels.
 #[test]
 fn the_window_of_another_rank_may_be_used_at_once() {
     let recorded = kernels::at_once::record().unwrap();

@@ -11,8 +11,8 @@ use super::{RANKS, a3, filled, halves, nothing_found, numbered, transposed};
 use hccl::kernel::tiling::CmdType;
 use hccl_tests::runtime_with;
 
-/// Element 0 of the kernel is the first of the slice, and elements around the slice stay as they
-/// are.
+/// Launches a kernel on slices. Element 0 of the kernel is the first of the slice, and elements
+/// around the slice stay as they are.
 #[test]
 fn a_kernel_computes_in_slices() {
     let runtime = a3();
@@ -39,8 +39,8 @@ fn a_kernel_computes_in_slices() {
     nothing_found(&runtime);
 }
 
-/// The end of a slice is the end of the tensor, also inside a buffer. That holds for inputs,
-/// outputs and the workspace.
+/// Checks that the end of a slice is the end of the tensor, also inside a buffer, for inputs and
+/// outputs.
 #[test]
 fn a_kernel_stays_within_its_slices() {
     let runtime = runtime_with(1);
@@ -63,7 +63,7 @@ fn a_kernel_stays_within_its_slices() {
     assert_eq!(found[50..82], halves((0..32).map(|n| 2 * n)));
 }
 
-/// The checks before a launch also cover slices.
+/// Covers the checks of slices before a launch.
 #[test]
 fn slices_are_checked_as_buffers_are() {
     let runtime = runtime_with(2);
@@ -83,8 +83,8 @@ fn slices_are_checked_as_buffers_are() {
     assert!(matches!(refused, Err(hccl::Error::WrongDevice { .. })));
 }
 
-/// A launch is ordered behind work that touches its part on another stream, but not behind work
-/// that touches another part.
+/// Checks that a launch is ordered after work that touches its part on another stream, but not
+/// after work that touches another part.
 #[test]
 fn launches_wait_for_their_part_only() {
     let runtime = a3();
@@ -113,7 +113,7 @@ fn launches_wait_for_their_part_only() {
     nothing_found(&runtime);
 }
 
-/// The server moves data within slices, too.
+/// Lets the server move data within slices.
 #[test]
 fn a_kernel_communicates_in_slices() {
     let runtime = a3();

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use super::{RANKS, filled, halves, small};
 
-/// Arguments that do not match those of the kernel are refused, and nothing is launched.
+/// Gives arguments that do not match those of the kernel. They are refused, and nothing is
+/// launched.
 #[test]
 fn arguments_are_checked_before_a_launch() {
     let runtime = runtime_with(2);
@@ -87,7 +88,7 @@ fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
 }
 
-/// No server waits for a kernel that was never launched.
+/// Checks that no server waits for a kernel that was never launched.
 #[test]
 fn too_many_blocks_are_refused_before_the_server_is_launched() {
     let runtime = runtime_with(1);
@@ -117,8 +118,8 @@ fn too_many_blocks_are_refused_before_the_server_is_launched() {
     assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
 }
 
-/// A kernel that would leave its tensor is stopped before its first block, and the error has the
-/// line.
+/// Checks that a kernel that would leave its tensor is stopped before its first block. The error
+/// has the line.
 #[test]
 fn sizes_that_do_not_fit_come_back_from_the_work() {
     let runtime = runtime_with(1);
@@ -142,7 +143,8 @@ fn fills_workspace(k: Kernel, y: Output<u64>) {
     y.clean(0);
 }
 
-/// The last element that the kernel uses is the 16th one.
+/// Launches a kernel with workspaces of several sizes. The last element that it uses is the 16th
+/// one.
 #[test]
 fn a_workspace_that_is_too_small_is_told_with_the_line() {
     let runtime = runtime_with(1);
@@ -167,7 +169,7 @@ fn a_workspace_that_is_too_small_is_told_with_the_line() {
     assert_eq!(y.to_vec(&stream).wait().unwrap(), [7]);
 }
 
-/// An exchange of blocks of different lengths, which the A2 does not have.
+/// Launches an exchange of blocks of different lengths, which the A2 does not have.
 #[test]
 fn a_kernel_for_another_product_is_refused_by_name() {
     let runtime = own_devices().devices(1).product(Product::A2).build().unwrap();
@@ -198,7 +200,7 @@ fn a_kernel_for_another_product_is_refused_by_name() {
 mod others {
     use hccl::kernel::*;
 
-    /// The same layout as the struct of `vadd`, with the two numbers exchanged.
+    /// A struct like that of `vadd`, with the two numbers exchanged.
     #[derive(Tiling)]
     #[repr(C)]
     pub struct VaddTiling {
@@ -220,7 +222,8 @@ mod others {
     }
 }
 
-/// A saved kernel is launched like a newly recorded one, if its layout and arguments match.
+/// Launches a saved kernel like a newly recorded one, and checks that it is refused if its layout
+/// or arguments do not match.
 #[test]
 fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
     let runtime = runtime_with(1);
@@ -259,7 +262,8 @@ fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
     assert!(text.contains("recorded"), "{text}");
 }
 
-/// The error comes in every way to wait: in checked mode, events are the only sign of completion.
+/// Checks that the error comes in every way to wait. In checked mode, events are the only sign of
+/// completion.
 #[test]
 fn what_is_refused_is_an_error_where_races_are_looked_for() {
     let devices = own_devices().devices(1).checked(true);
@@ -290,7 +294,7 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
     assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
 }
 
-/// Several threads wait for the work at once, and each gets the error: an answer for one thread is
+/// Lets several threads wait for the work at once. Each gets the error: an answer for one thread is
 /// not used for the next one.
 #[test]
 fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
@@ -330,8 +334,8 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
     }
 }
 
-/// The server of a refused kernel does not wait for ever: the communicator has failed, and all
-/// resources can be released.
+/// Checks that the server of a refused kernel does not wait for ever: the communicator has failed,
+/// and all resources can be released.
 #[test]
 fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
@@ -361,7 +365,7 @@ fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     }
 }
 
-/// `run_ranks` returns the error of one rank, which may be any rank.
+/// Checks that all ranks get the error if the output of one rank is too short.
 #[test]
 fn all_ranks_are_told_what_is_wrong_on_one() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
@@ -386,7 +390,7 @@ fn all_ranks_are_told_what_is_wrong_on_one() {
     }
 }
 
-/// A launch needs as many communicators as the kernel has groups.
+/// Checks that a launch needs as many communicators as the kernel has groups.
 #[test]
 fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {
     let runtime = runtime_with(1);

@@ -8,7 +8,7 @@ use crate::operators::algorithms::*;
 
 const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8];
 
-/// Small numbers, of which sums of eight are exact in every type.
+/// An element type with small numbers, of which sums of eight are exact in every type.
 pub trait Number: Element + From<i8> {
     fn of(value: usize) -> Self {
         Self::from((value % 13) as i8 - 6)

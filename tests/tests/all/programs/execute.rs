@@ -58,7 +58,7 @@ pub fn play(
     player.end()
 }
 
-/// One rank.
+/// One rank while it runs a program.
 pub struct Player {
     index: usize,
     device: Device,
@@ -182,7 +182,8 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Returns the turn of a rank of the program, if the rank takes part.
+    /// Returns the part of a rank of the program in an operation, or `None` if the rank takes no
+    /// part.
     fn new(operation: &'a Operation, teams: &[Team], index: usize) -> Option<Self> {
         let members = &teams[operation.team].members;
         let member = members.iter().position(|&member| member == index)?;
@@ -286,8 +287,8 @@ macro_rules! with_reduction {
 }
 pub(crate) use with_reduction;
 
-/// Calls an operation with a destination. That is the slice itself, or a new buffer, which is then
-/// copied to the slice.
+/// Calls an operation with a destination: the slice itself, or a new buffer, which is then copied
+/// to the slice.
 macro_rules! deliver {
     ($player:ident, $turn:ident, $slice:expr, |$to:ident| $call:expr) => {{
         let mut slice = $slice.expect("a destination");

@@ -3,8 +3,8 @@
 use hccl::prelude::*;
 use hccl_tests::runtime_with;
 
-/// CANN detects an operation in place by equal pointers. An empty buffer may happen to begin at the
-/// same address as the other one.
+/// Passes empty buffers that begin at the same address as the other buffer. CANN detects an
+/// operation in place by equal pointers.
 #[test]
 fn an_empty_source_may_begin_where_the_destination_does() {
     let runtime = runtime_with(2);
@@ -46,7 +46,7 @@ fn an_empty_source_may_begin_where_the_destination_does() {
     outcome.unwrap();
 }
 
-/// A rank leaves the whole communicator only when it has dropped all of its parts, too.
+/// Checks that a rank leaves the whole communicator only when it has dropped all of its parts, too.
 #[test]
 fn a_part_outlives_what_it_is_part_of() {
     let runtime = runtime_with(2);

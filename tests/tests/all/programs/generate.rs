@@ -344,8 +344,7 @@ impl Generator {
         len.min(most)
     }
 
-    /// Returns elements of a buffer that no operation of the step uses yet. There are fewer than
-    /// `len` if there is not enough room.
+    /// Returns `len` elements of a buffer that no operation of the step uses yet.
     fn span(&mut self, rank: usize, dtype: DType, len: usize) -> Span {
         self.try_span(rank, dtype, len).unwrap_or_else(|| {
             let taken = &self.taken[self.members[rank]];

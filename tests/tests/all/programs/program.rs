@@ -43,7 +43,8 @@ impl Program {
         teams.map(or_part).collect()
     }
 
-    /// Returns for each communicator the step after which no step needs it.
+    /// Returns for each communicator the step after which no step needs it, or `None` if no step
+    /// needs it at all.
     pub fn ends(&self) -> Vec<Option<usize>> {
         let beginnings = self.beginnings();
         let uses = |team: usize| {
@@ -77,7 +78,7 @@ pub struct Shape {
     pub any_bits: bool,
 }
 
-/// The ranks of a communicator.
+/// A communicator: its ranks, and how it is made.
 #[derive(Clone, Debug)]
 pub struct Team {
     /// Ranks of the program. The position of a rank is its number in the communicator.
@@ -172,12 +173,12 @@ impl Span {
         self.start + self.len
     }
 
-    /// Returns whether one span ends before the other one begins.
+    /// Returns whether the spans are in different buffers, or one ends before the other one begins.
     pub fn is_apart_from(self, other: Span) -> bool {
         self.buffer != other.buffer || self.end() <= other.start || other.end() <= self.start
     }
 
-    /// Returns some elements of this span.
+    /// Returns the `len` elements of this span from `at` on.
     pub fn part(self, at: usize, len: usize) -> Span {
         Span { start: self.start + at, len, ..self }
     }

@@ -151,7 +151,8 @@ fn the_numbers_are_cann_s() {
     }
 }
 
-/// Each product has the operations and types that the documents list, section by section.
+/// Checks that each product has the operations and types that the documents list, section by
+/// section.
 #[test]
 fn each_product_takes_its_operations_and_types() {
     use DataType as T;
@@ -189,7 +190,7 @@ fn each_product_takes_its_operations_and_types() {
     }
 }
 
-/// The test covers every refusal, as it is printed. A refused call changes nothing.
+/// Covers every refusal, as it is printed. A refused call changes nothing.
 #[test]
 fn what_cann_or_the_product_would_misread_is_refused() {
     use Product::{A2, A3, Ascend950};

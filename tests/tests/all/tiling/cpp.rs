@@ -60,7 +60,7 @@ struct Plain {
     large: u64,
 }
 
-/// A struct that is a part of it.
+/// A struct that is a part of `Plain`.
 #[derive(Tiling)]
 #[repr(C)]
 #[allow(dead_code, reason = "the layout is what is tested")]

@@ -68,7 +68,7 @@ mod crowded {
 
     type Number = ::core::primitive::u64;
 
-    /// A function that gives the length of an array inside the generated code.
+    /// Returns the length of an array inside the generated code.
     pub const fn count() -> ::core::primitive::usize {
         2
     }
@@ -176,7 +176,7 @@ fn a_kernel_works_whatever_names_are_in_scope() {
     assert!(text.contains("value.value"), "{text}");
 }
 
-/// The struct is in a function, whose items have the same names as the generated code.
+/// Derives a struct in a function, whose items have the same names as the generated code.
 #[test]
 fn a_struct_in_a_function_has_the_derive() {
     const ROWS: usize = 3;

@@ -104,7 +104,7 @@ pub struct Older {
     pub turns: u64,
 }
 
-/// A value as the bits of its bytes.
+/// A value that can be converted to its bits and back.
 pub trait Bits: Copy {
     fn bits(self) -> u64;
     fn of(bits: u64) -> Self;

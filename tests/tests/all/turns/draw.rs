@@ -86,8 +86,8 @@ pub fn draw(code: &[&str], legend: Legend, moves: &[Move]) -> String {
     )
 }
 
-/// Returns the name of each element of an input: its rank's letter, and its destination unless it
-/// goes to all ranks.
+/// Returns the turn and the name of each element of an input. The name is the letter of its rank,
+/// and its destination unless it goes to all ranks.
 fn names(moves: &[Move]) -> BTreeMap<(usize, usize), (usize, String)> {
     let mut fates: BTreeMap<_, (usize, Vec<usize>)> = BTreeMap::new();
     for moved in moves {

@@ -71,8 +71,8 @@ pub fn of_hex(text: &str) -> EndpointDesc {
     unsafe { bytes.as_ptr().cast::<EndpointDesc>().read_unaligned() }
 }
 
-/// One of the two processes: its device, its open endpoint, and the description of the other
-/// process's endpoint.
+/// One of the two processes: its number, its open endpoint, the description of the other process's
+/// endpoint, and the way to exchange texts.
 pub struct Side<'a> {
     pub me: u8,
     pub endpoint: EndpointHandle,

@@ -321,8 +321,8 @@ fn devices_that_end_take_their_exports_and_imports_with_them() {
     other.end();
 }
 
-/// A copy of the importer that runs during the reset must not change memory that is allocated
-/// later.
+/// Resets the device while a copy of the importer runs. The copy must not change memory that is
+/// allocated later.
 #[test]
 fn exported_memory_of_a_reset_device_is_reused_when_no_importer_reaches_it_any_more() {
     const LARGE: usize = 256 << 20;

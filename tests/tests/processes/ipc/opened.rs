@@ -9,8 +9,8 @@ use super::{c, exported, import};
 
 const BYTES: usize = 4096;
 
-/// A CPU kernel finds the exporter's data at the address of imported memory. The import may come
-/// before or after the process loads CPU kernels.
+/// Checks that a CPU kernel finds the exporter's data at the address of imported memory. The import
+/// may come before or after the process loads CPU kernels.
 #[test]
 fn imported_memory_is_opened_to_cpu_kernels_too() {
     let Some(mut other) =

@@ -77,7 +77,7 @@ impl Talk {
 }
 
 /// In the process of the test, starts the test again and returns that process. In that other
-/// process, makes two devices of which one is set, runs `other`, and ends the process.
+/// process, makes two devices and sets the first one, runs `other`, and returns `None`.
 pub fn other(name: &str, other: impl FnOnce(&mut Talk)) -> Option<Other> {
     if std::env::var_os(ROLE).is_some() {
         let block = Block::new(2);

@@ -1,8 +1,8 @@
 //! The clocks and operations that other processes report.
 //!
 //! Each checker has a unique name. A component of another checker gets a number here when it is
-//! first mentioned in a message. From then on this checker treats it like its own components; the
-//! messages of its checker report its steps.
+//! first mentioned in a message. From then on this checker treats the component like its own. The
+//! messages of the other checker report the steps of the component.
 
 use super::*;
 use crate::fabric::{ToldClock, ToldComponent, ToldMode, ToldOperation, ToldTouch};

@@ -382,7 +382,7 @@ fn a_version_is_for_its_products() {
     }
 }
 
-/// The reader returns a table or an error, whichever byte is changed.
+/// The reader returns a table or an error, whichever value is replaced.
 #[test]
 fn changed_tables_are_read_or_refused() {
     let mut random = fastrand::Rng::with_seed(5);

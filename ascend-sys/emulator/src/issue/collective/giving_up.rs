@@ -98,7 +98,7 @@ impl PendingCollective {
         Failure::new(error.cause.acl_error(), text).of_task(task)
     }
 
-    /// Fails the operation, unless all ranks have arrived in the meantime.
+    /// Fails the operation, unless it already runs or all ranks have arrived in the meantime.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         match self.state {
             PendingState::Running(plan, store) => return self.work(plan, store),

@@ -1,6 +1,6 @@
 //! Allocations outside of the pool's own addresses. They are memory of other processes, or memory
 //! that is allocated without an address. The latter counts against the limit of the pool from its
-//! allocation on. When it is mapped, it becomes an allocation at that address.
+//! allocation on. When it is mapped at an address, it becomes an allocation at that address.
 
 use super::{Allocation, MemoryPool, OutOfMemory, PoolState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,8 +60,9 @@ impl MemoryPool {
         state.charged = state.charged.saturating_sub(bytes as u64);
     }
 
-    /// Makes reserved addresses an allocation with memory of a process (0 means this process). The
-    /// limit of the pool does not count it. Adjacent mapped allocations are used as one.
+    /// Makes reserved addresses an allocation with memory of a process (0 means this process). This
+    /// adds nothing to the bytes that count against the limit of the pool. Adjacent mapped
+    /// allocations are used as one.
     pub(crate) fn map(&self, start: usize, size: usize, entry: &'static str, process: u32) {
         let mut state = self.state();
         state.next_number += 1;

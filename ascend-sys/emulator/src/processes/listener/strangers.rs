@@ -128,8 +128,8 @@ fn note(process: i32, why: &str) {
     warn(&format!("process {process} wanted to connect to this one, and was refused: {why}"));
 }
 
-/// Prints one of the first [`NOTES`] reports on standard error. If standard error is full or
-/// closed, drops the report.
+/// Prints a report on standard error, if no more than [`NOTES`] reports came before it. If standard
+/// error is full or closed, drops the report.
 fn warn(what: &str) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     let said = SAID.fetch_add(1, Ordering::Relaxed);

@@ -134,7 +134,7 @@ const ITEMS: u64 = 2;
 const BYTES: u64 = 24;
 
 /// Returns a kernel in which each core writes two batches into each of its queues, with a barrier
-/// between them.
+/// of the queue after each batch. `waits` says whether the end of the client waits.
 pub fn batches(waits: bool) -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (_x, items) = (b.input("x", Number::U8), b.input("items", Number::U8));
@@ -211,8 +211,8 @@ pub fn cores_write_into_queues(rank: &Rank) {
     }
 }
 
-/// Returns a batch of two items on an A2: one for the other rank, and one for the rank itself,
-/// which the server leaves out.
+/// Returns a kernel for an A2 that writes one batch. The second argument holds the two items: one
+/// for the other rank, and one for the rank itself, which the server leaves out.
 fn one_batch() -> Program {
     let mut b = Builder::new(Mix::MixAiv10);
     let (_x, items) = (b.input("x", Number::I32), b.input("items", Number::U8));

@@ -36,7 +36,8 @@ impl Place<'_> {
         self.rank.rank == rank
     }
 
-    /// Shares a buffer with the other ranks, and returns the buffer of another rank.
+    /// Shares a buffer with the other ranks and waits until they have done the same. Returns the
+    /// buffer of rank `of`.
     fn swap(&self, mine: *mut c_void, of: u32) -> *mut c_void {
         self.buffers.lock().unwrap()[self.rank.rank as usize] = mine as usize;
         self.threads.wait();
@@ -321,8 +322,9 @@ fn a_collective_reads_what_nobody_wrote() {
     });
 }
 
-/// Runs `queue` and `meanwhile` on rank 0 while its stream is blocked. Its stream waits in a
-/// broadcast as the root, which does not order it after the other rank.
+/// Runs `queue` and `meanwhile` on rank 0 while its stream is blocked. The stream waits in a
+/// broadcast whose root is rank 0, and such a broadcast does not order the root after the other
+/// rank.
 fn while_the_root_waits(place: &Place<'_>, queue: impl Fn(), meanwhile: impl Fn()) {
     let (shared, Rank { comm, stream, .. }) = (place.memory(), place.rank);
     // Without this barrier, the call of the next operation would wait for the other rank.

@@ -60,7 +60,7 @@ fn late(repaired: bool) -> Program {
     b.done()
 }
 
-/// Launches the program with these `numbers`.
+/// Runs the program with these `numbers`, and checks that it has copied the data.
 fn run(program: &Program, two: &Two, numbers: [u64; 2]) {
     let [x, y, given_numbers, workspace] = [128, 128, 16, 32].map(malloc);
     write(x, &[7; 128]);
@@ -95,8 +95,8 @@ fn a_part_of_a_kernel_comes_after_very_many_turns() {
     planted(late, &PIECES);
 }
 
-/// If a loop is too long even for the second check, the values that it reads must not be used for
-/// the reads after the loop.
+/// Checks a loop that is too long even for the second check. The values that the loop reads must
+/// not be used for the reads after it.
 #[test]
 fn what_is_read_behind_a_loop_that_is_too_long_is_not_known() {
     let mut b = Builder::new(Mix::MixAiv10);
@@ -118,7 +118,8 @@ fn what_is_read_behind_a_loop_that_is_too_long_is_not_known() {
     assert_eq!(findings(&two.block), Vec::<String>::new());
 }
 
-/// The kernel gets the address of the window from its context, and also as an argument.
+/// Gives a kernel the address of its window as an argument. The kernel gets this address from its
+/// context, too.
 #[test]
 fn what_is_written_to_a_window_by_its_address_is_written() {
     let mut b = Builder::new(Mix::MixAiv10);

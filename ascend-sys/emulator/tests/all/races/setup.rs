@@ -62,8 +62,8 @@ pub fn told(block: &Block, index: u32, form: AscendExtFindingForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The number of allocations that each device of a block had before. Allocation numbers continue
-/// when a device is used again. Devices count from 0 in their block, as in texts.
+/// The number of allocations that each device of a block had before the test. Allocation numbers
+/// continue when a device is used again. Devices count from 0 in their block, as in texts.
 pub struct Numbers(Vec<(i32, u64)>);
 
 impl Numbers {
@@ -100,7 +100,7 @@ impl Numbers {
 pub const UNORDERED: &str = "knew nothing, or too little";
 
 /// Runs a program without and with its repair. Without the repair there must be one finding, which
-/// contains all the pieces in this order.
+/// contains all the pieces in this order. With the repair there must be none.
 #[track_caller]
 pub fn race(pieces: &[&str], program: impl Fn(&Two, bool)) {
     for repaired in [false, true] {

@@ -1,4 +1,4 @@
-//! Algorithms for pictures: one of each kind, with one element in each block.
+//! Algorithms for pictures, one of each kind.
 
 use crate::recorder::{Recorder, buffer, input, of_channel, of_thread, output};
 use ascend_operator::{Goal, Operator, ReduceOp};
@@ -14,9 +14,9 @@ fn recorder(name: &str, goal: Goal, ranks: u32, count: u64, buffer: u64) -> Reco
     recorder
 }
 
-/// Each rank reads from its left neighbour the block that the neighbour read in the step before, or
-/// the neighbour's own block in the first step. In each step, the main thread exposes the buffer
-/// and thread 1 reads.
+/// Returns a ring all-gather. Each rank reads from its left neighbour the block that the neighbour
+/// read in the step before, or the neighbour's own block in the first step. In each step, the main
+/// thread exposes the buffer and thread 1 reads.
 pub fn ring(ranks: u32, n: u64) -> Operator {
     let mut r = recorder("ring all-gather", Goal::AllGather, ranks, n, n * u64::from(ranks));
     let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
@@ -46,7 +46,7 @@ pub fn ring(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Each thread of a rank reads from another peer.
+/// Returns a mesh all-gather, in which each thread of a rank reads from another peer.
 pub fn mesh(ranks: u32, n: u64) -> Operator {
     let mut r = recorder("mesh all-gather", Goal::AllGather, ranks, n, n);
     r.all_channels(2);
@@ -72,7 +72,7 @@ pub fn mesh(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// One thread: in step k, each rank reads from the rank that is k places to its left.
+/// Returns an all-to-all on one thread: in step k, a rank reads from the rank k places to its left.
 pub fn pairwise(ranks: u32, n: u64) -> Operator {
     let all = n * u64::from(ranks);
     let mut r = recorder("pairwise all-to-all", Goal::AllToAll, ranks, n, all);
@@ -93,8 +93,8 @@ pub fn pairwise(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// An all-reduce on servers of two ranks; the number of servers is a power of two. It reduces
-/// within each server, then between servers, and then gathers within each server.
+/// Returns an all-reduce on servers of two ranks; the number of servers is a power of two. It
+/// reduces within each server, then between servers, and then gathers within each server.
 pub fn hierarchical(ranks: u32, n: u64) -> Operator {
     let (half, servers) = (n / 2, ranks / 2);
     let rounds = servers.ilog2();
@@ -128,8 +128,8 @@ pub fn hierarchical(ranks: u32, n: u64) -> Operator {
     r.operator
 }
 
-/// Two ranks wait for each other before either records a notify. A third rank waits for a notify
-/// that no task records.
+/// Returns an operator that hangs. Two ranks wait for each other before either records a notify. A
+/// third rank waits for a notify that no task records.
 pub fn hangs() -> Operator {
     let mut r = recorder("exchange that hangs", Goal::Other { input: 4, output: 4 }, 3, 4, 4);
     r.all_channels(2);

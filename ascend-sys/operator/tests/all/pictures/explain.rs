@@ -205,7 +205,7 @@ struct Mode {
     after: Option<&'static str>,
 }
 
-/// Draws the owner of rank 0's buffer over time.
+/// Draws the steps of one use of rank 0's buffer by rank 1, and the owner of the buffer over time.
 fn mode(d: &mut Drawing, x: f64, mode: &Mode) {
     let (owner, peer, whose) = (308.0, 366.0, 432.0);
     d.rect((x, 248.0), (415.0, 242.0), BAND, "none");
@@ -253,7 +253,7 @@ fn mode(d: &mut Drawing, x: f64, mode: &Mode) {
     d.note(x + 232.0, whose + 38.0, "who may touch the buffer of rank 0");
 }
 
-/// Returns the numbers of threads, channels and notifies of channels of a rank.
+/// Returns the numbers of threads, channels and notifies of channels of rank 0.
 fn takes(operator: &Operator) -> (usize, usize, u32) {
     let rank = &operator.ranks[0];
     (

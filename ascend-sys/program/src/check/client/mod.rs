@@ -190,8 +190,8 @@ impl Clients {
         handle.after.iter().find(open).map(|(client, _)| *client)
     }
 
-    /// Returns the task that holds up a turn, the first one that is not fully committed, and its
-    /// progress.
+    /// Returns the task that holds up a turn, and its progress in words. It is the first task that
+    /// is not fully committed.
     pub(super) fn holds_up(&self, program: &Program, turn: Turn) -> Option<(TaskId, String)> {
         let mut client = turn.client;
         // If groups come after one another in a cycle, an unlimited loop would never end.

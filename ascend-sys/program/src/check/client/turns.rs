@@ -4,7 +4,7 @@ use super::*;
 
 impl Clients {
     /// Returns the handle of a task on this core. If there is no handle, reports that and returns
-    /// `None`.
+    /// `None`. Also returns `None` for a task without turns.
     fn handle(
         &mut self,
         view: &mut View<'_, '_>,
@@ -318,7 +318,8 @@ impl Clients {
         self.own(client, core).finalized = Some(Finalized { source, knows });
     }
 
-    /// Reports a lost handle: a task that is prepared again stands only for the new handle.
+    /// Reports a handle that is lost before all its turns are committed: a task that is prepared
+    /// again stands only for the new handle.
     pub(super) fn lost(
         &mut self,
         view: &mut View<'_, '_>,

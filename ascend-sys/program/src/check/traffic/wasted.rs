@@ -10,7 +10,8 @@ use crate::program::Warning;
 /// The greatest number of pairs that are checked.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// A block that a turn receives or sends: its beginning, its end, and the turn.
+/// A block that a turn receives or sends: its beginning, its end, the turn, and the memory that the
+/// block is a part of.
 type Block<'a> = (u128, u128, &'a Sent, &'a Touched);
 
 /// The blocks that turns touch in a piece of memory, sorted by their beginnings.

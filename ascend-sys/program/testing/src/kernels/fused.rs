@@ -27,7 +27,8 @@ fn matrices(b: &mut Builder, tiling: &Tiling) -> Matrices {
     }
 }
 
-/// Multiplies some rows of the result, cut into base blocks that are dealt to the cores in turn.
+/// Adds steps that compute some rows of the result, cut into base blocks that are dealt to the
+/// cores in turn.
 fn multiply(
     b: &mut Builder,
     matmul: MatmulId,
@@ -110,8 +111,8 @@ fn fused(name: &'static str, cc: &'static str) -> Tiling {
         .number("tailCount")
 }
 
-/// Computes `y`, the sum over all ranks of `a * b`. A tile of rows is sent while the next one is
-/// computed.
+/// Returns a kernel that computes `y`, the sum over all ranks of `a * b`. A tile of rows is sent
+/// while the next one is computed.
 pub fn matmul_all_reduce() -> Program {
     let tiling = fused("MatmulAllReduceTilingData", "allReduceCcTiling");
     let mut b = builder("matmul_all_reduce", Mix::MixAic10, &tiling);
@@ -167,8 +168,8 @@ pub fn matmul_all_reduce() -> Program {
     b.done()
 }
 
-/// Computes `y`, all ranks' `a`, one below the other, times `b`. The rank's own rows are multiplied
-/// while those of the other ranks arrive.
+/// Returns a kernel that computes `y`: the matrices `a` of all ranks, one below the other, times
+/// `b`. The rank's own rows are multiplied while those of the other ranks arrive.
 pub fn all_gather_matmul() -> Program {
     let tiling = fused("AllGatherMatmulTilingData", "allGatherCcTiling").cube("local");
     let mut b = builder("all_gather_matmul", Mix::MixAic10, &tiling);

@@ -1,5 +1,5 @@
 //! Runs printed kernels on the host, and checks the requests of their clients and the results. With
-//! `HCCL_TEST_FULL=1` it runs all of them, otherwise two. The emulator's tests run other kernels
+//! `HCCL_TEST_FULL=1` it runs all of them, otherwise some. The emulator's tests run other kernels
 //! and compare their results with the emulator's.
 
 use ascend_program::Program;

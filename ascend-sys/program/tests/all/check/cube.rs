@@ -49,7 +49,7 @@ fn put(k: &mut Kernel, numbers: &[(Field, i32)]) {
     }
 }
 
-/// Changes one number of the tiling.
+/// Adds a product of half floats whose tiling has this number in this field.
 fn one(k: &mut Kernel, size: [usize; 3], field: Field, number: i32) {
     product(k, Number::F16, size, &[(field, number)]);
 }
@@ -106,7 +106,7 @@ rules! {
     };
 
     blocks_of_b_fit_in_l0b, "cube-tiling", MixAic10, |k, broken| {
-        // With one more, the block is too large for two buffers but fits one.
+        // With a depth of 48, a block is too large for two buffers but fits one.
         one(k, [16, 512, 32], DbL0B, if broken { 2 } else { 1 });
         put(k, &[(BaseK, 48)]);
     };

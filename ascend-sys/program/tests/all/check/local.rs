@@ -53,7 +53,7 @@ fn cast(k: &mut Kernel, from: Number, to: Number, round: Round) {
     k.step(Step::Vector(Vector::Cast { to: all(c), from: all(a), round, count }));
 }
 
-/// Adds a product of 64 by 32 and 32 by 48 half floats, with a suitable tiling.
+/// Adds a product of 64 by 32 and 32 by 48 elements of this type, with a suitable tiling.
 fn product(k: &mut Kernel, number: Number, change: impl FnOnce(&mut Kernel, &mut Multiply)) {
     let (x, w) = (k.input("x", number), k.input("w", number));
     let y = k.output("y", number);

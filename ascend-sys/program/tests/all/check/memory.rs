@@ -57,7 +57,7 @@ fn reduced(k: &mut Kernel, x: Base, y: Base, before: impl FnOnce(&mut Builder)) 
 }
 
 /// Adds an AlltoAllV of 64 elements for each rank, whose blocks are 64 elements apart. It runs in
-/// steps of one rank that the body commits.
+/// steps of `step` ranks, which the body commits.
 fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut Builder, TaskId, (Base, Base))) {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[8]);

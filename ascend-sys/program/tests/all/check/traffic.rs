@@ -19,7 +19,8 @@ struct Made {
     local: Local,
 }
 
-/// Returns an operation whose input the kernel writes, so `x` is an output too.
+/// Returns the parts for an operation with this command. The kernel writes the input of the
+/// operation, so `x` is an output too.
 fn made(k: &mut Kernel, command: u32) -> Made {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[command]);

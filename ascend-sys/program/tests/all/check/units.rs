@@ -30,7 +30,7 @@ fn copy_out(b: &mut Builder, y: Base, at: u64, from: Local, length: u64) {
     b.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
 }
 
-/// Adds `a *= 2`.
+/// Adds `to = a * 2`.
 fn double(b: &mut Builder, to: Local, a: Local, length: u64) {
     let (scalar, count) = (b.float(Number::F32, 2.0), b.n(length));
     let operator = VectorBinary::Mul;

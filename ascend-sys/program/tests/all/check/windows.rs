@@ -7,8 +7,8 @@ use ascend_program::*;
 
 use crate::check::harness::{Kernel, exchange, expect};
 
-/// A kernel of one block on four ranks. It writes 64 half floats to the input window of the next
-/// rank, and reads its own window.
+/// A kernel of one block on four ranks, to which each test adds writes and reads of windows, such
+/// as a write to the window of the next rank and a read of its own window.
 struct Ring {
     k: Kernel,
     hccl: ClientId,

@@ -10,7 +10,7 @@ use hccl_train::BucketOptions;
 
 use crate::{assert_near, flat, numbers, on_ranks, said};
 
-/// Two layers, the first of which is used twice, and a parameter that no loss depends on.
+/// A model of two layers and a parameter that no loss depends on. The first layer is used twice.
 struct Model {
     first: Linear,
     last: Linear,

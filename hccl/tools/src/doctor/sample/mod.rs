@@ -30,7 +30,8 @@ enum Report {
 /// RANKS`; for each case `case NUMBER TEXT`, and then `ok NUMBER FIRST_US AGAIN_US`, `difference
 /// NUMBER RANK ELEMENT EXPECTED GOT COUNT` or `error NUMBER RANK TEXT`. If it cannot try all cases,
 /// the last fact is `no-cann WHY`, `no-communicator NUMBER WHY`, `given-up NUMBER` after too many
-/// failures, or `time-out NUMBER` when the time was over before this case.
+/// failures, or `time-out NUMBER` when the time was over before this case. If a rank hangs in a
+/// call, the process exits with [`HANGS`].
 pub(crate) fn run(first: usize, time: Duration, teller: &Teller) {
     let until = Instant::now() + time;
     let runtime = match Runtime::cann() {

@@ -45,7 +45,7 @@ fn the_kth_end_of_one_process_goes_with_the_kth_of_the_other() {
     });
 }
 
-/// A wait that is queued before the other process has made its end is not a deadlock.
+/// Checks that a wait that is queued before the other process has made its end is not a deadlock.
 #[test]
 fn a_wait_may_be_queued_before_the_other_end_is_there() {
     const NAME: &str =
@@ -177,7 +177,8 @@ fn wrong_descriptions_of_other_processes_are_refused() {
     });
 }
 
-/// One end is connected and one waits. Memory was imported, and another import comes too late.
+/// Kills a process to which one end is connected and for which another end waits. Its memory was
+/// imported before it died, and another import comes too late.
 #[test]
 fn a_process_that_is_killed_is_named() {
     const NAME: &str = "ipc::endpoints::channels::a_process_that_is_killed_is_named";
@@ -242,7 +243,7 @@ fn a_process_that_is_killed_is_named() {
     );
 }
 
-/// The other process has its endpoint but makes no end.
+/// Waits at an end whose counterpart is never made, although the other process has its endpoint.
 #[test]
 fn an_end_that_finds_no_counterpart_in_the_other_process_fails_after_the_connect_timeout() {
     const NAME: &str = "ipc::endpoints::channels::an_end_that_finds_no_counterpart_in_the_other_process_fails_after_the_connect_timeout";

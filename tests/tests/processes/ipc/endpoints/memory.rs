@@ -113,8 +113,8 @@ fn memory_that_is_taken_back_or_unregistered_is_out_of_reach() {
     });
 }
 
-/// The importer's write is in its queue when the owner unregisters and frees the memory. The write
-/// must not change memory that the owner allocates after that.
+/// Unregisters and frees memory while the importer's write is in its queue. The write must not
+/// change memory that the owner allocates after that.
 #[test]
 fn freed_memory_is_not_reused_before_the_importer_has_let_go() {
     const NAME: &str =
