@@ -172,7 +172,7 @@ impl Error {
     /// Returns the ranks that have not arrived, as far as the backend or the store of the job
     /// reports them.
     pub fn missing_ranks(&self) -> Vec<u32> {
-        match self.root_cause() {
+        match self.innermost() {
             Error::Job(JobError::Late { missing, .. }) => missing.clone(),
             _ => {
                 self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Missing))
@@ -182,7 +182,7 @@ impl Error {
 
     /// Returns the ranks that are gone, as far as they are known.
     pub fn gone_ranks(&self) -> Vec<u32> {
-        match self.root_cause() {
+        match self.innermost() {
             Error::RankGone { rank, .. } | Error::Job(JobError::Gone { rank, .. }) => vec![*rank],
             _ => self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Gone)),
         }
@@ -206,6 +206,8 @@ impl Error {
             return Some(false);
         }
         match error {
+            // The communicator was not made, or the call is not one of its operations.
+            Error::Refused { .. } if context.sequence == 0 => None,
             Error::Refused { cause, .. } => {
                 Some(!matches!(**cause, Error::Aborted { .. } | Error::OperatorFailed { .. }))
             }

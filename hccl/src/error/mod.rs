@@ -425,6 +425,15 @@ impl Error {
         }
     }
 
+    /// Returns the cause inside the [root cause](Self::root_cause), if a call was refused because
+    /// of another error.
+    pub(crate) fn innermost(&self) -> &Error {
+        match self.root_cause() {
+            Error::Refused { cause, .. } => cause.innermost(),
+            error => error,
+        }
+    }
+
     /// Returns the code of CANN, if CANN returned one. For an error of `run_ranks`, this is the
     /// code that CANN returned to the rank that failed first.
     pub fn code(&self) -> Option<Code> {
@@ -438,7 +447,7 @@ impl Error {
     /// that wait goes on. If the *backend* gave up an operation, the operation has failed instead,
     /// and its [`code`](Self::code) says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
     pub fn is_timeout(&self) -> bool {
-        matches!(self.root_cause(), Error::Timeout { .. })
+        matches!(self.innermost(), Error::Timeout { .. })
     }
 }
 

@@ -200,7 +200,7 @@ pub(super) fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -
     let Some(error) = cause.downcast_ref::<Error>() else { return false };
     // An abort is also reported with these codes.
     let remote = ["HCCL_E_REMOTE", "ACL_ERROR_RT_SUSPECT_REMOTE_ERROR"];
-    matches!(error.root_cause(), Error::RankGone { .. } | Error::Job(JobError::Gone { .. }))
+    matches!(error.innermost(), Error::RankGone { .. } | Error::Job(JobError::Gone { .. }))
         || error.code().and_then(|code| code.name()).is_some_and(|name| remote.contains(&name))
 }
 
