@@ -43,11 +43,12 @@ where
     S: Data<Elem = T>,
     D: Dimension,
 {
-    transfer::check_length::<T>("upload_array", "the array", destination, array.len())?;
+    let operation = "upload_array";
+    transfer::check_length::<T>(operation, "the array", destination, array.len())?;
     if let Some(data) = array.as_slice() {
-        return transfer::upload(destination, data, stream);
+        return transfer::upload(operation, destination, data, stream);
     }
-    transfer::upload_with(destination, stream, |block: *mut T| {
+    transfer::upload_with(operation, destination, stream, |block: *mut T| {
         for (at, &value) in array.iter().enumerate() {
             // SAFETY: the block has room for the destination's elements, which are as many as the
             // array's.
@@ -157,10 +158,13 @@ impl<T: Element, D: Dimension> DownloadArray<T, D> {
         let operation = "to_array";
         let expected = source.bytes() / size_of::<T>();
         let download = match shape.raw_dim().size_checked() {
-            Some(found) if found == expected => Download::new(source, stream),
+            Some(found) if found == expected => Download::new(operation, source, stream),
             Some(found) => {
                 let what = "the shape";
-                Download::refused(Error::WrongLength { operation, what, expected, found })
+                Download::refused(
+                    operation,
+                    Error::WrongLength { operation, what, expected, found },
+                )
             }
             None => {
                 let lengths = shape.raw_dim().slice();
@@ -168,7 +172,8 @@ impl<T: Element, D: Dimension> DownloadArray<T, D> {
                     "the shape {lengths:?} has more elements than an address space holds: use a \
                      smaller shape"
                 );
-                Download::refused(Error::Invalid { operation, problem: problem.into() })
+                let error = Error::Invalid { operation, problem: problem.into() };
+                Download::refused(operation, error)
             }
         };
         Self { download, shape }

@@ -294,7 +294,7 @@ impl Device {
     /// been read; the buffer is written later.
     pub fn upload<T: Element>(&self, data: &[T], stream: &Stream) -> Result<DeviceBuffer<T>> {
         let buffer = self.alloc::<T>(data.len())?;
-        transfer::upload(&buffer.region(), data, stream)?;
+        transfer::upload("upload", &buffer.region(), data, stream)?;
         Ok(buffer.written())
     }
 }

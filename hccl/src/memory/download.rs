@@ -75,14 +75,15 @@ struct Landing {
 }
 
 impl<T: Element> Download<T> {
-    pub(super) fn new(source: &Region<'_>, stream: &Stream) -> Self {
-        let landing = Landing::new("to_vec", transfer::download("to_vec", source, stream));
+    /// Issues the copy for the method `operation`.
+    pub(super) fn new(operation: &'static str, source: &Region<'_>, stream: &Stream) -> Self {
+        let landing = Landing::new(operation, transfer::download(operation, source, stream));
         Self { landing, len: source.bytes() / size_of::<T>(), marker: PhantomData }
     }
 
     #[cfg(feature = "ndarray")]
-    pub(super) fn refused(error: Error) -> Self {
-        Self { landing: Landing::new("to_vec", Err(error)), len: 0, marker: PhantomData }
+    pub(super) fn refused(operation: &'static str, error: Error) -> Self {
+        Self { landing: Landing::new(operation, Err(error)), len: 0, marker: PhantomData }
     }
 
     /// Blocks until the copy is complete, up to the runtime's deadline, and returns the data.

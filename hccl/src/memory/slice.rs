@@ -83,7 +83,7 @@ pub(super) fn bytes<T>(range: &Range<usize>) -> Range<usize> {
 impl<'a, T: Element> DeviceSlice<'a, T> {
     /// Copies the slice to the host, as [`DeviceBuffer::to_vec`](super::DeviceBuffer::to_vec) does.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
-        Download::new(&self.region(), stream)
+        Download::new("to_vec", &self.region(), stream)
     }
 
     /// Copies the elements to a slice of the host, of the same length, as
@@ -147,7 +147,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
     /// Copies `data`, which must have the length of the slice, from the host, as
     /// [`DeviceBuffer::upload`](super::DeviceBuffer::upload) does.
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
-        transfer::upload(&self.region(), data, stream)
+        transfer::upload("upload", &self.region(), data, stream)
     }
 
     /// Copies the elements of another buffer or slice of the same device to this slice, as

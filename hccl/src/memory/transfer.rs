@@ -91,14 +91,15 @@ pub(crate) fn copy<T: Element, S: StreamState>(
     enqueue(operation, (source, "the source"), (destination, "the destination"), kind, stream)
 }
 
-/// Copies the caller's data to a device, through a pinned block.
+/// Copies the caller's data to a device, through a pinned block, for the method `operation`.
 pub(crate) fn upload<T: Element>(
+    operation: &'static str,
     destination: &Region<'_>,
     data: &[T],
     stream: &Stream,
 ) -> Result<Work> {
-    check_length::<T>("upload", "the data", destination, data.len())?;
-    upload_with(destination, stream, |block: *mut T| {
+    check_length::<T>(operation, "the data", destination, data.len())?;
+    upload_with(operation, destination, stream, |block: *mut T| {
         // SAFETY: the block has room for the elements of the destination, which has as many as
         // `data`. The block does not overlap `data`.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block, data.len()) }
@@ -108,6 +109,7 @@ pub(crate) fn upload<T: Element>(
 /// Copies data to a device as [`upload`] does. `fill` writes exactly the destination's elements to
 /// the pinned block.
 pub(super) fn upload_with<T: Element>(
+    operation: &'static str,
     destination: &Region<'_>,
     stream: &Stream,
     fill: impl FnOnce(*mut T),
@@ -118,7 +120,8 @@ pub(super) fn upload_with<T: Element>(
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
     // The block is dropped here while it is in use. The pool keeps it until the copy is complete.
-    enqueue("upload", (&source, "the pinned block"), (destination, "the destination"), kind, stream)
+    let (from, to) = ((&source, "the pinned block"), (destination, "the destination"));
+    enqueue(operation, from, to, kind, stream)
 }
 
 /// Copies device memory to a pinned block. The caller may read the block when the work is complete.
