@@ -176,6 +176,8 @@ pub struct GradientBuckets<T: Widen<W>, W: Gradient = T> {
     /// The number, in the process, of the last step that began on these buckets, or 0 before the
     /// first step.
     current: u64,
+    /// Whether the current step is paused.
+    is_paused: bool,
     timed: bool,
     /// The size of a bucket in bytes that was asked for.
     bytes: usize,
@@ -228,6 +230,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
             places,
             issued: 0,
             current: 0,
+            is_paused: false,
             timed: options.timed,
             bytes: options.bytes,
             agreement: Agreement::default(),
@@ -241,8 +244,12 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     }
 
     /// Stores a gradient, which is added to the next gradient that is pushed for this tensor.
-    /// Several calls add up. Moves no data to the device or to other ranks.
+    /// Several calls add up. Moves no data to the device or to other ranks. Returns
+    /// [`Error::PushedTwice`] while a step is paused that has the gradient of this tensor already.
     pub fn accumulate(&mut self, tensor: usize, gradient: &[T]) -> Result<()> {
+        if self.is_paused && self.place(tensor)?.is_pushed {
+            return Err(Error::PushedTwice { tensor });
+        }
         self.write(tensor, gradient, true)
     }
 
@@ -254,6 +261,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
     ) -> Step<'a, T, W> {
         let factor = 1.0 / comm.world_size() as f32;
         let unfinished = self.issued;
+        self.is_paused = false;
         self.current = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
         if unfinished == 0 {
             self.places.iter_mut().for_each(|place| place.is_pushed = false);
@@ -275,6 +283,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         if (number, issued) != (self.current, self.issued) {
             return Err(Error::OtherStep);
         }
+        self.is_paused = false;
         Ok(Step { buckets: self, comm, stream, factor, unfinished })
     }
 

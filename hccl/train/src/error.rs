@@ -128,8 +128,8 @@ pub enum Error {
     },
     /// A gradient was pushed twice in one step.
     #[error(
-        "the gradient of tensor {tensor} was already pushed in this step; use `accumulate` to add \
-         up several gradients"
+        "the gradient of tensor {tensor} was already pushed in this step; to add up several \
+         gradients, call `accumulate` before the push"
     )]
     PushedTwice {
         /// The index of the tensor.

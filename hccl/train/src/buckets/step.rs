@@ -113,6 +113,7 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
     /// and pauses it again. Meanwhile the buckets that have been issued are summed.
     pub fn pause(self) -> PausedStep {
         let Self { buckets, factor, unfinished, .. } = self;
+        buckets.is_paused = true;
         PausedStep { factor, unfinished, number: buckets.current, issued: buckets.issued }
     }
 
