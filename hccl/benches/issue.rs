@@ -83,14 +83,17 @@ fn follow(side: &mut Side, chosen: &[&Operation], together: &Barrier) -> hccl::R
 }
 
 fn empty_stream(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
-    let best =
-        Runtime::emulator(1)?.run_ranks(1, |rank| measure(&mut Side::new(&rank)?, chosen, None))?;
+    let best = Runtime::emulator(1)?.run_ranks(1, |rank| {
+        pin(0);
+        measure(&mut Side::new(&rank)?, chosen, None)
+    })?;
     Ok(best.into_iter().next().unwrap_or_default())
 }
 
 fn in_flight(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
     let together = Barrier::new(2);
     let best = Runtime::emulator(2)?.run_ranks(2, |rank| {
+        pin(rank.index() as usize);
         let mut side = Side::new(&rank)?;
         // Makes the links, so that no later call waits for the peer.
         for operation in chosen {
@@ -109,6 +112,7 @@ fn in_flight(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
 /// Issues one operation on one rank again and again.
 fn profile(call: operations::Call) -> hccl::Result<()> {
     Runtime::emulator(1)?.run_ranks(1, |rank| {
+        pin(0);
         let mut side = Side::new(&rank)?;
         for _ in 0..PROFILED {
             call(&mut side)?;
@@ -120,7 +124,6 @@ fn profile(call: operations::Call) -> hccl::Result<()> {
 
 fn main() -> hccl::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    pin(0);
     if let [one, kind, name] = &arguments[..]
         && one == "one"
         && let Some(operation) = OPERATIONS.iter().find(|operation| operation.name == name)
