@@ -199,8 +199,23 @@ fn compare<T: Sample>(got: &[T], expected: &[T]) -> Option<Difference> {
     Some(Difference { element, expected, got, count })
 }
 
-/// Runs a case once, and sets `time` to the time from the call to its completion. Returns the
-/// elements that this rank gets, and the expected ones.
+/// Runs a call until its operation is complete, and sets `time` to the time that this takes.
+fn timed<R>(time: &mut Duration, run: impl FnOnce() -> hccl::Result<R>) -> hccl::Result<R> {
+    let begin = Instant::now();
+    let result = run();
+    *time = begin.elapsed();
+    result
+}
+
+/// Waits for an operation, and returns its buffer.
+fn wait_for<B>((buffer, work): (B, Work)) -> hccl::Result<B> {
+    work.wait()?;
+    Ok(buffer)
+}
+
+/// Runs a case once, and sets `time` to the time from the call to its completion. A rank that has no
+/// peer for a message does not set it. Returns the elements that this rank gets, and the expected
+/// ones.
 fn once<T: Sample>(
     case: &Case,
     bench: &mut Bench<'_>,
@@ -218,29 +233,20 @@ fn once<T: Sample>(
     if let Some(kind) = case.op.kind() {
         return reduction(case.op, kind, n, bench, time);
     }
-    let begin = Instant::now();
-    let mut finish = |work: Work| {
-        let done = work.wait();
-        *time = begin.elapsed();
-        done
-    };
     match case.op {
         Barrier => {
-            finish(comm.barrier(stream)?)?;
+            timed(time, || comm.barrier(stream)?.wait())?;
             Ok((Vec::new(), Vec::new()))
         }
         Broadcast => {
             let mut buffer = device.upload(&own, stream)?;
-            finish(comm.broadcast(&mut buffer, root, stream)?)?;
+            timed(time, || comm.broadcast(&mut buffer, root, stream)?.wait())?;
             Ok((buffer.to_vec(stream).wait()?, of_ranks(root, 0).collect()))
         }
         AllGather => {
-            let (all, work) = comm.all_gather(
-                &device.upload(&own, stream)?,
-                device.alloc(n * ranks as usize)?,
-                stream,
-            )?;
-            finish(work)?;
+            let send = device.upload(&own, stream)?;
+            let all = device.alloc(n * ranks as usize)?;
+            let all = timed(time, || wait_for(comm.all_gather(&send, all, stream)?))?;
             Ok((
                 all.to_vec(stream).wait()?,
                 (0..ranks).flat_map(|rank| of_ranks(rank, 0)).collect(),
@@ -251,7 +257,7 @@ fn once<T: Sample>(
             let own: Vec<T> = (0..parts(me)).map(|index| T::moved(me, index)).collect();
             let send = device.upload(&own, stream)?;
             let mut all = device.zeros(partition.extent(), stream)?;
-            finish(comm.all_gather_v(&send, &mut all, &partition, stream)?)?;
+            timed(time, || comm.all_gather_v(&send, &mut all, &partition, stream)?.wait())?;
             let expected = (0..ranks)
                 .flat_map(|rank| (0..parts(rank)).map(move |index| T::moved(rank, index)));
             Ok((all.to_vec(stream).wait()?, expected.collect()))
@@ -260,15 +266,16 @@ fn once<T: Sample>(
             let whole: Vec<T> =
                 (0..n * ranks as usize).map(|index| T::moved(root, index)).collect();
             let send = if me == root { Some(device.upload(&whole, stream)?) } else { None };
-            let (part, work) = comm.scatter(send.as_ref(), device.alloc(n)?, root, stream)?;
-            finish(work)?;
+            let part = device.alloc(n)?;
+            let part =
+                timed(time, || wait_for(comm.scatter(send.as_ref(), part, root, stream)?))?;
             Ok((part.to_vec(stream).wait()?, of_ranks(root, n * me as usize).collect()))
         }
         AllToAll => {
             let whole: Vec<T> = (0..n * ranks as usize).map(|index| T::moved(me, index)).collect();
             let send = device.upload(&whole, stream)?;
-            let (came, work) = comm.all_to_all(&send, device.alloc(whole.len())?, stream)?;
-            finish(work)?;
+            let came = device.alloc(whole.len())?;
+            let came = timed(time, || wait_for(comm.all_to_all(&send, came, stream)?))?;
             let expected = (0..ranks).flat_map(|rank| of_ranks(rank, n * me as usize));
             Ok((came.to_vec(stream).wait()?, expected.collect()))
         }
@@ -280,14 +287,13 @@ fn once<T: Sample>(
             let own: Vec<T> = (0..to.extent()).map(|index| T::moved(me, index)).collect();
             let send = device.upload(&own, stream)?;
             let mut came = device.zeros(from.extent(), stream)?;
-            let work = if case.op == AllToAllV {
-                comm.all_to_all_v(&send, &mut came, &to, &from, stream)?
-            } else {
-                let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
-                let counts: Vec<u64> = pairs.map(|(from, to)| count(from, to) as u64).collect();
-                comm.all_to_all_vc(&send, &mut came, &CountMatrix::new(ranks, counts)?, stream)?
-            };
-            finish(work)?;
+            let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
+            let counts: Vec<u64> = pairs.map(|(from, to)| count(from, to) as u64).collect();
+            let counts = CountMatrix::new(ranks, counts)?;
+            timed(time, || match case.op {
+                AllToAllV => comm.all_to_all_v(&send, &mut came, &to, &from, stream)?.wait(),
+                _ => comm.all_to_all_vc(&send, &mut came, &counts, stream)?.wait(),
+            })?;
             let expected = (0..ranks).flat_map(|rank| {
                 let begin: usize = (0..me).map(|to| count(rank, to)).sum();
                 (begin..begin + count(rank, me)).map(move |index| T::moved(rank, index))
@@ -297,9 +303,9 @@ fn once<T: Sample>(
         SendRecv => {
             let mut buffer = device.upload(&own, stream)?;
             if me % 2 == 0 && me + 1 < ranks {
-                finish(comm.send(&buffer, me + 1, stream)?)?;
+                timed(time, || comm.send(&buffer, me + 1, stream)?.wait())?;
             } else if me % 2 == 1 {
-                finish(comm.recv(&mut buffer, me - 1, stream)?)?;
+                timed(time, || comm.recv(&mut buffer, me - 1, stream)?.wait())?;
             }
             let sender = if me % 2 == 1 { me - 1 } else { me };
             Ok((buffer.to_vec(stream).wait()?, of_ranks(sender, 0).collect()))
@@ -312,7 +318,8 @@ fn once<T: Sample>(
             let send = device.upload(&own, stream)?;
             let mut came = device.zeros(n, stream)?;
             let (next, before) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
-            finish(comm.batch().send(&send, next).recv(&mut came, before).submit(stream)?)?;
+            let batch = comm.batch().send(&send, next).recv(&mut came, before);
+            timed(time, || batch.submit(stream)?.wait())?;
             Ok((came.to_vec(stream).wait()?, of_ranks(before, 0).collect()))
         }
     }
@@ -363,22 +370,22 @@ impl<T: Sample> WithReduction<T> for Reduction<'_, '_, T> {
         let device = stream.device();
         let mut send = device.upload(&given, stream)?;
         let mut recv = device.zeros(gets, stream)?;
-        let begin = Instant::now();
-        let work = match which {
-            AllReduceInPlace(_) => comm.all_reduce_in_place(&mut send, op, stream)?,
-            Reduce(_) => {
-                let recv = (comm.rank() == root).then_some(&mut recv);
-                comm.reduce(&send, recv, op, root, stream)?
-            }
-            ReduceScatter(_) => comm.reduce_scatter(&send, &mut recv, op, stream)?,
-            ReduceScatterV(_) => {
-                let partition = Partition::packed(parts)?;
-                comm.reduce_scatter_v(&send, &mut recv, op, &partition, stream)?
-            }
-            _ => comm.all_reduce(&send, &mut recv, op, stream)?,
-        };
-        work.wait()?;
-        *time = begin.elapsed();
+        let partition = Partition::packed(parts)?;
+        timed(time, || {
+            let work = match which {
+                AllReduceInPlace(_) => comm.all_reduce_in_place(&mut send, op, stream)?,
+                Reduce(_) => {
+                    let recv = (comm.rank() == root).then_some(&mut recv);
+                    comm.reduce(&send, recv, op, root, stream)?
+                }
+                ReduceScatter(_) => comm.reduce_scatter(&send, &mut recv, op, stream)?,
+                ReduceScatterV(_) => {
+                    comm.reduce_scatter_v(&send, &mut recv, op, &partition, stream)?
+                }
+                _ => comm.all_reduce(&send, &mut recv, op, stream)?,
+            };
+            work.wait()
+        })?;
         let result = if let AllReduceInPlace(_) = which { send } else { recv };
         result.to_vec(stream).wait().map(Some)
     }
