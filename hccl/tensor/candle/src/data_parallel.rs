@@ -97,7 +97,8 @@ impl<M> DataParallel<M> {
     }
 
     /// Limits the norm of the gradients of all parameters together. If the norm of a step is larger
-    /// than `most`, the step scales its gradients so that their norm is `most`.
+    /// than `most`, the step scales its gradients so that their norm is `most`. A step returns
+    /// [`hccl_train::Error::Norm`] if `most` is negative or not a number.
     pub fn clip_norm(self, most: f64) -> Self {
         Self { most: Some(most), ..self }
     }
@@ -133,6 +134,9 @@ impl<M> DataParallel<M> {
         loss: impl FnOnce(&M) -> candle_core::Result<Tensor>,
     ) -> Result<StepResult> {
         let share = share(rows, of)?;
+        if let Some(most) = self.most.filter(|most| most.is_nan() || *most < 0.0) {
+            return Err(hccl_train::Error::Norm { most }.into());
+        }
         let number = lock(&self.lane).begin();
         let mut gradients = GradStore::default();
         if rows > 0 {
