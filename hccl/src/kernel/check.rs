@@ -179,6 +179,8 @@ impl<T: TilingArgument> Recorded<T> {
             workspace: bytes(count),
             ..Setting::strict(product.of_kernels())
         };
+        // Without a group, the launch is the same on all ranks.
+        let different = if program.groups == 0 { 1 } else { ranks };
         let names = program.parameters.iter().map(|parameter| parameter.name.clone());
         let names = names.chain(program.workspace.then(|| "workspace".to_owned()));
         let mut report = Report {
@@ -186,12 +188,11 @@ impl<T: TilingArgument> Recorded<T> {
             product,
             blocks,
             ranks,
+            different,
             sizes: names.clone().zip(sizes.iter().copied()).collect(),
             unknown: names.skip(sizes.len()).collect(),
             findings: Vec::new(),
         };
-        // Without a group, the launch is the same on all ranks.
-        let different = if program.groups == 0 { 1 } else { ranks };
         let launches: Vec<Launch> = (0..different)
             .map(|rank| {
                 let groups = vec![(rank, ranks); program.groups as usize];
@@ -239,6 +240,8 @@ pub struct Report {
     product: Product,
     blocks: u32,
     ranks: u32,
+    /// The number of ranks that were checked, which is 1 if all ranks do the same.
+    different: u32,
     /// The names of the tensors of known size, with their sizes in bytes.
     sizes: Vec<(String, usize)>,
     /// The names of the tensors of unknown size.
@@ -305,7 +308,7 @@ impl Display for Report {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}s"),
         };
-        let Report { kernel, product, blocks, ranks, unknown, findings, .. } = self;
+        let Report { kernel, product, blocks, ranks, different, unknown, findings, .. } = self;
         let errors = match self.errors().count() {
             0 => "no error".to_owned(),
             count => many(count, "error"),
@@ -346,9 +349,10 @@ impl Display for Report {
         }
         for (finding, on) in findings {
             write!(f, "\n{finding}")?;
-            if on.len() < *ranks as usize {
+            if on.len() < *different as usize {
+                let noun = if on.len() == 1 { "rank" } else { "ranks" };
                 let on: Vec<String> = on.iter().map(u32::to_string).collect();
-                write!(f, "\n   = on rank {} of {ranks}", on.join(", "))?;
+                write!(f, "\n   = on {noun} {} of {ranks}", on.join(", "))?;
             }
         }
         Ok(())

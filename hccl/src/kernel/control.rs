@@ -44,7 +44,7 @@ use crate::dtype::Element;
 /// | `relu` | `i32`, `f16`, `f32` | `i64` |
 /// | `exp`, `sqrt` | `f16`, `f32` | |
 /// | `reduce_sum` | `f16`, `f32` | `i32`, `i64`, `u32`, `u64` |
-/// | `reduce_max` | `f16`, `f32` | `i16` to `i64`, `u16` to `u64` |
+/// | `reduce_max` | `f16`, `f32` | `i16`, `i32`, `u8` to `u64` |
 /// | `fill` | `i16`, `i32`, `u16`, `u32`, `f16`, `bf16`, `f32` | `i8`, `i64`, `u8`, `u64` |
 ///
 /// A call that no product supports is a mistake when the kernel is recorded. A call that only the

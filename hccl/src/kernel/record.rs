@@ -367,9 +367,11 @@ impl KernelRecorder {
     /// Returns the result of an expression that the kernel need not compute, or `None` for any
     /// other expression. The kernel need not compute sums, differences and products of integer
     /// constants, and additions of an integer 0. Constants that are already in the program are not
-    /// folded, because they may have names.
+    /// folded, because they may have names. A signed result that overflows is not folded, so that
+    /// the kernel has the overflow, which the check reports.
     fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
         use Number::*;
+        let signed = u64::cast_signed;
         let Of::Binary(operator, a, b) = of else { return None };
         if !matches!(number, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64) {
             return None;
@@ -381,15 +383,25 @@ impl KernelRecorder {
                 _ => None,
             }
         };
-        let bits = match (operator, nameless(a), nameless(b)) {
+        let (bits, exact) = match (operator, nameless(a), nameless(b)) {
             (Binary::Add, None, Some(0)) => return Some(Id(a.0)),
             (Binary::Add, Some(0), None) => return Some(Id(b.0)),
-            (Binary::Add, Some(a), Some(b)) => a.wrapping_add(b),
-            (Binary::Sub, Some(a), Some(b)) => a.wrapping_sub(b),
-            (Binary::Mul, Some(a), Some(b)) => a.wrapping_mul(b),
+            (Binary::Add, Some(a), Some(b)) => {
+                (a.wrapping_add(b), signed(a).checked_add(signed(b)))
+            }
+            (Binary::Sub, Some(a), Some(b)) => {
+                (a.wrapping_sub(b), signed(a).checked_sub(signed(b)))
+            }
+            (Binary::Mul, Some(a), Some(b)) => {
+                (a.wrapping_mul(b), signed(a).checked_mul(signed(b)))
+            }
             _ => return None,
         };
-        Some(self.push(Of::Constant(fit(number, bits)), number))
+        let fits = fit(number, bits);
+        if matches!(number, I8 | I16 | I32 | I64) && exact != Some(signed(fits)) {
+            return None;
+        }
+        Some(self.push(Of::Constant(fits), number))
     }
 
     /// Adds a value for the kernel and returns its handle.

@@ -82,7 +82,7 @@ const CUT: &[Number] = &[I32, I64, F16, F32];
 /// The types for which at least one product has `ReduceSum`.
 const SUMMED: &[Number] = &[I32, I64, U32, U64, F16, F32];
 /// The types for which at least one product has `ReduceMax`.
-const COMPARED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
+const COMPARED: &[Number] = &[I16, I32, U8, U16, U32, U64, F16, F32];
 /// The types for which at least one product has `Duplicate`.
 const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
 

@@ -66,7 +66,7 @@
 //!
 //! A struct with more than [`MAX_SIZE`] bytes does not compile. CANN recommends less than 2 KiB for
 //! data that is passed with a launch. An [`Mc2InitTiling`] has room for the offsets of eight
-//! [`Mc2CcTiling`]. The A3 accepts at most three at a launch, and the launch checks this.
+//! [`Mc2CcTiling`]. A launch accepts at most three, and checks this.
 
 mod built_in;
 pub(in crate::kernel) mod communication;

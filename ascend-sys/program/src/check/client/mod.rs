@@ -269,9 +269,9 @@ impl Clients {
             view.error("init", message, "have the host fill it");
         }
         let members = view.tiling(u64::from(at) + 4, Number::U32).unwrap_or(0);
-        if members > MOST_MEMBERS && view.product() == Product::A3 {
+        if members > MOST_MEMBERS {
             let message = format!(
-                "{members} Mc2CcTiling in the tiling, but A3 takes at most {MOST_MEMBERS} at launch"
+                "{members} Mc2CcTiling in the tiling, but a launch takes at most {MOST_MEMBERS}"
             );
             view.error("product", message, "have the host fill fewer, or use two kernels");
         }
