@@ -89,7 +89,7 @@ impl Failures {
             },
         };
         let newest = noted.last.back().map_or(0, |(at, _)| *at);
-        noted.reported = ticket.min(newest);
+        noted.reported = reported.max(ticket.min(newest));
         self.unreported.store(newest > ticket, Ordering::Release);
         Err(failure)
     }

@@ -315,14 +315,15 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
 
 /// Returns the time limit of a waiting task; `None` means no limit.
 fn exec_timeout(config: &CommConfig, settings: &Settings) -> Option<Duration> {
+    let of_environment = || Some(settings.exec_timeout).filter(|limit| !limit.is_zero());
     let seconds = match (config.exec_timeout, settings.product) {
-        (None, _) => return Some(settings.exec_timeout).filter(|limit| !limit.is_zero()),
+        (None, _) => return of_environment(),
         (Some(0), Product::A2 | Product::A3) => return None,
         (Some(seconds), Product::A2 | Product::A3) => seconds,
         // The limit is rounded down to steps of 68 seconds, but is at least 68. A value out of
         // range is ignored.
         (Some(seconds @ 1..=17_340), Product::Ascend950) => (seconds - seconds % 68).max(68),
-        (Some(_), Product::Ascend950) => return Some(settings.exec_timeout),
+        (Some(_), Product::Ascend950) => return of_environment(),
     };
     Some(Duration::from_secs(seconds.into()))
 }

@@ -13,7 +13,6 @@
 //! The k-th sub-communicator of a name that one rank makes is the same as the k-th of that name on
 //! the other ranks.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -83,8 +82,9 @@ struct KnownSubs {
     turns: BTreeMap<(usize, String), u64>,
     /// The register, in the process that keeps it.
     register: BTreeMap<(String, u64), Registered>,
-    /// The answers that ranks of this process have not taken yet.
-    answers: BTreeMap<(usize, String, u64), SubAnswer>,
+    /// The requests of ranks of this process that wait for their answer, and the answers that have
+    /// come. An answer that nobody waits for any more is dropped.
+    answers: BTreeMap<(usize, String, u64), Option<SubAnswer>>,
 }
 
 /// A sub-communicator in the register.
@@ -147,17 +147,17 @@ impl Comm {
         turn: u64,
         wish: &SubCommRequest,
     ) -> Result<SubAnswer, Failure> {
-        self.tell_one(peer, CommNews::WantsSub { rank, turn, wish: wish.clone() }, None);
         let key = (rank, wish.name.clone(), turn);
-        let found = OnceCell::new();
+        lock(&self.joint_subs().0).answers.insert(key.clone(), None);
+        self.tell_one(peer, CommNews::WantsSub { rank, turn, wish: wish.clone() }, None);
         let is_answered = || {
-            if let Some(answer) = lock(&self.joint_subs().0).answers.remove(&key) {
-                let _ = found.set(answer);
-            }
-            found.get().is_some() || peer.gone().is_some()
+            let has_come =
+                lock(&self.joint_subs().0).answers.get(&key).is_some_and(Option::is_some);
+            has_come || peer.gone().is_some()
         };
         executor::wait_until(Some(self.connect_timeout), is_answered);
-        match (found.into_inner(), peer.gone()) {
+        let answer = lock(&self.joint_subs().0).answers.remove(&key).flatten();
+        match (answer, peer.gone()) {
             (Some(answer), _) => Ok(answer),
             (None, Some(why)) => refuse!(
                 HCCL_E_REMOTE,
@@ -319,7 +319,9 @@ impl Comm {
             Ok((_, None)) => return,
             Err(account) => Err(account),
         };
-        lock(&self.joint_subs().0).answers.insert((rank, name, turn), answer);
+        if let Some(place) = lock(&self.joint_subs().0).answers.get_mut(&(rank, name, turn)) {
+            *place = Some(answer);
+        }
     }
 }
 

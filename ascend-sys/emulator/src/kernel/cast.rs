@@ -20,17 +20,12 @@ pub(super) fn cast(
     from: Range<usize>,
 ) -> Result<(), String> {
     let (wide, narrow) = (to_type.size() as usize, from_type.size() as usize);
-    if wide != narrow || to != from {
-        let alike = wide == narrow && to == from;
-        if !alike
-            && to.start < from.end
-            && from.start < to.end
-            && (wide > narrow || to.start != from.start)
-        {
-            return Err("the result of a Cast overlaps its operand, which it would overwrite too \
-                        early; use memory that lies apart"
-                .into());
-        }
+    let is_in_place = wide == narrow && to == from;
+    let overlaps = to.start < from.end && from.start < to.end;
+    if overlaps && !is_in_place && (wide > narrow || to.start != from.start) {
+        return Err("the result of a Cast overlaps its operand, which it would overwrite too \
+                    early; use memory that lies apart"
+            .into());
     }
     for n in 0..to.len() / wide {
         let at = from.start + n * narrow;
