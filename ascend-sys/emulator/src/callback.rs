@@ -289,8 +289,8 @@ fn blocks_itself(inside: Inside) -> Result<(), Failure> {
     match inside {
         Inside::CpuKernel => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-            "not allowed inside a CPU kernel, which has the primitives of hcomm_primitives.h: it \
-             may block its own stream; make this call on the host"
+            "not allowed inside a CPU kernel, since it may block the stream of the kernel; use the \
+             functions of hcomm_primitives.h there, and make this call on the host"
         ),
         _ => fail!(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,

@@ -105,7 +105,7 @@ fn before_with_faults(
                 registry::leave_with_call(device.id);
                 return refuse!(
                     HCCL_E_UNAVAIL,
-                    "rank {} has left: its device was told to have this fault; make new \
+                    "rank {} has left: the program has asked for this fault of its device; make new \
                      communicators to go on",
                     member.rank
                 );

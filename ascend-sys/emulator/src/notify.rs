@@ -200,8 +200,8 @@ impl Notify {
 /// Returns the error for an action that only the process that created a notify can take.
 fn not_here(what: &str, shared: &SharedNotify) -> Failure {
     let text = format!(
-        "the notify belongs to process {}: it is {what} there, and can only be recorded here; make \
-         this call there",
+        "the notify belongs to process {0} and is {what} there; it can only be recorded here, so \
+         make this call in process {0}",
         shared.creator().unwrap_or_default()
     );
     Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text)

@@ -409,7 +409,7 @@ impl Elsewhere for End {
                     .into(),
             ),
             None => Some(
-                "its links to other ranks are not made yet: some have not issued this operation yet"
+                "its links to other ranks are not made yet: some ranks have not issued this operation"
                     .into(),
             ),
         }
@@ -423,8 +423,8 @@ impl Elsewhere for End {
 
 #[cold]
 fn without_communicator(operation: &'static str) -> Error {
-    let problem = "it belongs to no communicator, so it cannot wait for links to other ranks: \
-                   await `connect` before it";
+    let problem = "the operation belongs to no communicator, so it cannot wait for links to other \
+                   ranks: await `connect` before the operation";
     Error::Invalid { operation, problem: problem.into() }
 }
 

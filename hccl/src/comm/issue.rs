@@ -103,7 +103,8 @@ impl Member {
         }
         let context = self.label.context(operation, sequence);
         let what = context.to_string();
-        let message = Some("operations before it wait for the links to other ranks".into());
+        let message =
+            Some("earlier operations of this device wait for links to other ranks".into());
         let context = Some(Box::new(context));
         Err(Error::Timeout { what: what.into(), after: deadline, message, context })
     }

@@ -294,7 +294,12 @@ impl OperatorDriver<'_> {
         let bytes = match self.resources.peer(self.site.engine, *rank) {
             _ if own => self.memory[*memory as usize].bytes,
             Some(peer) if *memory == Memory::Buffer => peer.buffer.bytes,
-            _ => return format!("{piece} cannot be reached: open a channel to this memory"),
+            _ => {
+                return format!(
+                    "{piece} cannot be reached: use the communication buffer of that rank, and \
+                     open a channel to the rank"
+                );
+            }
         };
         format!("{piece} do not exist: this memory has {bytes} bytes, so use a smaller range")
     }

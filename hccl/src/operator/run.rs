@@ -367,8 +367,8 @@ impl Run<'_> {
             None => [(INPUT, self.input.as_ref(), input), (OUTPUT, self.output.as_ref(), output)],
             Some(_) if self.input.is_some() || self.output.is_some() => {
                 return Err(self.refused(
-                    "takes `.in_place(..)`, or `.input(..)` and `.output(..)`, not both: leave out \
-                     the one or the others"
+                    "takes either `.in_place(..)`, or `.input(..)` and `.output(..)`: pass only \
+                     one of the two"
                         .to_owned(),
                 ));
             }
@@ -386,7 +386,7 @@ impl Run<'_> {
                 Some(given) if factor == 0 && given.elements() == 0 => continue,
                 None => {
                     return Err(self.refused(format!(
-                        "needs {what} on rank {rank}, but none was given: pass it on that rank"
+                        "needs {what} on rank {rank}, but the call has none: pass it on that rank"
                     )));
                 }
                 Some(_) if factor == 0 => {
@@ -438,7 +438,8 @@ impl Run<'_> {
             return Ok(());
         }
         let who = "the tasks of an operator compute only sums, maxima and minima of i8, i16, i32, f16, bf16 and f32";
-        let instead = "Convert first, or use the collective of the communicator, which takes more.";
+        let instead =
+            "Convert first, or use the collective of the communicator, which reduces more types.";
         Err(Error::NotSupported { dtype, kind, product, who, instead })
     }
 }

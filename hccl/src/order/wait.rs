@@ -44,8 +44,9 @@ impl Patience {
         }
         if self.is_long() {
             let (device, what) = (queue.device().index(), queue.slot.describe(number));
-            let why = queue.what_it_waits_for(number)?.unwrap_or_default();
-            tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
+            let why = queue.what_it_waits_for(number)?;
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}{why}");
         }
         if !self.warned {
             left = left.min(WARN_AFTER.saturating_sub(elapsed));

@@ -306,9 +306,9 @@ fn auto() -> Result<Runtime> {
         Err(error) if error.is_absent() => without_cann(&error),
         loaded => cann(loaded).inspect(tell).map_err(|error| Error::NoBackend {
             reason: format!(
-                "CANN is installed, but: {error}. Either make a device visible to this process (npu-smi info, \
-                 ASCEND_RT_VISIBLE_DEVICES, the permissions of /dev/davinci*), or ask for the emulator with \
-                 Runtime::emulator(n)"
+                "CANN is installed, but cannot be used: {error}. If it found no device, make one \
+                 visible to this process (npu-smi info, ASCEND_RT_VISIBLE_DEVICES, the permissions \
+                 of /dev/davinci*). To use the emulator instead, call Runtime::emulator(n)"
             )
             .into(),
         }),

@@ -85,7 +85,9 @@ fn secret() -> io::Result<String> {
 }
 
 fn pass_signals_on(events: Sender<Event>) -> Result<(), String> {
-    let refused = |error: io::Error| format!("signals cannot be passed on: {error}");
+    let refused = |error: io::Error| {
+        format!("signals cannot be passed on: {error}; check the limit of threads (ulimit -u)")
+    };
     let mut signals = Signals::new(PASSED_ON).map_err(refused)?;
     let pass_on = move || {
         for signal in signals.forever() {

@@ -117,7 +117,7 @@ entries! {
         if timeout > LONGEST_ABORT {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "timeout is {timeout}; it must be 0 (for ever) or at most {LONGEST_ABORT} milliseconds"
+                "timeout is {timeout}; it must be 0 (no limit) or at most {LONGEST_ABORT} milliseconds"
             );
         }
         let limit = (timeout != 0).then(|| Duration::from_millis(timeout.into()));

@@ -91,8 +91,8 @@ fn way_of(
         aclrtReduceKind::ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL => {
             return fail!(
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "kind is EQUAL (13), by which the emulator does not reduce; pass SUM (10), MAX \
-                 (11) or MIN (12)"
+                "kind is EQUAL (13), which the emulator does not have; pass SUM (10), MAX (11) \
+                 or MIN (12)"
             );
         }
         _ => {

@@ -50,7 +50,8 @@ fn building<R>(
         Some(recording) if recording.is_built => use_it(state),
         _ => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
-            "the graph is not being built; pass one of aclmdlRIBuildBegin, before aclmdlRIBuildEnd"
+            "the graph is not being built; pass a graph of aclmdlRIBuildBegin, before the call of \
+             aclmdlRIBuildEnd"
         ),
     })
 }
@@ -127,7 +128,7 @@ fn track_of<'a>(
 }
 
 fn not_bound(stream: &'static Stream) -> Failure {
-    let text = format!("{} is not bound to the graph; pass a stream that is", stream.describe());
+    let text = format!("{} is not bound to the graph; pass a bound stream", stream.describe());
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 

@@ -223,7 +223,7 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
         return fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
             "{} is being captured; a graph cannot be part of another, so execute it on a stream \
-             that is not",
+             that is not captured",
             stream.describe()
         );
     }

@@ -175,7 +175,7 @@ pub(super) fn replace(
         None => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
             "the number of tasks in the group is {position}, but the update has more; submit \
-             as many"
+             only that many"
         ),
     }
 }

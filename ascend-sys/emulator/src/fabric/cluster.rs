@@ -86,7 +86,9 @@ pub(crate) fn enter(
                     why
                 }
             },
-            KeeperReply::Nobody => "its socket is in use, but no process answers".to_owned(),
+            KeeperReply::Nobody => {
+                "the socket of the rendezvous is in use, but no process answers".to_owned()
+            }
             KeeperReply::Unusable(why) => return search.fails(&why),
         };
         if since.elapsed() >= limit {

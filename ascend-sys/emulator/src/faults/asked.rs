@@ -179,7 +179,7 @@ fn parse_one(text: &str, devices: u32) -> Result<WantedFault, String> {
         let word = word.unwrap_or_default();
         word.parse::<u64>().map_err(|_| format!("write {what}, not \"{word}\""))
     };
-    let device = number(words.next(), "the number of a device after it")?;
+    let device = number(words.next(), "the number of a device after the name of the fault")?;
     let device = u32::try_from(device).ok().filter(|device| *device < devices);
     let device =
         device.ok_or_else(|| format!("write a device below {devices}, the number of devices"))?;
@@ -221,7 +221,7 @@ mod tests {
         );
         for (text, why) in [
             ("burn 1", "one of delay, stop"),
-            ("stop", "a device after it"),
+            ("stop", "a device after the name"),
             ("stop one", "not \"one\""),
             ("stop 2", "a device below 2"),
             ("stop 1 by 3", "\"by\" means nothing"),

@@ -109,7 +109,7 @@ impl ExportKey {
             return wrong("it was damaged on its way");
         };
         if kind != wanted {
-            return wrong(&format!("it is one of {}", kind.name()));
+            return wrong(&format!("it is a key of {}", kind.name()));
         }
         let home = Home { process: process as u32, name, secret };
         Ok(Self { kind, home, number })
@@ -147,6 +147,6 @@ mod tests {
         assert!(refused(longer.as_bytes()).contains("damaged"));
         assert!(refused(text.replacen("aen1", "aen2", 1).as_bytes()).contains("another version"));
         let memory = ExportKey::new(ExportKind::Memory, home, 1).text();
-        assert!(refused(memory.as_bytes()).contains("it is one of memory"));
+        assert!(refused(memory.as_bytes()).contains("it is a key of memory"));
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn configure(
     if group != own {
         return Err(format!(
             "{path} is for the group \"{group}\", but the context of {name} is of the \
-             communicator \"{own}\"; fill it with the name of that one (HcclGetCommName)"
+             communicator \"{own}\"; fill the Mc2CcTiling with that name (HcclGetCommName)"
         ));
     }
     let configured = &mut core.clients[id.0 as usize].configured;

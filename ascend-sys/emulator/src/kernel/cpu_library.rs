@@ -170,7 +170,7 @@ fn parse(text: &[u8]) -> Result<BTreeMap<String, (String, CString)>, String> {
         Some(kernels) => {
             return Err(format!("it names {} kernels; name 1 to {MOST_KERNELS}", kernels.len()));
         }
-        None => return Err("it is no object".into()),
+        None => return Err("it is not a JSON object".into()),
     };
     let kernel = |(name, kernel): (&String, &Value)| {
         let field = |field: &str| match kernel.get("opInfo").and_then(|info| info.get(field)) {
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(parse(text), Ok(expected.into()));
         for (text, why) in [
             ("{", "EOF"),
-            ("[]", "it is no object"),
+            ("[]", "it is not a JSON object"),
             ("{}", "it names 0 kernels"),
             (r#"{"A": {}}"#, "A.opInfo.kernelSo is missing"),
             (r#"{"A": {"opInfo": 1}}"#, "A.opInfo.kernelSo is missing"),

@@ -59,8 +59,8 @@ pub(super) fn prepare(
             size if size <= ranks && ranks.is_multiple_of(size) => Some(size),
             size => {
                 return Err(format!(
-                    "the stepSize is {size}, but the number of ranks, {ranks}, must be a \
-                     multiple of it; set a stepSize that divides it"
+                    "the number of ranks, {ranks}, is not a multiple of the stepSize, {size}; set \
+                     a stepSize that divides the number of ranks"
                 ));
             }
         },

@@ -116,7 +116,9 @@ pub(crate) fn copy_into(
     let (to, length) = (context.address + offset as usize, bytes as usize);
     let source = match memory::resolve(from, length) {
         Ok(source) if !matches!(source.place, MemoryPlace::Device(_)) => source,
-        Ok(_) => return refuse!(HCCL_E_PARA, "srcCtx: {from:#x} is not host memory"),
+        Ok(_) => {
+            return refuse!(HCCL_E_PARA, "srcCtx: {from:#x} is not host memory; pass host memory");
+        }
         Err(text) => return refuse!(HCCL_E_PARA, "srcCtx: {text}"),
     };
     let target = match memory::resolve(to, length) {

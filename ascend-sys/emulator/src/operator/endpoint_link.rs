@@ -74,7 +74,7 @@ impl Link {
         let peer = processes::reach(&there.home, LIMIT).map_err(unreachable)?;
         let decides = home < there.home;
         let pair = RankPair {
-            name: format!("endpoints of device {} and {}", from.device_name(), to.device_name()),
+            name: format!("endpoints of devices {} and {}", from.device_name(), to.device_name()),
             product: settings.product,
             connect_timeout: settings.connect_timeout,
             own: usize::from(!decides),

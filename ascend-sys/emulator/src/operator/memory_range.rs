@@ -83,8 +83,8 @@ fn addresses(start: usize, bytes: usize) -> Result<usize, Failure> {
         Some(end) if bytes > 0 => Ok(end),
         _ => refuse!(
             HCCL_E_PARA,
-            "{start:#x} with {bytes} bytes is not a range of addresses; pass 1 byte or more, \
-             within the addresses"
+            "{start:#x} with {bytes} bytes is not a range of addresses; pass at least 1 byte, \
+             and no more than there are up to the last address"
         ),
     }
 }

@@ -181,7 +181,7 @@ fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
 fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduction) {
     typed(view, call.operation.command(), dtype);
     if reduction == Reduction::Prod && view.strict() {
-        let message = "a reduction by product, which no document lists for kernels".to_owned();
+        let message = "the call reduces by product, which no document lists for kernels".to_owned();
         view.error("reduction", message, "reduce by sum, max or min");
     }
     // On this product, the tiling decides about the reduction instead of the call.

@@ -59,7 +59,7 @@ impl Shape<'_> {
             return Err(Refused { setting: "cores", value: self.cores.to_string(), rule });
         }
         if !self.matmul.exists() {
-            let rule = "`f16, f16, f16` with a bias of `f32` are some of those that are multiplied";
+            let rule = "cube cores multiply, for example, `f16, f16, f16` with a bias of `f32`";
             let value = self.matmul.types();
             return Err(Refused { setting: "types", value, rule: rule.into() });
         }

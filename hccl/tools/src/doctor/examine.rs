@@ -288,7 +288,7 @@ fn verdict(told: &Told, missing: &[[String; 3]], is_emulator: bool) -> (Section,
                 format!("\nlast words: {}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
             }
         };
-        format!("{} while {step}; a program would end so, too{words}", told.end)
+        format!("{} while {step}; a program would end in the same way{words}", told.end)
     });
     let base = lacks(BASE.functions);
     let cann =

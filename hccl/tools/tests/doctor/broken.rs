@@ -107,7 +107,7 @@ fn a_library_that_ends_the_process_ends_only_a_child() {
         "! collectives (hccl)",
         "+ profiling",
         "! Runtime::cann() the process has ended by",
-        "while the libraries are loaded; a program would end so, too",
+        "while the libraries are loaded; a program would end in the same way",
     ]);
     // This library prints something and ends the process with `exit`.
     let leave = "#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void start(void) \

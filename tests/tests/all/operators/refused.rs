@@ -119,7 +119,7 @@ fn each_rank_gives_the_buffers_that_it_has_a_use_for() {
         let mut x = ones::<f32>(device, stream, 4)?;
         comm.run(&mesh_all_gather()).output(&mut x).submit(stream)
     });
-    assert!(text.contains("needs the input on rank 1, but none was given"), "{text}");
+    assert!(text.contains("needs the input on rank 1, but the call has none"), "{text}");
     let (text, _) = refused(|comm, device, stream| {
         let (x, mut y) = (ones::<f32>(device, stream, 4)?, ones::<f32>(device, stream, 4)?);
         comm.run(&hand_over(0, 1)).input(&x).output(&mut y).submit(stream)

@@ -33,7 +33,7 @@ fn a_shape_that_cannot_be_divided_is_refused() {
     );
     assert_eq!(
         told(half(16, 16, 16).bias::<i32>()),
-        "tiling setting `types` is f16 * f16 + i32 -> f16, but `f16, f16, f16` with a bias of \
-         `f32` are some of those that are multiplied"
+        "tiling setting `types` is f16 * f16 + i32 -> f16, but cube cores multiply, for example, \
+         `f16, f16, f16` with a bias of `f32`"
     );
 }

@@ -420,7 +420,7 @@ fn what_is_no_key_and_what_cannot_be_exported_is_said() {
             let mut notify = null_mut();
             fails!(
                 107000,
-                ["not a key of a notify: it is one of memory"],
+                ["not a key of a notify: it is a key of memory"],
                 aclrtNotifyImportByKey(&mut notify, text.as_ptr(), 0)
             );
             // A child of this process has none of its threads, and no devices.
