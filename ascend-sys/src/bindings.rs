@@ -565,7 +565,7 @@ impl aclrtRunMode {
     pub const ACL_HOST: aclrtRunMode = aclrtRunMode(1);
 }
 #[repr(transparent)]
-/// Whether the program runs on the device or on a host.
+/// The place where the program runs: the device or a host.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtRunMode(pub ::core::ffi::c_uint);
 impl aclrtTsId {
@@ -583,7 +583,7 @@ impl aclrtEventStatus {
     pub const ACL_EVENT_STATUS_RESERVED: aclrtEventStatus = aclrtEventStatus(2);
 }
 #[repr(transparent)]
-/// Whether an event has happened.
+/// The state of an event.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventStatus(pub ::core::ffi::c_uint);
 impl aclrtEventRecordedStatus {
@@ -593,7 +593,7 @@ impl aclrtEventRecordedStatus {
         aclrtEventRecordedStatus(1);
 }
 #[repr(transparent)]
-/// Whether the record of an event is complete.
+/// The state of the record of an event.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventRecordedStatus(pub ::core::ffi::c_uint);
 impl aclrtEventWaitStatus {
@@ -602,7 +602,7 @@ impl aclrtEventWaitStatus {
     pub const ACL_EVENT_WAIT_STATUS_RESERVED: aclrtEventWaitStatus = aclrtEventWaitStatus(65535);
 }
 #[repr(transparent)]
-/// Whether all waits for an event are complete.
+/// The state of the waits for an event.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventWaitStatus(pub ::core::ffi::c_uint);
 impl aclrtStreamStatus {
@@ -611,7 +611,7 @@ impl aclrtStreamStatus {
     pub const ACL_STREAM_STATUS_RESERVED: aclrtStreamStatus = aclrtStreamStatus(65535);
 }
 #[repr(transparent)]
-/// Whether all tasks of a stream are complete.
+/// The state of the tasks of a stream.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamStatus(pub ::core::ffi::c_uint);
 impl aclrtCallbackBlockType {
@@ -619,7 +619,7 @@ impl aclrtCallbackBlockType {
     pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(1);
 }
 #[repr(transparent)]
-/// Whether the stream waits until the callback returns.
+/// The kind of a callback: the stream waits until it returns, or goes on.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCallbackBlockType(pub ::core::ffi::c_uint);
 impl aclrtMemcpyKind {
@@ -866,7 +866,7 @@ impl aclrtDeviceStatus {
     pub const ACL_RT_DEVICE_STATUS_END: aclrtDeviceStatus = aclrtDeviceStatus(65535);
 }
 #[repr(transparent)]
-/// Whether a device works normally.
+/// The state of a device.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceStatus(pub ::core::ffi::c_uint);
 impl aclmdlRICaptureMode {
@@ -885,7 +885,7 @@ impl aclmdlRICaptureStatus {
         aclmdlRICaptureStatus(2);
 }
 #[repr(transparent)]
-/// Whether a stream is being captured.
+/// The state of the capture of a stream.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICaptureStatus(pub ::core::ffi::c_uint);
 impl aclrtErrorType {
@@ -907,7 +907,7 @@ impl aclrtAicoreErrorType {
     pub const ACL_RT_AICORE_ERROR_HW_LOCAL: aclrtAicoreErrorType = aclrtAicoreErrorType(2);
 }
 #[repr(transparent)]
-/// Whether the error of a core was caused by software or hardware.
+/// The cause of the error of a core: software or hardware.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAicoreErrorType(pub ::core::ffi::c_uint);
 impl aclrtCmoType {
@@ -1239,7 +1239,7 @@ impl aclrtHostMemMapCapability {
         aclrtHostMemMapCapability(1);
 }
 #[repr(transparent)]
-/// Whether a hardware unit can use mapped host memory. Since 9.0.0.
+/// The answer to the question if a hardware unit can use mapped host memory. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHostMemMapCapability(pub ::core::ffi::c_uint);
 impl aclrtMemLinkType {
@@ -1362,7 +1362,7 @@ impl aclrtProcessState {
     pub const ACL_RT_PROCESS_STATE_LOCKED: aclrtProcessState = aclrtProcessState(1);
 }
 #[repr(transparent)]
-/// Whether a process is stopped for a snapshot.
+/// The state of a process that can be stopped for a snapshot.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtProcessState(pub ::core::ffi::c_uint);
 /// A place for managed memory. Since 9.1.0.
@@ -3514,7 +3514,7 @@ impl HcclCommStatus {
     pub const HCCL_COMM_STATUS_RESERVED: HcclCommStatus = HcclCommStatus(255);
 }
 #[repr(transparent)]
-/// Whether a communicator can be used. Since 9.1.0.
+/// The state of a communicator. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCommStatus(pub ::core::ffi::c_uint);
 impl HcclCommStatePhase {
@@ -4449,7 +4449,7 @@ impl HcclHeterogMode {
     pub const HCCL_HETEROG_MODE_MIX_A2_A3: HcclHeterogMode = HcclHeterogMode(1);
 }
 #[repr(transparent)]
-/// Whether all ranks are of the same product.
+/// The mix of products in a communicator: one product, or several.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclHeterogMode(pub ::core::ffi::c_int);
 /** A link between two endpoints, which the library fills in. In an array, the distance
@@ -5423,7 +5423,7 @@ pub struct AscendExtRank {
     pub presence: AscendExtPresence,
     /// The number of that collective, or 0 if there is none.
     pub number: u64,
-    /// The name of its function, which ends with a NUL. The name is empty if there is none.
+    /// The name of the function of the call, with a NUL at its end; empty if there is no call.
     pub function: [::core::ffi::c_char; 32usize],
     /// The count of the call. It is UINT64_MAX if the call has no count, or a table of counts.
     pub count: u64,
@@ -5462,7 +5462,7 @@ impl Default for AscendExtRank {
         }
     }
 }
-/// The functions in the form for a program that links against CANN's libraries.
+/// The functions, declared for programs that link against CANN's libraries.
 ///
 /// A program that calls one of them depends on these libraries. The fields of
 /// [`Functions`](crate::Functions) have the same signatures without that dependency.
@@ -5705,7 +5705,7 @@ pub mod imports {
             deviceId: i32,
             deviceStatus: *mut aclrtDeviceStatus,
         ) -> aclError;
-        /// Gets the number of this process as the physical device numbers it.
+        /// Gets the id by which the physical device knows this process.
         pub fn aclrtDeviceGetBareTgid(pid: *mut i32) -> aclError;
         /// Aborts the running tasks of a device.
         pub fn aclrtDeviceTaskAbort(deviceId: i32, timeout: u32) -> aclError;
@@ -5772,17 +5772,17 @@ pub mod imports {
         pub fn aclrtResetDeviceResLimit(deviceId: i32) -> aclError;
         /// Gets the kind of link between two devices.
         pub fn aclrtGetDevicesTopo(deviceId: u32, otherDeviceId: u32, value: *mut u64) -> aclError;
-        /// Gets the logical number of a device from the number that the user sees.
+        /// Converts the number of a device that the user sees to its logical number.
         pub fn aclrtGetLogicDevIdByUserDevId(userDevid: i32, logicDevId: *mut i32) -> aclError;
-        /// Gets the number that the user sees from the logical number of a device.
+        /// Converts the logical number of a device to the number that the user sees.
         pub fn aclrtGetUserDevIdByLogicDevId(logicDevId: i32, userDevid: *mut i32) -> aclError;
-        /// Gets the logical number of a device from its physical number.
+        /// Converts the physical number of a device to its logical number.
         pub fn aclrtGetLogicDevIdByPhyDevId(phyDevId: i32, logicDevId: *mut i32) -> aclError;
-        /// Gets the physical number of a device from its logical number.
+        /// Converts the logical number of a device to its physical number.
         pub fn aclrtGetPhyDevIdByLogicDevId(logicDevId: i32, phyDevId: *mut i32) -> aclError;
-        /// Gets the number that the user sees from the physical number of a device. Since 9.1.0.
+        /// Converts the physical number of a device to the number that the user sees. Since 9.1.0.
         pub fn aclrtGetUserDevIdByPhyDevId(phyDevId: i32, userDevId: *mut i32) -> aclError;
-        /// Gets the physical number of a device from the number that the user sees. Since 9.1.0.
+        /// Converts the number of a device that the user sees to its physical number. Since 9.1.0.
         pub fn aclrtGetPhyDevIdByUserDevId(userDevId: i32, phyDevId: *mut i32) -> aclError;
         /// Gets the address that kernels use for synchronization.
         pub fn aclrtGetHardwareSyncAddr(addr: *mut *mut ::core::ffi::c_void) -> aclError;
@@ -6422,7 +6422,7 @@ pub mod imports {
             count: usize,
             config: *mut ::core::ffi::c_void,
         ) -> aclError;
-        /// Queues a copy between addresses that are read from memory, plus offsets.
+        /// Queues a copy. Each of its two addresses is read from memory and increased by an offset.
         pub fn aclrtMemcpyAsyncWithOffset(
             dst: *mut *mut ::core::ffi::c_void,
             destMax: usize,
@@ -6489,7 +6489,7 @@ pub mod imports {
         pub fn aclrtFreeBuf(buf: aclrtMbuf) -> aclError;
         /// Allocates a buffer.
         pub fn aclrtAllocBuf(buf: *mut aclrtMbuf, size: usize) -> aclError;
-        /// Queues an operation on the cache that has the number of a barrier.
+        /// Queues an operation on the cache, and gives it the number of a barrier.
         pub fn aclrtCmoAsyncWithBarrier(
             src: *mut ::core::ffi::c_void,
             size: usize,
@@ -6497,7 +6497,7 @@ pub mod imports {
             barrierId: u32,
             stream: aclrtStream,
         ) -> aclError;
-        /// Queues a task that waits for the cache operations with the numbers of barriers.
+        /// Queues a task that waits for the cache operations that have these numbers of barriers.
         pub fn aclrtCmoWaitBarrier(
             taskInfo: *mut aclrtBarrierTaskInfo,
             stream: aclrtStream,
@@ -6740,7 +6740,7 @@ pub mod imports {
             handle: aclrtDrvMemHandle,
             prop: *mut aclrtPhysicalMemProp,
         ) -> aclError;
-        /// Reserves a range of virtual addresses, in the variant without UC memory. Since 9.0.0.
+        /// Reserves a range of virtual addresses that is not for UC memory. Since 9.0.0.
         pub fn aclrtReserveMemAddressNoUCMemory(
             virPtr: *mut *mut ::core::ffi::c_void,
             size: usize,
@@ -7584,7 +7584,7 @@ pub mod imports {
             winHandle: *mut HcclCommSymWindow,
             offset: *mut usize,
         ) -> HcclResult;
-        /// Reduces the elements of all ranks, and gives the result to every rank.
+        /// Queues a reduction of the elements of all ranks, whose result every rank gets.
         pub fn HcclAllReduce(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7594,7 +7594,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Copies the buffer of the root to all ranks.
+        /// Queues a copy of the buffer of the root to all ranks.
         pub fn HcclBroadcast(
             buf: *mut ::core::ffi::c_void,
             count: u64,
@@ -7603,8 +7603,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /** Reduces the elements of all ranks, and gives each rank one of the equal blocks of the
-        result.*/
+        /** Queues a reduction of the elements of all ranks. Each rank gets one of the equal blocks
+        of the result.*/
         pub fn HcclReduceScatter(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7614,8 +7614,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /** Reduces the elements of all ranks, and gives each rank one block of the result. Each
-        block has a count and a displacement.*/
+        /** Queues a reduction of the elements of all ranks. Each rank gets one block of the result.
+        Each block has a count and a displacement.*/
         pub fn HcclReduceScatterV(
             sendBuf: *mut ::core::ffi::c_void,
             sendCounts: *const ::core::ffi::c_void,
@@ -7627,7 +7627,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Splits the buffer of the root into equal blocks, and gives one to each rank.
+        /// Queues a copy of one of the equal blocks in the buffer of the root to each rank.
         pub fn HcclScatter(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7637,7 +7637,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Concatenates equal blocks of all ranks, and gives the result to every rank.
+        /// Queues a gathering of equal blocks of all ranks, in order, on every rank.
         pub fn HcclAllGather(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7646,8 +7646,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /** Gathers a block of each rank, with a count and a displacement for each block, and
-        gives the result to every rank.*/
+        /** Queues a gathering of a block of each rank, with a count and a displacement for each
+        block, on every rank.*/
         pub fn HcclAllGatherV(
             sendBuf: *mut ::core::ffi::c_void,
             sendCount: u64,
@@ -7658,7 +7658,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Exchanges blocks between all ranks. A matrix has the count of each pair of ranks.
+        /** Queues an exchange of blocks between all ranks. A matrix has the count of each pair of
+        ranks.*/
         pub fn HcclAlltoAllVC(
             sendBuf: *const ::core::ffi::c_void,
             sendCountMatrix: *const ::core::ffi::c_void,
@@ -7668,7 +7669,8 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Exchanges blocks between all ranks, with a count and a displacement for each peer.
+        /** Queues an exchange of blocks between all ranks, with a count and a displacement for each
+        peer.*/
         pub fn HcclAlltoAllV(
             sendBuf: *const ::core::ffi::c_void,
             sendCounts: *const ::core::ffi::c_void,
@@ -7681,7 +7683,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Exchanges equal blocks between all ranks.
+        /// Queues an exchange of equal blocks between all ranks.
         pub fn HcclAlltoAll(
             sendBuf: *const ::core::ffi::c_void,
             sendCount: u64,
@@ -7692,7 +7694,7 @@ pub mod imports {
             comm: HcclComm,
             stream: aclrtStream,
         ) -> HcclResult;
-        /// Reduces the elements of all ranks, and gives the result to the root.
+        /// Queues a reduction of the elements of all ranks, whose result the root gets.
         pub fn HcclReduce(
             sendBuf: *mut ::core::ffi::c_void,
             recvBuf: *mut ::core::ffi::c_void,
@@ -7910,7 +7912,7 @@ pub mod imports {
             ranks: *mut *mut u32,
             rankNum: *mut u32,
         ) -> HcclResult;
-        /// Gets whether the ranks are of different generations of chips.
+        /// Gets the mix of products in the communicator.
         pub fn HcclGetHeterogMode(comm: HcclComm, mode: *mut HcclHeterogMode) -> HcclResult;
         /// Gets the number of endpoints in a topology instance. Since 9.0.0.
         pub fn HcclRankGraphGetEndpointNum(
@@ -7942,7 +7944,8 @@ pub mod imports {
             buffer: *mut *mut ::core::ffi::c_void,
             size: *mut u64,
         ) -> HcclResult;
-        /// Gets the same internal buffer, which is then filled with zeros. Since 9.2.0.
+        /** Fills the internal buffer of the communicator with zeros, and gets its address and size.
+        Since 9.2.0.*/
         pub fn HcclGetHcclBufferCleared(
             comm: HcclComm,
             buffer: *mut *mut ::core::ffi::c_void,
@@ -8036,7 +8039,7 @@ pub mod imports {
             dstCommEngine: CommEngine,
             exportedThreads: *mut ThreadHandle,
         ) -> HcclResult;
-        /// Gets the address of a peer for an offset in a window, on the device. Since 9.0.0.
+        /// Gets the device address of an offset in the window of a peer. Since 9.0.0.
         pub fn HcclSymWinGetPeerPointer(
             winHandle: HcclCommSymWindow,
             offset: usize,
@@ -8111,14 +8114,14 @@ pub mod imports {
         ) -> HcommResult;
         /// Destroys channels. Since 9.0.0.
         pub fn HcommChannelDestroy(channels: *const ChannelHandle, channelNum: u32) -> HcommResult;
-        /// Copies bytes within local memory.
+        /// Queues a copy of bytes within local memory.
         pub fn HcommLocalCopyOnThread(
             thread: ThreadHandle,
             dst: *mut ::core::ffi::c_void,
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Reduces local elements into the destination.
+        /// Queues a reduction of local elements into the destination.
         pub fn HcommLocalReduceOnThread(
             thread: ThreadHandle,
             dst: *mut ::core::ffi::c_void,
@@ -8127,27 +8130,27 @@ pub mod imports {
             dataType: HcommDataType,
             reduceOp: HcommReduceOp,
         ) -> i32;
-        /// Records a notify of another thread.
+        /// Queues the record of a notify of another thread.
         pub fn HcommThreadNotifyRecordOnThread(
             thread: ThreadHandle,
             dstThread: ThreadHandle,
             dstNotifyIdx: u32,
         ) -> i32;
-        /// Waits for a notify of the thread, with a time limit.
+        /// Queues a wait for a notify of the thread, with a time limit.
         pub fn HcommThreadNotifyWaitOnThread(
             thread: ThreadHandle,
             notifyIdx: u32,
             timeOut: u32,
         ) -> i32;
-        /// Records a notify of the runtime (aclrtNotify), given by its number.
+        /// Queues the record of a notify of the runtime (aclrtNotify), given by its number.
         pub fn HcommAclrtNotifyRecordOnThread(thread: ThreadHandle, dstNotifyId: u64) -> i32;
-        /// Waits for a notify of the runtime (aclrtNotify), given by its number.
+        /// Queues a wait for a notify of the runtime (aclrtNotify), given by its number.
         pub fn HcommAclrtNotifyWaitOnThread(
             thread: ThreadHandle,
             notifyId: u64,
             timeOut: u32,
         ) -> i32;
-        /// Writes to the memory of the peer over a channel.
+        /// Queues a write to the memory of the peer over a channel.
         pub fn HcommWriteOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8155,7 +8158,7 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Reduces into the memory of the peer over a channel.
+        /// Queues a reduction into the memory of the peer over a channel.
         pub fn HcommWriteReduceOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8165,7 +8168,8 @@ pub mod imports {
             dataType: HcommDataType,
             reduceOp: HcommReduceOp,
         ) -> i32;
-        /// Writes to the memory of the peer, and then records a notify of the peer. Since 9.0.0.
+        /** Queues a write to the memory of the peer, and then the record of a notify of the peer.
+        Since 9.0.0.*/
         pub fn HcommWriteWithNotifyOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8174,7 +8178,8 @@ pub mod imports {
             len: u64,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Reduces into the memory of the peer, and then records a notify of the peer. Since 9.0.0.
+        /** Queues a reduction into the memory of the peer, and then the record of a notify of the
+        peer. Since 9.0.0.*/
         pub fn HcommWriteReduceWithNotifyOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8185,7 +8190,7 @@ pub mod imports {
             reduceOp: HcommReduceOp,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Reads from the memory of the peer over a channel.
+        /// Queues a read from the memory of the peer over a channel.
         pub fn HcommReadOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8193,7 +8198,7 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Reads from the memory of the peer, and reduces into local memory.
+        /// Queues a read from the memory of the peer that reduces into local memory.
         pub fn HcommReadReduceOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8203,7 +8208,7 @@ pub mod imports {
             dataType: HcommDataType,
             reduceOp: HcommReduceOp,
         ) -> i32;
-        /// Writes to the memory of the peer on a thread without blocking it. Since 9.0.0.
+        /// Queues a write to the memory of the peer that does not block the thread. Since 9.0.0.
         pub fn HcommWriteNbiOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8218,8 +8223,8 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /** Writes to the memory of the peer and records a notify, on a thread without blocking
-        it. Since 9.0.0.*/
+        /** Queues a write to the memory of the peer and the record of a notify, which do not block
+        the thread. Since 9.0.0.*/
         pub fn HcommWriteWithNotifyNbiOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8237,7 +8242,7 @@ pub mod imports {
             len: u64,
             remoteNotifyIdx: u32,
         ) -> i32;
-        /// Reads from the memory of the peer on a thread without blocking it. Since 9.0.0.
+        /// Queues a read from the memory of the peer that does not block the thread. Since 9.0.0.
         pub fn HcommReadNbiOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8252,14 +8257,14 @@ pub mod imports {
             src: *const ::core::ffi::c_void,
             len: u64,
         ) -> i32;
-        /// Runs a list of transfers of different kinds. Since 9.2.0.
+        /// Queues a list of transfers of different kinds. Since 9.2.0.
         pub fn HcommBatchTransferOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
             transferDescs: *const HcommBatchTransferDesc,
             transferDescNum: u32,
         ) -> i32;
-        /// Records a notify of the peer on a channel.
+        /// Queues the record of a notify of the peer on a channel.
         pub fn HcommChannelNotifyRecordOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8267,7 +8272,7 @@ pub mod imports {
         ) -> i32;
         /// Records a notify of the peer on a channel, without a thread. Since 9.0.0.
         pub fn HcommChannelNotifyRecord(channel: ChannelHandle, remoteNotifyIdx: u32) -> i32;
-        /// Waits for a notify of a channel, with a time limit.
+        /// Queues a wait for a notify of a channel, with a time limit.
         pub fn HcommChannelNotifyWaitOnThread(
             thread: ThreadHandle,
             channel: ChannelHandle,
@@ -8322,15 +8327,15 @@ pub mod imports {
         pub fn HcommSetNotifyWaitTimeOut(timeOut: f32) -> i32;
         /// Sets the time limit for acquiring threads in seconds (AI CPU). Since 9.2.0.
         pub fn HcommThreadResAcquireTimeOut(timeOut: f32) -> i32;
-        /** Waits for a notify of a channel, with the default time limit of the library. Since
-        9.2.0.*/
+        /** Queues a wait for a notify of a channel, with the default time limit of the library.
+        Since 9.2.0.*/
         pub fn HcommChannelNotifyWaitOnThreadWithDefaultTimeout(
             thread: ThreadHandle,
             channel: ChannelHandle,
             localNotifyIdx: u32,
         ) -> i32;
-        /** Waits for a notify of the thread, with the default time limit of the library. Since
-        9.2.0.*/
+        /** Queues a wait for a notify of the thread, with the default time limit of the library.
+        Since 9.2.0.*/
         pub fn HcommThreadNotifyWaitOnThreadWithDefaultTimeout(
             thread: ThreadHandle,
             notifyIdx: u32,
@@ -8422,7 +8427,7 @@ pub mod imports {
             stream: aclrtStream,
             progress: *mut *const AscendExtProgress,
         ) -> aclError;
-        /** Gets whether the task with this ticket failed: *code is 0 if it did not fail, or if
+        /** Gets the outcome of the task with this ticket: *code is 0 if it did not fail, or if
         the failure is forgotten (the last 64 failures are kept). The text ends with a NUL and
         is cut to textLen bytes.*/
         pub fn ascendExtStreamFailure(
@@ -8433,8 +8438,8 @@ pub mod imports {
             textLen: usize,
         ) -> aclError;
         /** Blocks until some task of any stream completes after *activity was read, or until
-        timeoutMs has passed. Then it stores the new counter in *activity, which is 0 at
-        first. The thread helps to run tasks.*/
+        timeoutMs has passed. Then the call stores the new counter in *activity. A caller
+        begins with 0. The thread helps to run tasks.*/
         pub fn ascendExtAwaitActivity(activity: *mut u64, timeoutMs: u32) -> aclError;
         /** Blocks until the task of the stream with this ticket is complete, whether it failed or
         not. If timeoutMs passes before that, returns ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and
@@ -8448,8 +8453,8 @@ pub mod imports {
             timeoutMs: u32,
             patienceMs: u32,
         ) -> aclError;
-        /** Gets the ranks of its communicator for which a task of the stream waits. The task must
-        have a ticket between first and last. *count becomes the number of these ranks, and at
+        /** Gets the ranks for which a task of the stream waits, by their numbers in the
+        communicator of the task. The task must have a ticket between first and last. *count becomes the number of these ranks, and at
         most room of them are written. The number is 0 if the stream has not reached one of
         these tasks, or waits for something else.*/
         pub fn ascendExtTaskPeers(
@@ -8495,10 +8500,10 @@ pub mod imports {
             bytes: usize,
             write: i32,
         ) -> aclError;
-        /** Begins (on is 1) or ends (on is 0) the recording of a timeline. It contains what the
-        cores of kernels and the communication servers of a block do, and the data that moves
-        between its devices. The timeline is kept until the block records again. It does not
-        contain kernels that still run when the recording ends. It is an error to begin a
+        /** Begins (on is 1) or ends (on is 0) the recording of a timeline. The timeline has the
+        work of the cores of kernels and of the communication servers of a block, and the data
+        that moves between its devices, but no kernels that still run when the recording ends.
+        It is kept until the block records again. It is an error to begin a
         recording twice, or to end one that was not begun.*/
         pub fn ascendExtTimelineRecord(block: u32, on: i32) -> aclError;
         /** Gets the last timeline after its recording has ended. The text ends with a NUL and is
@@ -8535,12 +8540,12 @@ pub mod imports {
         is an error here and in ascendExtCommAbort, and nothing happens.*/
         pub fn ascendExtCommLeave(comm: HcclComm, reason: *const ::core::ffi::c_char)
         -> HcclResult;
-        /** Ends a communicator for all its ranks, and the communicators that were made from it.
+        /** Ends a communicator, and the communicators that were made from it, for all their ranks.
         Operations in flight fail, and the error text says which rank has ended which
         communicator. The communicator stays until it is destroyed.*/
         pub fn ascendExtCommAbort(comm: HcclComm) -> HcclResult;
-        /** Gets the cause for which a communicator has failed, and the number of the collective,
-        which is 0 if it failed outside of a collective. With NULL, gets the cause for which
+        /** Gets the cause for which a communicator has failed, and the number of the collective.
+        The number is 0 if the communicator failed outside of a collective. With NULL, gets the cause for which
         the calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or
         HcclChannelAcquire did not meet the other ranks, or its last HcclCreateSubCommConfig
         did not match theirs.*/
@@ -8550,8 +8555,8 @@ pub mod imports {
             number: *mut u64,
         ) -> HcclResult;
         /** Gets the state of a rank as seen from a collective now. With number 0, gets the state
-        at the time when the communicator failed, or HCCL_E_NOT_FOUND if it has not failed or
-        has no such rank. The text gives the reason why the rank is gone, its calls to
+        at the time when the communicator failed. Returns HCCL_E_NOT_FOUND if it has not failed,
+        or has no such rank. The text gives the reason why the rank is gone, its calls to
         exchange messages with ranks that have not answered, or its side of a mismatch. It
         ends with a NUL and is cut to textLen bytes. A comm of NULL with number 0 has the same
         meaning as in ascendExtCommFailure.*/

@@ -288,7 +288,7 @@ pub struct Functions {
     pub aclrtQueryDeviceStatus: Option<
         unsafe extern "C" fn(deviceId: i32, deviceStatus: *mut aclrtDeviceStatus) -> aclError,
     >,
-    /// Gets the number of this process as the physical device numbers it.
+    /// Gets the id by which the physical device knows this process.
     pub aclrtDeviceGetBareTgid: Option<unsafe extern "C" fn(pid: *mut i32) -> aclError>,
     /// Aborts the running tasks of a device.
     pub aclrtDeviceTaskAbort: Option<unsafe extern "C" fn(deviceId: i32, timeout: u32) -> aclError>,
@@ -368,22 +368,22 @@ pub struct Functions {
     pub aclrtGetDevicesTopo: Option<
         unsafe extern "C" fn(deviceId: u32, otherDeviceId: u32, value: *mut u64) -> aclError,
     >,
-    /// Gets the logical number of a device from the number that the user sees.
+    /// Converts the number of a device that the user sees to its logical number.
     pub aclrtGetLogicDevIdByUserDevId:
         Option<unsafe extern "C" fn(userDevid: i32, logicDevId: *mut i32) -> aclError>,
-    /// Gets the number that the user sees from the logical number of a device.
+    /// Converts the logical number of a device to the number that the user sees.
     pub aclrtGetUserDevIdByLogicDevId:
         Option<unsafe extern "C" fn(logicDevId: i32, userDevid: *mut i32) -> aclError>,
-    /// Gets the logical number of a device from its physical number.
+    /// Converts the physical number of a device to its logical number.
     pub aclrtGetLogicDevIdByPhyDevId:
         Option<unsafe extern "C" fn(phyDevId: i32, logicDevId: *mut i32) -> aclError>,
-    /// Gets the physical number of a device from its logical number.
+    /// Converts the logical number of a device to its physical number.
     pub aclrtGetPhyDevIdByLogicDevId:
         Option<unsafe extern "C" fn(logicDevId: i32, phyDevId: *mut i32) -> aclError>,
-    /// Gets the number that the user sees from the physical number of a device. Since 9.1.0.
+    /// Converts the physical number of a device to the number that the user sees. Since 9.1.0.
     pub aclrtGetUserDevIdByPhyDevId:
         Option<unsafe extern "C" fn(phyDevId: i32, userDevId: *mut i32) -> aclError>,
-    /// Gets the physical number of a device from the number that the user sees. Since 9.1.0.
+    /// Converts the number of a device that the user sees to its physical number. Since 9.1.0.
     pub aclrtGetPhyDevIdByUserDevId:
         Option<unsafe extern "C" fn(userDevId: i32, phyDevId: *mut i32) -> aclError>,
     /// Gets the address that kernels use for synchronization.
@@ -1170,7 +1170,7 @@ pub struct Functions {
             config: *mut ::core::ffi::c_void,
         ) -> aclError,
     >,
-    /// Queues a copy between addresses that are read from memory, plus offsets.
+    /// Queues a copy. Each of its two addresses is read from memory and increased by an offset.
     pub aclrtMemcpyAsyncWithOffset: Option<
         unsafe extern "C" fn(
             dst: *mut *mut ::core::ffi::c_void,
@@ -1251,7 +1251,7 @@ pub struct Functions {
     pub aclrtFreeBuf: Option<unsafe extern "C" fn(buf: aclrtMbuf) -> aclError>,
     /// Allocates a buffer.
     pub aclrtAllocBuf: Option<unsafe extern "C" fn(buf: *mut aclrtMbuf, size: usize) -> aclError>,
-    /// Queues an operation on the cache that has the number of a barrier.
+    /// Queues an operation on the cache, and gives it the number of a barrier.
     pub aclrtCmoAsyncWithBarrier: Option<
         unsafe extern "C" fn(
             src: *mut ::core::ffi::c_void,
@@ -1261,7 +1261,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> aclError,
     >,
-    /// Queues a task that waits for the cache operations with the numbers of barriers.
+    /// Queues a task that waits for the cache operations that have these numbers of barriers.
     pub aclrtCmoWaitBarrier: Option<
         unsafe extern "C" fn(
             taskInfo: *mut aclrtBarrierTaskInfo,
@@ -1563,7 +1563,7 @@ pub struct Functions {
             prop: *mut aclrtPhysicalMemProp,
         ) -> aclError,
     >,
-    /// Reserves a range of virtual addresses, in the variant without UC memory. Since 9.0.0.
+    /// Reserves a range of virtual addresses that is not for UC memory. Since 9.0.0.
     pub aclrtReserveMemAddressNoUCMemory: Option<
         unsafe extern "C" fn(
             virPtr: *mut *mut ::core::ffi::c_void,
@@ -2620,7 +2620,7 @@ pub struct Functions {
             offset: *mut usize,
         ) -> HcclResult,
     >,
-    /// Reduces the elements of all ranks, and gives the result to every rank.
+    /// Queues a reduction of the elements of all ranks, whose result every rank gets.
     pub HcclAllReduce: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2632,7 +2632,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Copies the buffer of the root to all ranks.
+    /// Queues a copy of the buffer of the root to all ranks.
     pub HcclBroadcast: Option<
         unsafe extern "C" fn(
             buf: *mut ::core::ffi::c_void,
@@ -2643,8 +2643,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /** Reduces the elements of all ranks, and gives each rank one of the equal blocks of the
-    result.*/
+    /** Queues a reduction of the elements of all ranks. Each rank gets one of the equal blocks
+    of the result.*/
     pub HcclReduceScatter: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2656,8 +2656,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /** Reduces the elements of all ranks, and gives each rank one block of the result. Each
-    block has a count and a displacement.*/
+    /** Queues a reduction of the elements of all ranks. Each rank gets one block of the result.
+    Each block has a count and a displacement.*/
     pub HcclReduceScatterV: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2671,7 +2671,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Splits the buffer of the root into equal blocks, and gives one to each rank.
+    /// Queues a copy of one of the equal blocks in the buffer of the root to each rank.
     pub HcclScatter: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2683,7 +2683,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Concatenates equal blocks of all ranks, and gives the result to every rank.
+    /// Queues a gathering of equal blocks of all ranks, in order, on every rank.
     pub HcclAllGather: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2694,8 +2694,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /** Gathers a block of each rank, with a count and a displacement for each block, and
-    gives the result to every rank.*/
+    /** Queues a gathering of a block of each rank, with a count and a displacement for each
+    block, on every rank.*/
     pub HcclAllGatherV: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -2708,7 +2708,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Exchanges blocks between all ranks. A matrix has the count of each pair of ranks.
+    /** Queues an exchange of blocks between all ranks. A matrix has the count of each pair of
+    ranks.*/
     pub HcclAlltoAllVC: Option<
         unsafe extern "C" fn(
             sendBuf: *const ::core::ffi::c_void,
@@ -2720,7 +2721,8 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Exchanges blocks between all ranks, with a count and a displacement for each peer.
+    /** Queues an exchange of blocks between all ranks, with a count and a displacement for each
+    peer.*/
     pub HcclAlltoAllV: Option<
         unsafe extern "C" fn(
             sendBuf: *const ::core::ffi::c_void,
@@ -2735,7 +2737,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Exchanges equal blocks between all ranks.
+    /// Queues an exchange of equal blocks between all ranks.
     pub HcclAlltoAll: Option<
         unsafe extern "C" fn(
             sendBuf: *const ::core::ffi::c_void,
@@ -2748,7 +2750,7 @@ pub struct Functions {
             stream: aclrtStream,
         ) -> HcclResult,
     >,
-    /// Reduces the elements of all ranks, and gives the result to the root.
+    /// Queues a reduction of the elements of all ranks, whose result the root gets.
     pub HcclReduce: Option<
         unsafe extern "C" fn(
             sendBuf: *mut ::core::ffi::c_void,
@@ -3009,7 +3011,7 @@ pub struct Functions {
             rankNum: *mut u32,
         ) -> HcclResult,
     >,
-    /// Gets whether the ranks are of different generations of chips.
+    /// Gets the mix of products in the communicator.
     pub HcclGetHeterogMode:
         Option<unsafe extern "C" fn(comm: HcclComm, mode: *mut HcclHeterogMode) -> HcclResult>,
     /// Gets the number of endpoints in a topology instance. Since 9.0.0.
@@ -3050,7 +3052,8 @@ pub struct Functions {
             size: *mut u64,
         ) -> HcclResult,
     >,
-    /// Gets the same internal buffer, which is then filled with zeros. Since 9.2.0.
+    /** Fills the internal buffer of the communicator with zeros, and gets its address and size.
+    Since 9.2.0.*/
     pub HcclGetHcclBufferCleared: Option<
         unsafe extern "C" fn(
             comm: HcclComm,
@@ -3168,7 +3171,7 @@ pub struct Functions {
             exportedThreads: *mut ThreadHandle,
         ) -> HcclResult,
     >,
-    /// Gets the address of a peer for an offset in a window, on the device. Since 9.0.0.
+    /// Gets the device address of an offset in the window of a peer. Since 9.0.0.
     pub HcclSymWinGetPeerPointer: Option<
         unsafe extern "C" fn(
             winHandle: HcclCommSymWindow,
@@ -3264,7 +3267,7 @@ pub struct Functions {
     pub HcommChannelDestroy: Option<
         unsafe extern "C" fn(channels: *const ChannelHandle, channelNum: u32) -> HcommResult,
     >,
-    /// Copies bytes within local memory.
+    /// Queues a copy of bytes within local memory.
     pub HcommLocalCopyOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3273,7 +3276,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Reduces local elements into the destination.
+    /// Queues a reduction of local elements into the destination.
     pub HcommLocalReduceOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3284,7 +3287,7 @@ pub struct Functions {
             reduceOp: HcommReduceOp,
         ) -> i32,
     >,
-    /// Records a notify of another thread.
+    /// Queues the record of a notify of another thread.
     pub HcommThreadNotifyRecordOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3292,16 +3295,16 @@ pub struct Functions {
             dstNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Waits for a notify of the thread, with a time limit.
+    /// Queues a wait for a notify of the thread, with a time limit.
     pub HcommThreadNotifyWaitOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, notifyIdx: u32, timeOut: u32) -> i32>,
-    /// Records a notify of the runtime (aclrtNotify), given by its number.
+    /// Queues the record of a notify of the runtime (aclrtNotify), given by its number.
     pub HcommAclrtNotifyRecordOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, dstNotifyId: u64) -> i32>,
-    /// Waits for a notify of the runtime (aclrtNotify), given by its number.
+    /// Queues a wait for a notify of the runtime (aclrtNotify), given by its number.
     pub HcommAclrtNotifyWaitOnThread:
         Option<unsafe extern "C" fn(thread: ThreadHandle, notifyId: u64, timeOut: u32) -> i32>,
-    /// Writes to the memory of the peer over a channel.
+    /// Queues a write to the memory of the peer over a channel.
     pub HcommWriteOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3311,7 +3314,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Reduces into the memory of the peer over a channel.
+    /// Queues a reduction into the memory of the peer over a channel.
     pub HcommWriteReduceOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3323,7 +3326,8 @@ pub struct Functions {
             reduceOp: HcommReduceOp,
         ) -> i32,
     >,
-    /// Writes to the memory of the peer, and then records a notify of the peer. Since 9.0.0.
+    /** Queues a write to the memory of the peer, and then the record of a notify of the peer.
+    Since 9.0.0.*/
     pub HcommWriteWithNotifyOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3334,7 +3338,8 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Reduces into the memory of the peer, and then records a notify of the peer. Since 9.0.0.
+    /** Queues a reduction into the memory of the peer, and then the record of a notify of the
+    peer. Since 9.0.0.*/
     pub HcommWriteReduceWithNotifyOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3347,7 +3352,7 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Reads from the memory of the peer over a channel.
+    /// Queues a read from the memory of the peer over a channel.
     pub HcommReadOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3357,7 +3362,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Reads from the memory of the peer, and reduces into local memory.
+    /// Queues a read from the memory of the peer that reduces into local memory.
     pub HcommReadReduceOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3369,7 +3374,7 @@ pub struct Functions {
             reduceOp: HcommReduceOp,
         ) -> i32,
     >,
-    /// Writes to the memory of the peer on a thread without blocking it. Since 9.0.0.
+    /// Queues a write to the memory of the peer that does not block the thread. Since 9.0.0.
     pub HcommWriteNbiOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3388,8 +3393,8 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /** Writes to the memory of the peer and records a notify, on a thread without blocking
-    it. Since 9.0.0.*/
+    /** Queues a write to the memory of the peer and the record of a notify, which do not block
+    the thread. Since 9.0.0.*/
     pub HcommWriteWithNotifyNbiOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3411,7 +3416,7 @@ pub struct Functions {
             remoteNotifyIdx: u32,
         ) -> i32,
     >,
-    /// Reads from the memory of the peer on a thread without blocking it. Since 9.0.0.
+    /// Queues a read from the memory of the peer that does not block the thread. Since 9.0.0.
     pub HcommReadNbiOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3430,7 +3435,7 @@ pub struct Functions {
             len: u64,
         ) -> i32,
     >,
-    /// Runs a list of transfers of different kinds. Since 9.2.0.
+    /// Queues a list of transfers of different kinds. Since 9.2.0.
     pub HcommBatchTransferOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3439,7 +3444,7 @@ pub struct Functions {
             transferDescNum: u32,
         ) -> i32,
     >,
-    /// Records a notify of the peer on a channel.
+    /// Queues the record of a notify of the peer on a channel.
     pub HcommChannelNotifyRecordOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3450,7 +3455,7 @@ pub struct Functions {
     /// Records a notify of the peer on a channel, without a thread. Since 9.0.0.
     pub HcommChannelNotifyRecord:
         Option<unsafe extern "C" fn(channel: ChannelHandle, remoteNotifyIdx: u32) -> i32>,
-    /// Waits for a notify of a channel, with a time limit.
+    /// Queues a wait for a notify of a channel, with a time limit.
     pub HcommChannelNotifyWaitOnThread: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3513,8 +3518,8 @@ pub struct Functions {
     pub HcommSetNotifyWaitTimeOut: Option<unsafe extern "C" fn(timeOut: f32) -> i32>,
     /// Sets the time limit for acquiring threads in seconds (AI CPU). Since 9.2.0.
     pub HcommThreadResAcquireTimeOut: Option<unsafe extern "C" fn(timeOut: f32) -> i32>,
-    /** Waits for a notify of a channel, with the default time limit of the library. Since
-    9.2.0.*/
+    /** Queues a wait for a notify of a channel, with the default time limit of the library.
+    Since 9.2.0.*/
     pub HcommChannelNotifyWaitOnThreadWithDefaultTimeout: Option<
         unsafe extern "C" fn(
             thread: ThreadHandle,
@@ -3522,8 +3527,8 @@ pub struct Functions {
             localNotifyIdx: u32,
         ) -> i32,
     >,
-    /** Waits for a notify of the thread, with the default time limit of the library. Since
-    9.2.0.*/
+    /** Queues a wait for a notify of the thread, with the default time limit of the library.
+    Since 9.2.0.*/
     pub HcommThreadNotifyWaitOnThreadWithDefaultTimeout:
         Option<unsafe extern "C" fn(thread: ThreadHandle, notifyIdx: u32) -> i32>,
     /// Blocks until the work of a channel is complete. Since 9.2.0.
@@ -3639,7 +3644,7 @@ pub struct Functions {
             progress: *mut *const AscendExtProgress,
         ) -> aclError,
     >,
-    /** Gets whether the task with this ticket failed: *code is 0 if it did not fail, or if
+    /** Gets the outcome of the task with this ticket: *code is 0 if it did not fail, or if
     the failure is forgotten (the last 64 failures are kept). The text ends with a NUL and
     is cut to textLen bytes.*/
     pub ascendExtStreamFailure: Option<
@@ -3652,8 +3657,8 @@ pub struct Functions {
         ) -> aclError,
     >,
     /** Blocks until some task of any stream completes after *activity was read, or until
-    timeoutMs has passed. Then it stores the new counter in *activity, which is 0 at
-    first. The thread helps to run tasks.*/
+    timeoutMs has passed. Then the call stores the new counter in *activity. A caller
+    begins with 0. The thread helps to run tasks.*/
     pub ascendExtAwaitActivity:
         Option<unsafe extern "C" fn(activity: *mut u64, timeoutMs: u32) -> aclError>,
     /** Blocks until the task of the stream with this ticket is complete, whether it failed or
@@ -3670,8 +3675,8 @@ pub struct Functions {
             patienceMs: u32,
         ) -> aclError,
     >,
-    /** Gets the ranks of its communicator for which a task of the stream waits. The task must
-    have a ticket between first and last. *count becomes the number of these ranks, and at
+    /** Gets the ranks for which a task of the stream waits, by their numbers in the
+    communicator of the task. The task must have a ticket between first and last. *count becomes the number of these ranks, and at
     most room of them are written. The number is 0 if the stream has not reached one of
     these tasks, or waits for something else.*/
     pub ascendExtTaskPeers: Option<
@@ -3721,10 +3726,10 @@ pub struct Functions {
     pub ascendExtHostAccess: Option<
         unsafe extern "C" fn(ptr: *const ::core::ffi::c_void, bytes: usize, write: i32) -> aclError,
     >,
-    /** Begins (on is 1) or ends (on is 0) the recording of a timeline. It contains what the
-    cores of kernels and the communication servers of a block do, and the data that moves
-    between its devices. The timeline is kept until the block records again. It does not
-    contain kernels that still run when the recording ends. It is an error to begin a
+    /** Begins (on is 1) or ends (on is 0) the recording of a timeline. The timeline has the
+    work of the cores of kernels and of the communication servers of a block, and the data
+    that moves between its devices, but no kernels that still run when the recording ends.
+    It is kept until the block records again. It is an error to begin a
     recording twice, or to end one that was not begun.*/
     pub ascendExtTimelineRecord: Option<unsafe extern "C" fn(block: u32, on: i32) -> aclError>,
     /** Gets the last timeline after its recording has ended. The text ends with a NUL and is
@@ -3768,12 +3773,12 @@ pub struct Functions {
     pub ascendExtCommLeave: Option<
         unsafe extern "C" fn(comm: HcclComm, reason: *const ::core::ffi::c_char) -> HcclResult,
     >,
-    /** Ends a communicator for all its ranks, and the communicators that were made from it.
+    /** Ends a communicator, and the communicators that were made from it, for all their ranks.
     Operations in flight fail, and the error text says which rank has ended which
     communicator. The communicator stays until it is destroyed.*/
     pub ascendExtCommAbort: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
-    /** Gets the cause for which a communicator has failed, and the number of the collective,
-    which is 0 if it failed outside of a collective. With NULL, gets the cause for which
+    /** Gets the cause for which a communicator has failed, and the number of the collective.
+    The number is 0 if the communicator failed outside of a collective. With NULL, gets the cause for which
     the calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or
     HcclChannelAcquire did not meet the other ranks, or its last HcclCreateSubCommConfig
     did not match theirs.*/
@@ -3785,8 +3790,8 @@ pub struct Functions {
         ) -> HcclResult,
     >,
     /** Gets the state of a rank as seen from a collective now. With number 0, gets the state
-    at the time when the communicator failed, or HCCL_E_NOT_FOUND if it has not failed or
-    has no such rank. The text gives the reason why the rank is gone, its calls to
+    at the time when the communicator failed. Returns HCCL_E_NOT_FOUND if it has not failed,
+    or has no such rank. The text gives the reason why the rank is gone, its calls to
     exchange messages with ranks that have not answered, or its side of a mismatch. It
     ends with a NUL and is cut to textLen bytes. A comm of NULL with number 0 has the same
     meaning as in ascendExtCommFailure.*/

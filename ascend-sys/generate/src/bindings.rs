@@ -87,7 +87,7 @@ pub fn generate(include: &Path) -> Result<Bindings> {
         false
     });
     file.items.push(syn::parse_quote! {
-        /// The functions in the form for a program that links against CANN's libraries.
+        /// The functions, declared for programs that link against CANN's libraries.
         ///
         /// A program that calls one of them depends on these libraries. The fields of
         /// [`Functions`](crate::Functions) have the same signatures without that dependency.

@@ -155,7 +155,7 @@ typedef struct tagRtGroupInfo aclrtGroupInfo;
 /** The information on a task that failed. */
 typedef struct rtExceptionInfo aclrtExceptionInfo;
 
-/** Whether the program runs on the device or on a host. */
+/** The place where the program runs: the device or a host. */
 typedef enum aclrtRunMode {
     ACL_DEVICE = 0,
     ACL_HOST = 1
@@ -168,34 +168,34 @@ typedef enum aclrtTsId {
     ACL_TS_ID_RESERVED = 2
 } aclrtTsId;
 
-/** Whether an event has happened. */
+/** The state of an event. */
 typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_COMPLETE = 0,
     ACL_EVENT_STATUS_NOT_READY = 1,
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
-/** Whether the record of an event is complete. */
+/** The state of the record of an event. */
 typedef enum aclrtEventRecordedStatus {
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;
 
-/** Whether all waits for an event are complete. */
+/** The state of the waits for an event. */
 typedef enum aclrtEventWaitStatus {
     ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
     ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
     ACL_EVENT_WAIT_STATUS_RESERVED = 65535
 } aclrtEventWaitStatus;
 
-/** Whether all tasks of a stream are complete. */
+/** The state of the tasks of a stream. */
 typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_COMPLETE = 0,
     ACL_STREAM_STATUS_NOT_READY = 1,
     ACL_STREAM_STATUS_RESERVED = 65535
 } aclrtStreamStatus;
 
-/** Whether the stream waits until the callback returns. */
+/** The kind of a callback: the stream waits until it returns, or goes on. */
 typedef enum aclrtCallbackBlockType {
     ACL_CALLBACK_NO_BLOCK = 0,
     ACL_CALLBACK_BLOCK = 1
@@ -376,7 +376,7 @@ typedef enum aclrtMemGranularityOptions {
     ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 65535
 } aclrtMemGranularityOptions;
 
-/** Whether a device works normally. */
+/** The state of a device. */
 typedef enum aclrtDeviceStatus {
     ACL_RT_DEVICE_STATUS_NORMAL = 0,
     ACL_RT_DEVICE_STATUS_ABNORMAL = 1,
@@ -390,7 +390,7 @@ typedef enum {
     ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2
 } aclmdlRICaptureMode;
 
-/** Whether a stream is being captured. */
+/** The state of the capture of a stream. */
 typedef enum {
     ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
     ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
@@ -408,7 +408,7 @@ typedef enum {
     ACL_RT_ERROR_OTHERS = 65535
 } aclrtErrorType;
 
-/** Whether the error of a core was caused by software or hardware. */
+/** The cause of the error of a core: software or hardware. */
 typedef enum aclrtAicoreErrorType {
     ACL_RT_AICORE_ERROR_UNKNOWN = 0,
     ACL_RT_AICORE_ERROR_SW = 1,
@@ -656,7 +656,7 @@ typedef enum {
     ACL_RT_HAC_TYPE_CCU = 9
 } aclrtHacType;
 
-/** Whether a hardware unit can use mapped host memory. Since 9.0.0. */
+/** The answer to the question if a hardware unit can use mapped host memory. Since 9.0.0. */
 typedef enum {
     ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED = 0,
     ACL_RT_HOST_MEM_MAP_SUPPORTED = 1
@@ -744,7 +744,7 @@ typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_OTHER = 65535
 } aclRegisterCallbackType;
 
-/** Whether a process is stopped for a snapshot. */
+/** The state of a process that can be stopped for a snapshot. */
 typedef enum aclrtProcessState {
     ACL_RT_PROCESS_STATE_RUNNING = 0,
     ACL_RT_PROCESS_STATE_LOCKED = 1
@@ -1379,7 +1379,7 @@ aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 /** Gets whether the device works normally. */
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus);
 
-/** Gets the number of this process as the physical device numbers it. */
+/** Gets the id by which the physical device knows this process. */
 aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
 /** Aborts the running tasks of a device. */
@@ -1434,22 +1434,22 @@ aclError aclrtResetDeviceResLimit(int32_t deviceId);
 /** Gets the kind of link between two devices. */
 aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value);
 
-/** Gets the logical number of a device from the number that the user sees. */
+/** Converts the number of a device that the user sees to its logical number. */
 aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId);
 
-/** Gets the number that the user sees from the logical number of a device. */
+/** Converts the logical number of a device to the number that the user sees. */
 aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid);
 
-/** Gets the logical number of a device from its physical number. */
+/** Converts the physical number of a device to its logical number. */
 aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t *const logicDevId);
 
-/** Gets the physical number of a device from its logical number. */
+/** Converts the logical number of a device to its physical number. */
 aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId);
 
-/** Gets the number that the user sees from the physical number of a device. Since 9.1.0. */
+/** Converts the physical number of a device to the number that the user sees. Since 9.1.0. */
 aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t *const userDevId);
 
-/** Gets the physical number of a device from the number that the user sees. Since 9.1.0. */
+/** Converts the number of a device that the user sees to its physical number. Since 9.1.0. */
 aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t *const phyDevId);
 
 /** Gets the address that kernels use for synchronization. */
@@ -1964,7 +1964,7 @@ aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize);
 aclError aclrtSetMemcpyDesc(
     void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config);
 
-/** Queues a copy between addresses that are read from memory, plus offsets. */
+/** Queues a copy. Each of its two addresses is read from memory and increased by an offset. */
 aclError aclrtMemcpyAsyncWithOffset(
     void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count,
     size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream);
@@ -2010,11 +2010,11 @@ aclError aclrtFreeBuf(aclrtMbuf buf);
 /** Allocates a buffer. */
 aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size);
 
-/** Queues an operation on the cache that has the number of a barrier. */
+/** Queues an operation on the cache, and gives it the number of a barrier. */
 aclError aclrtCmoAsyncWithBarrier(
     void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream);
 
-/** Queues a task that waits for the cache operations with the numbers of barriers. */
+/** Queues a task that waits for the cache operations that have these numbers of barriers. */
 aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag);
 
 /** Makes many copies in one call and waits for them. */
@@ -2154,7 +2154,7 @@ aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 aclError aclrtMemGetAllocationPropertiesFromHandle(
     aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop);
 
-/** Reserves a range of virtual addresses, in the variant without UC memory. Since 9.0.0. */
+/** Reserves a range of virtual addresses that is not for UC memory. Since 9.0.0. */
 aclError aclrtReserveMemAddressNoUCMemory(
     void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags);
 

@@ -162,7 +162,7 @@ typedef struct AscendExtRank {
     AscendExtPresence presence;
     /** The number of that collective, or 0 if there is none. */
     uint64_t number;
-    /** The name of its function, which ends with a NUL. The name is empty if there is none. */
+    /** The name of the function of the call, with a NUL at its end; empty if there is no call. */
     char function[32];
     /** The count of the call. It is UINT64_MAX if the call has no count, or a table of counts. */
     uint64_t count;
@@ -181,14 +181,14 @@ typedef struct AscendExtRank {
  * into account. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
 
-/** Gets whether the task with this ticket failed: *code is 0 if it did not fail, or if
+/** Gets the outcome of the task with this ticket: *code is 0 if it did not fail, or if
  * the failure is forgotten (the last 64 failures are kept). The text ends with a NUL and
  * is cut to textLen bytes. */
 aclError ascendExtStreamFailure(aclrtStream stream, uint64_t ticket, aclError *code, char *text, size_t textLen);
 
 /** Blocks until some task of any stream completes after *activity was read, or until
- * timeoutMs has passed. Then it stores the new counter in *activity, which is 0 at
- * first. The thread helps to run tasks. */
+ * timeoutMs has passed. Then the call stores the new counter in *activity. A caller
+ * begins with 0. The thread helps to run tasks. */
 aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
 
 /** Blocks until the task of the stream with this ticket is complete, whether it failed or
@@ -199,8 +199,8 @@ aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
  * that whole time when a deadlock is to be proven. */
 aclError ascendExtAwaitTask(aclrtStream stream, uint64_t ticket, uint32_t timeoutMs, uint32_t patienceMs);
 
-/** Gets the ranks of its communicator for which a task of the stream waits. The task must
- * have a ticket between first and last. *count becomes the number of these ranks, and at
+/** Gets the ranks for which a task of the stream waits, by their numbers in the
+ * communicator of the task. The task must have a ticket between first and last. *count becomes the number of these ranks, and at
  * most room of them are written. The number is 0 if the stream has not reached one of
  * these tasks, or waits for something else. */
 aclError ascendExtTaskPeers(aclrtStream stream, uint64_t first, uint64_t last, uint32_t *ranks, size_t room, size_t *count);
@@ -231,10 +231,11 @@ aclError ascendExtFinding(uint32_t block, uint32_t index, AscendExtFindingForm f
 /** Reports that the host now reads (write is 0) or writes these bytes of pinned memory
  * itself, outside of any call. This only has an effect if a block is checked for races. */
 aclError ascendExtHostAccess(const void *ptr, size_t bytes, int32_t write);
-/** Begins (on is 1) or ends (on is 0) the recording of a timeline. It contains what the
- * cores of kernels and the communication servers of a block do, and the data that moves
- * between its devices. The timeline is kept until the block records again. It does not
- * contain kernels that still run when the recording ends. It is an error to begin a
+
+/** Begins (on is 1) or ends (on is 0) the recording of a timeline. The timeline has the
+ * work of the cores of kernels and of the communication servers of a block, and the data
+ * that moves between its devices, but no kernels that still run when the recording ends.
+ * It is kept until the block records again. It is an error to begin a
  * recording twice, or to end one that was not begun. */
 aclError ascendExtTimelineRecord(uint32_t block, int32_t on);
 
@@ -267,21 +268,21 @@ HcclResult ascendExtRankLeave(const HcclRootInfo *rootInfo, uint32_t rank, const
  * is an error here and in ascendExtCommAbort, and nothing happens. */
 HcclResult ascendExtCommLeave(HcclComm comm, const char *reason);
 
-/** Ends a communicator for all its ranks, and the communicators that were made from it.
+/** Ends a communicator, and the communicators that were made from it, for all their ranks.
  * Operations in flight fail, and the error text says which rank has ended which
  * communicator. The communicator stays until it is destroyed. */
 HcclResult ascendExtCommAbort(HcclComm comm);
 
-/** Gets the cause for which a communicator has failed, and the number of the collective,
- * which is 0 if it failed outside of a collective. With NULL, gets the cause for which
+/** Gets the cause for which a communicator has failed, and the number of the collective.
+ * The number is 0 if the communicator failed outside of a collective. With NULL, gets the cause for which
  * the calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or
  * HcclChannelAcquire did not meet the other ranks, or its last HcclCreateSubCommConfig
  * did not match theirs. */
 HcclResult ascendExtCommFailure(HcclComm comm, AscendExtCommCause *cause, uint64_t *number);
 
 /** Gets the state of a rank as seen from a collective now. With number 0, gets the state
- * at the time when the communicator failed, or HCCL_E_NOT_FOUND if it has not failed or
- * has no such rank. The text gives the reason why the rank is gone, its calls to
+ * at the time when the communicator failed. Returns HCCL_E_NOT_FOUND if it has not failed,
+ * or has no such rank. The text gives the reason why the rank is gone, its calls to
  * exchange messages with ranks that have not answered, or its side of a mismatch. It
  * ends with a NUL and is cut to textLen bytes. A comm of NULL with number 0 has the same
  * meaning as in ascendExtCommFailure. */

@@ -42,7 +42,7 @@ typedef enum {
     COMM_TOPO_CUSTOM = 5
 } CommTopo;
 
-/** Whether all ranks are of the same product. */
+/** The mix of products in a communicator: one product, or several. */
 typedef enum {
     HCCL_HETEROG_MODE_INVALID = -1,
     HCCL_HETEROG_MODE_HOMOGENEOUS = 0,
@@ -100,7 +100,7 @@ HcclResult HcclRankGraphGetTopoType(
 HcclResult HcclRankGraphGetRanksByTopoInst(
     HcclComm comm, uint32_t netLayer, uint32_t topoInstId, uint32_t **ranks, uint32_t *rankNum);
 
-/** Gets whether the ranks are of different generations of chips. */
+/** Gets the mix of products in the communicator. */
 HcclResult HcclGetHeterogMode(HcclComm comm, HcclHeterogMode *mode);
 
 /** Gets the number of endpoints in a topology instance. Since 9.0.0. */

@@ -39,7 +39,8 @@ typedef enum {
 /** Gets the address and the size of the internal buffer of the communicator. */
 HcclResult HcclGetHcclBuffer(HcclComm comm, void **buffer, uint64_t *size);
 
-/** Gets the same internal buffer, which is then filled with zeros. Since 9.2.0. */
+/** Fills the internal buffer of the communicator with zeros, and gets its address and size.
+ * Since 9.2.0. */
 HcclResult HcclGetHcclBufferCleared(HcclComm comm, void **buffer, uint64_t *size);
 
 /** Registers memory with a tag, so that channels can exchange it. Since 9.0.0. */

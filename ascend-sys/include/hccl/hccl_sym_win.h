@@ -13,7 +13,7 @@ extern "C" {
 
 /* Symmetric windows and user-managed memory */
 
-/** Gets the address of a peer for an offset in a window, on the device. Since 9.0.0. */
+/** Gets the device address of an offset in the window of a peer. Since 9.0.0. */
 HcclResult HcclSymWinGetPeerPointer(
     HcclCommSymWindow winHandle, size_t offset, uint32_t peerRank, void **ptr);
 

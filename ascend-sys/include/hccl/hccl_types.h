@@ -173,7 +173,7 @@ typedef enum {
     HCCL_CMD_MAX = 104
 } HcclCMDType;
 
-/** Whether a communicator can be used. Since 9.1.0. */
+/** The state of a communicator. Since 9.1.0. */
 typedef enum {
     HCCL_COMM_STATUS_READY = 0,
     HCCL_COMM_STATUS_SUSPENDING = 1,

@@ -102,64 +102,66 @@ typedef struct {
 
 /* Primitives on a thread */
 
-/** Copies bytes within local memory. */
+/** Queues a copy of bytes within local memory. */
 int32_t HcommLocalCopyOnThread(ThreadHandle thread, void *dst, const void *src, uint64_t len);
 
-/** Reduces local elements into the destination. */
+/** Queues a reduction of local elements into the destination. */
 int32_t HcommLocalReduceOnThread(
     ThreadHandle thread, void *dst, const void *src, uint64_t count, HcommDataType dataType,
     HcommReduceOp reduceOp);
 
-/** Records a notify of another thread. */
+/** Queues the record of a notify of another thread. */
 int32_t HcommThreadNotifyRecordOnThread(
     ThreadHandle thread, ThreadHandle dstThread, uint32_t dstNotifyIdx);
 
-/** Waits for a notify of the thread, with a time limit. */
+/** Queues a wait for a notify of the thread, with a time limit. */
 int32_t HcommThreadNotifyWaitOnThread(ThreadHandle thread, uint32_t notifyIdx, uint32_t timeOut);
 
-/** Records a notify of the runtime (aclrtNotify), given by its number. */
+/** Queues the record of a notify of the runtime (aclrtNotify), given by its number. */
 int32_t HcommAclrtNotifyRecordOnThread(ThreadHandle thread, uint64_t dstNotifyId);
 
-/** Waits for a notify of the runtime (aclrtNotify), given by its number. */
+/** Queues a wait for a notify of the runtime (aclrtNotify), given by its number. */
 int32_t HcommAclrtNotifyWaitOnThread(ThreadHandle thread, uint64_t notifyId, uint32_t timeOut);
 
-/** Writes to the memory of the peer over a channel. */
+/** Queues a write to the memory of the peer over a channel. */
 int32_t HcommWriteOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Reduces into the memory of the peer over a channel. */
+/** Queues a reduction into the memory of the peer over a channel. */
 int32_t HcommWriteReduceOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t count,
     HcommDataType dataType, HcommReduceOp reduceOp);
 
-/** Writes to the memory of the peer, and then records a notify of the peer. Since 9.0.0. */
+/** Queues a write to the memory of the peer, and then the record of a notify of the peer.
+ * Since 9.0.0. */
 int32_t HcommWriteWithNotifyOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len,
     uint32_t remoteNotifyIdx);
 
-/** Reduces into the memory of the peer, and then records a notify of the peer. Since 9.0.0. */
+/** Queues a reduction into the memory of the peer, and then the record of a notify of the
+ * peer. Since 9.0.0. */
 int32_t HcommWriteReduceWithNotifyOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t count,
     HcommDataType dataType, HcommReduceOp reduceOp, uint32_t remoteNotifyIdx);
 
-/** Reads from the memory of the peer over a channel. */
+/** Queues a read from the memory of the peer over a channel. */
 int32_t HcommReadOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Reads from the memory of the peer, and reduces into local memory. */
+/** Queues a read from the memory of the peer that reduces into local memory. */
 int32_t HcommReadReduceOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t count,
     HcommDataType dataType, HcommReduceOp reduceOp);
 
-/** Writes to the memory of the peer on a thread without blocking it. Since 9.0.0. */
+/** Queues a write to the memory of the peer that does not block the thread. Since 9.0.0. */
 int32_t HcommWriteNbiOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
 /** Writes to the memory of the peer without blocking, and without a thread. Since 9.0.0. */
 int32_t HcommWriteNbi(ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Writes to the memory of the peer and records a notify, on a thread without blocking
- * it. Since 9.0.0. */
+/** Queues a write to the memory of the peer and the record of a notify, which do not block
+ * the thread. Since 9.0.0. */
 int32_t HcommWriteWithNotifyNbiOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len,
     uint32_t remoteNotifyIdx);
@@ -169,26 +171,26 @@ int32_t HcommWriteWithNotifyNbiOnThread(
 int32_t HcommWriteWithNotifyNbi(
     ChannelHandle channel, void *dst, const void *src, uint64_t len, uint32_t remoteNotifyIdx);
 
-/** Reads from the memory of the peer on a thread without blocking it. Since 9.0.0. */
+/** Queues a read from the memory of the peer that does not block the thread. Since 9.0.0. */
 int32_t HcommReadNbiOnThread(
     ThreadHandle thread, ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
 /** Reads from the memory of the peer without blocking, and without a thread. Since 9.0.0. */
 int32_t HcommReadNbi(ChannelHandle channel, void *dst, const void *src, uint64_t len);
 
-/** Runs a list of transfers of different kinds. Since 9.2.0. */
+/** Queues a list of transfers of different kinds. Since 9.2.0. */
 int32_t HcommBatchTransferOnThread(
     ThreadHandle thread, ChannelHandle channel, const HcommBatchTransferDesc *transferDescs,
     uint32_t transferDescNum);
 
-/** Records a notify of the peer on a channel. */
+/** Queues the record of a notify of the peer on a channel. */
 int32_t HcommChannelNotifyRecordOnThread(
     ThreadHandle thread, ChannelHandle channel, uint32_t remoteNotifyIdx);
 
 /** Records a notify of the peer on a channel, without a thread. Since 9.0.0. */
 int32_t HcommChannelNotifyRecord(ChannelHandle channel, uint32_t remoteNotifyIdx);
 
-/** Waits for a notify of a channel, with a time limit. */
+/** Queues a wait for a notify of a channel, with a time limit. */
 int32_t HcommChannelNotifyWaitOnThread(
     ThreadHandle thread, ChannelHandle channel, uint32_t localNotifyIdx, uint32_t timeOut);
 
@@ -240,13 +242,13 @@ int32_t HcommSetNotifyWaitTimeOut(float timeOut);
 /** Sets the time limit for acquiring threads in seconds (AI CPU). Since 9.2.0. */
 int32_t HcommThreadResAcquireTimeOut(float timeOut);
 
-/** Waits for a notify of a channel, with the default time limit of the library. Since
- * 9.2.0. */
+/** Queues a wait for a notify of a channel, with the default time limit of the library.
+ * Since 9.2.0. */
 int32_t HcommChannelNotifyWaitOnThreadWithDefaultTimeout(
     ThreadHandle thread, ChannelHandle channel, uint32_t localNotifyIdx);
 
-/** Waits for a notify of the thread, with the default time limit of the library. Since
- * 9.2.0. */
+/** Queues a wait for a notify of the thread, with the default time limit of the library.
+ * Since 9.2.0. */
 int32_t HcommThreadNotifyWaitOnThreadWithDefaultTimeout(ThreadHandle thread, uint32_t notifyIdx);
 
 /** Blocks until the work of a channel is complete. Since 9.2.0. */
