@@ -105,7 +105,7 @@ fn before_with_faults(
                 registry::leave_with_call(device.id);
                 return refuse!(
                     HCCL_E_UNAVAIL,
-                    "rank {} has left: the program has asked for this fault of its device; make new \
+                    "rank {} has left: this fault was set for its device; make new \
                      communicators to go on",
                     member.rank
                 );

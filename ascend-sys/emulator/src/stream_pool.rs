@@ -280,7 +280,7 @@ impl StreamPools {
         if device.faults.allocation_fails() {
             return fail!(
                 ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "out of memory: the program has asked for this fault of device {}; end it with \
+                "out of memory: this fault was set for device {}; end it with \
                  ascendExtFaultClear",
                 machine::named(device.id)
             );

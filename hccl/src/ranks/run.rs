@@ -216,6 +216,17 @@ mod tests {
     use crate::tests::runtime_with;
 
     #[test]
+    fn an_error_about_another_rank_is_one_inside_a_refused_call_too() {
+        let gone = Error::RankGone { rank: 3, reason: "it has panicked".into() };
+        let context = crate::error::OpContext::new("all_reduce", 7);
+        let refused = Error::Refused { context: Box::new(context), cause: Box::new(gone) };
+        assert_eq!(refused.gone_ranks(), [3]);
+        assert!(is_about_another(&refused));
+        let own = Error::NoSuchRank { what: "root", rank: 9, world_size: 4 };
+        assert!(!is_about_another(&own));
+    }
+
+    #[test]
     fn a_run_keeps_what_somebody_has_or_may_come_for() {
         let runtime = runtime_with(2);
         let device = runtime.device(0).unwrap();

@@ -221,7 +221,7 @@ fn allocate(
     if device.faults.allocation_fails() {
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "out of memory: the program has asked for this fault of device {}; end it with ascendExtFaultClear",
+            "out of memory: this fault was set for device {}; end it with ascendExtFaultClear",
             machine::named(device.id)
         );
     }

@@ -70,7 +70,7 @@ impl Comm {
         executor::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
         self.check(Origin::Call)?;
         let text = format!(
-            "rank {rank} reached nobody within {:.1} s\n  the program has asked for this fault of its device",
+            "rank {rank} reached nobody within {:.1} s\n  this fault was set for its device",
             self.connect_timeout.as_secs_f64()
         );
         let error = self.fail(CommError::new(Origin::Call, Cause::Timeout, text));

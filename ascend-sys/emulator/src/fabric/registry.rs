@@ -137,7 +137,7 @@ pub(crate) fn leave_with_call(device: u32) {
 #[cold]
 fn leave_now() {
     if let Some(device) = LEAVING.take() {
-        destroy_all(&(device..device + 1), "the program has asked for this fault of its device");
+        destroy_all(&(device..device + 1), "this fault was set for its device");
     }
 }
 

@@ -12,7 +12,7 @@ fn the_default_block_fails_as_it_is_told() {
     ok!(aclrtSetDevice(0));
     let first = common::malloc(64);
     let mut none = std::ptr::null_mut();
-    let piece = "told to have this fault";
+    let piece = "this fault was set for device";
     fails!(ACL_ERROR_RT_MEMORY_ALLOCATION, [piece], aclrtMalloc(&mut none, 64, POLICY));
     ok!(ascendExtFaultClear(0, 0));
     let second = common::malloc(64);

@@ -327,7 +327,7 @@ impl LocalMemory {
                 view.words().queue(queue)
             );
             view.error("queue", message, "enqueue a tensor first");
-            return self.bind(local, Tensor::Held(queue, bytes, NO_BUFFER));
+            return self.bind(local, Tensor::Held(queue, bytes, 0));
         };
         view.units.acquire(uses, &filled);
         self.bind(local, Tensor::Held(queue, bytes, at));

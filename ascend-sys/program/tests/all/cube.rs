@@ -167,7 +167,7 @@ fn sides_cores_and_types_that_there_are_not_are_refused() {
     let odd = matmul([I16, I16, I16], Some(F32), [false, false]);
     assert_eq!(
         refused([1, 1, 1], &odd, 24),
-        "types is i16 * i16 + f32 -> i16: `f16, f16, f16` with a bias of `f32` are some of those \
-         that are multiplied"
+        "types is i16 * i16 + f32 -> i16: cube cores multiply, for example, `f16, f16, f16` \
+         with a bias of `f32`"
     );
 }

@@ -185,6 +185,26 @@ fn a_step_that_was_dropped_on_its_way_is_not_added_to_the_next() {
 }
 
 #[test]
+fn a_step_that_is_put_aside_refuses_to_accumulate_what_it_has() {
+    on_ranks(|_, comm, stream| {
+        let mut buckets = GradientBuckets::<f32>::new(&[2, 1], stream)?;
+        let mut step = buckets.step(comm, stream);
+        step.push(0, &[1.0, 2.0])?;
+        let paused = step.pause();
+        let twice = buckets.accumulate(0, &[5.0, 5.0]);
+        assert!(matches!(twice, Err(Error::PushedTwice { tensor: 0 })));
+        // The other one was not pushed yet.
+        buckets.accumulate(1, &[3.0])?;
+        let mut step = buckets.resume(paused, comm, stream)?;
+        step.push(1, &[4.0])?;
+        let means = step.finish()?;
+        assert_eq!((means.get(0)?, means.get(1)?), (&[1.0, 2.0][..], &[7.0][..]));
+        // After the step, gradients of the next one can be accumulated.
+        buckets.accumulate(0, &[1.0, 1.0])
+    });
+}
+
+#[test]
 fn a_step_that_is_put_aside_between_pushes_gives_the_same_means() {
     on_ranks(|rank, comm, stream| {
         let options = BucketOptions::default().bytes(64);

@@ -77,7 +77,7 @@ fn a_function_that_is_called_twice_stands_in_the_source_once() {
     let source = scaled::record().unwrap().ascend_c().unwrap();
     assert!(
         source.contains(
-            "// `y = 2 * factor * x`, piece by piece.\n__aicore__ inline void ScaledScale("
+            "// Computes `y = 2 * factor * x`, piece by piece.\n__aicore__ inline void ScaledScale("
         ),
         "{source}"
     );

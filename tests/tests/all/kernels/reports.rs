@@ -305,3 +305,39 @@ fn lost_work_is_a_warning_that_a_kernel_allows() -> hccl::Result<()> {
     assert!(kernel.to_string().contains("allows never-written: `z` is for the next step"));
     Ok(())
 }
+
+/// Adds two constants whose sum no `i32` can hold.
+#[kernel(mix = "aiv_only")]
+fn beyond(k: Kernel, y: Output<i32>) {
+    y.set(0, k.value(i32::MAX) + 1);
+    y.clean(0);
+}
+
+#[test]
+fn a_sum_of_constants_that_is_too_large_is_found_and_is_on_every_rank() {
+    let report = beyond::record().unwrap().check(&(), 1, 4, Product::A3, &[64]);
+    assert_eq!(report.errors().count(), 1, "{report}");
+    let text = report.to_string();
+    assert!(text.contains("2147483647"), "{text}");
+    // The kernel has no group, so all ranks do the same.
+    assert!(!text.contains("on rank 0"), "{text}");
+}
+
+#[kernel(mix = "aiv_only")]
+fn largest_byte(k: Kernel) {
+    let values = k.scratch::<u8>(64).get();
+    k.reduce_max(&values, &values, &values, 64);
+}
+
+#[kernel(mix = "aiv_only")]
+fn largest_long(k: Kernel) {
+    let values = k.scratch::<i64>(64).get();
+    k.reduce_max(&values, &values, &values, 64);
+}
+
+#[test]
+fn the_maximum_is_recorded_for_the_types_that_the_checker_accepts_on_some_product() {
+    assert!(largest_byte::record().is_ok());
+    let refused = largest_long::record().unwrap_err().to_string();
+    assert!(refused.contains("no product has `ReduceMax` for i64"), "{refused}");
+}

@@ -161,6 +161,20 @@ fn clipping_brings_the_norm_of_all_gradients_down_and_leaves_smaller_ones_and_th
 }
 
 #[test]
+fn a_limit_that_is_none_is_refused_before_anything_is_sent() {
+    for most in [-1.0, f64::NAN] {
+        on_ranks(1, |_, comm, stream| {
+            let mut parallel =
+                DataParallel::new(&map(0), DType::F32, comm, stream, model)?.clip_norm(most);
+            let (x, y) = rows(0, 7);
+            let refused = parallel.step(7, 7, |model| mse(&model.forward(&x)?, &y)).map(drop);
+            said(refused, "pass a number from 0");
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn gradients_of_16_bits_keep_their_type_and_are_summed_in_32() {
     for dtype in [DType::BF16, DType::F16] {
         on_ranks(3, |rank, comm, stream| {

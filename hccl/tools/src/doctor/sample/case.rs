@@ -213,9 +213,9 @@ fn wait_for<B>((buffer, work): (B, Work)) -> hccl::Result<B> {
     Ok(buffer)
 }
 
-/// Runs a case once, and sets `time` to the time from the call to its completion. A rank that has no
-/// peer for a message does not set it. Returns the elements that this rank gets, and the expected
-/// ones.
+/// Runs a case once, and sets `time` to the time from the call to its completion. A rank that has
+/// no peer for a message does not set it. Returns the elements that this rank gets, and the
+/// expected ones.
 fn once<T: Sample>(
     case: &Case,
     bench: &mut Bench<'_>,
