@@ -110,7 +110,8 @@ pub struct Issued {
 
 /// The out-parameter through which a function that is not inlined returns an issued operation. The
 /// fields are atomics, so that the compiler moves them one word at a time. It would write a
-/// `Result` one word at a time and read it two words at a time, which stalls store forwarding.
+/// `Result` one word at a time and read it two words at a time, which stalls store forwarding: see
+/// `returning-an-operation` in the book's chapter Measurements.
 #[derive(Default)]
 pub(crate) struct Slip {
     number: AtomicU64,

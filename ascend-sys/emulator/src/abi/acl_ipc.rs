@@ -71,8 +71,8 @@ entries! {
             Some(closed) => closed,
             None => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
-                "this process has not imported the memory of the key, or has closed it already; \
-                 close each import once"
+                "this process has no import of this key: it never had one, has closed it already, or \
+                 the exporter has freed the memory; close each import once"
             ),
         }
     }
