@@ -314,13 +314,24 @@ fn beyond(k: Kernel, y: Output<i32>) {
 }
 
 #[test]
-fn a_sum_of_constants_that_is_too_large_is_found_and_is_on_every_rank() {
-    let report = beyond::record().unwrap().check(&(), 1, 4, Product::A3, &[64]);
-    assert_eq!(report.errors().count(), 1, "{report}");
-    let text = report.to_string();
-    assert!(text.contains("2147483647"), "{text}");
-    // The kernel has no group, so all ranks do the same.
-    assert!(!text.contains("on rank 0"), "{text}");
+fn a_sum_of_constants_that_is_too_large_ends_the_launch() -> hccl::Result<()> {
+    let runtime = runtime_with(1);
+    let device = runtime.device(0)?;
+    let stream = device.stream()?;
+    let mut y = device.zeros::<i32>(16, &stream)?;
+    let mut loaded = beyond::record()?.load(&device)?;
+    let launched = loaded.launch(1).output(&mut y).submit(&stream);
+    let failed = launched.and_then(|work| work.wait()).unwrap_err().to_string();
+    assert!(failed.contains("2147483647 + 1 is 2147483648"), "{failed}");
+    Ok(())
+}
+
+#[test]
+fn a_kernel_without_a_group_has_its_findings_on_every_rank() -> hccl::Result<()> {
+    let report = without_a_queue::record()?.check(&(), 1, 4, Product::A3, &[256, 256]);
+    assert_eq!(rules(&report), ["units", "units"]);
+    assert!(!report.to_string().contains("on rank"), "{report}");
+    Ok(())
 }
 
 #[kernel(mix = "aiv_only")]
