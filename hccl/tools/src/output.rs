@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::{Colour, Options};
+use crate::options::{Colour, Options};
 
 /// The longest line that is printed in one piece, in bytes.
 const LONGEST: u64 = 64 << 10;

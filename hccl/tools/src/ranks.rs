@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use hccl_job::variables;
 
-use crate::Options;
+use crate::options::Options;
 use crate::output::{Labels, Output, SharedWords, print_lines};
-use crate::run::Event;
 use crate::timeline::VARIABLE;
 
 /// The time limit for printing the last lines of a rank after its end.
@@ -26,6 +25,16 @@ pub(crate) struct RankProcess {
     printers: Vec<JoinHandle<()>>,
     pub(crate) last_words: SharedWords,
     pub(crate) ended: Option<Ended>,
+}
+
+/// An event of the job that hcclrun handles.
+pub(crate) enum Event {
+    /// A process of a rank has ended. `number` is the number of its start.
+    Ended {
+        rank: u32,
+        number: u64,
+    },
+    Signal(i32),
 }
 
 /// The end of a process.

@@ -11,23 +11,14 @@ use hccl_job::{Report, StoreServer};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::Options;
+use crate::options::Options;
 use crate::output::Labels;
-use crate::ranks::{JobPlace, RankProcess};
+use crate::ranks::{Event, JobPlace, RankProcess};
 use crate::timeline::{TimelinePart, Timelines};
 use crate::verdict::{self, Failure};
 
 /// The signals that hcclrun forwards to the ranks. The program gives the last two their meaning.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
-
-pub(crate) enum Event {
-    /// A process of a rank has ended. `number` is the number of its start.
-    Ended {
-        rank: u32,
-        number: u64,
-    },
-    Signal(i32),
-}
 
 /// Runs the job and returns its status.
 pub(crate) fn run(options: &Options) -> Result<u8, String> {
