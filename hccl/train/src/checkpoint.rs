@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use hccl::prelude::*;
 
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result, check_length, checkpoint_failed};
 use crate::gradient::Gradient;
 use crate::objects;
 
@@ -149,7 +149,9 @@ impl Checkpoints {
             _ => Ok(()),
         };
         objects::broadcast(Some(&cleared), 0, comm, stream)?.map_err(Error::Checkpoint)?;
-        let outcome = parts.iter().try_for_each(|part| part_file::write(&unfinished, part));
+        let outcome = parts
+            .iter()
+            .try_for_each(|part| part_file::write(&unfinished, part.name, &part.own, part.values));
         let told = outcome.as_ref().map_err(ToString::to_string).copied();
         for (rank, outcome) in objects::all_gather(&told, comm, stream)?.into_iter().enumerate() {
             outcome.map_err(|why| Error::Checkpoint(format!("rank {rank}: {why}")))?;
@@ -177,7 +179,9 @@ impl Checkpoints {
             }
         }
         match unfinished.exists() {
-            true => fs::remove_dir_all(unfinished).map_err(|why| failed(unfinished, why)),
+            true => {
+                fs::remove_dir_all(unfinished).map_err(|why| checkpoint_failed(unfinished, why))
+            }
             false => Ok(()),
         }
     }
@@ -192,8 +196,8 @@ impl Checkpoints {
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
         let directory = self.step(step);
         let mut parts = Vec::new();
-        for entry in fs::read_dir(&directory).map_err(|why| failed(&directory, why))? {
-            let path = entry.map_err(|why| failed(&directory, why))?.path();
+        for entry in fs::read_dir(&directory).map_err(|why| checkpoint_failed(&directory, why))? {
+            let path = entry.map_err(|why| checkpoint_failed(&directory, why))?.path();
             let place = path.file_name().and_then(|name| name.to_str()).and_then(parse);
             if let Some((_, own)) = place.filter(|(of, _)| *of == name) {
                 parts.push((own, path));
@@ -219,10 +223,6 @@ impl Checkpoints {
             range.start + values.len()
         )))
     }
-}
-
-fn failed(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::Checkpoint(format!("{}: {why}", path.display()))
 }
 
 /// Returns the name of the array and the range of the part, from the name of a file.
@@ -300,8 +300,8 @@ fn missing(name: &str, element: u64) -> Error {
 /// Gives the directory of a complete checkpoint its final name.
 fn finish(unfinished: &Path, step: &Path) -> Result<()> {
     if step.exists() {
-        fs::remove_dir_all(step).map_err(|why| failed(step, why))?;
+        fs::remove_dir_all(step).map_err(|why| checkpoint_failed(step, why))?;
     }
-    fs::create_dir_all(unfinished).map_err(|why| failed(unfinished, why))?;
-    fs::rename(unfinished, step).map_err(|why| failed(step, why))
+    fs::create_dir_all(unfinished).map_err(|why| checkpoint_failed(unfinished, why))?;
+    fs::rename(unfinished, step).map_err(|why| checkpoint_failed(step, why))
 }

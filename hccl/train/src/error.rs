@@ -229,3 +229,8 @@ pub(crate) fn check_length(what: impl Fn() -> String, given: usize, expected: us
     }
     Err(Error::Length { what: what(), given, expected })
 }
+
+/// Returns the error of a file or a directory of a checkpoint.
+pub(crate) fn checkpoint_failed(path: &std::path::Path, why: impl std::fmt::Display) -> Error {
+    Error::Checkpoint(format!("{}: {why}", path.display()))
+}

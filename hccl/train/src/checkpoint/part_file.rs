@@ -10,8 +10,7 @@ use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use super::{ArrayPart, failed};
-use crate::error::Result;
+use crate::error::{Result, checkpoint_failed};
 use crate::gradient::Gradient;
 
 /// The first bytes of a file: the name and the version of the format.
@@ -24,12 +23,16 @@ const BLOCK: usize = 1 << 16;
 /// The length of a checksum, in bytes.
 const SUM: usize = 4;
 
-/// Writes a part into a file in this directory, which is made if it does not exist.
-pub(super) fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> Result<()> {
-    let ArrayPart { name, own, values, .. } = part;
+/// Writes a range of an array into a file in this directory, which is made if it does not exist.
+pub(super) fn write<T: Gradient>(
+    directory: &Path,
+    name: &str,
+    own: &Range<usize>,
+    values: &[T],
+) -> Result<()> {
     let path = directory.join(format!("{name}.{}-{}.part", own.start, own.end));
-    fs::create_dir_all(directory).map_err(|why| failed(directory, why))?;
-    let file = File::create(&path).map_err(|why| failed(&path, why))?;
+    fs::create_dir_all(directory).map_err(|why| checkpoint_failed(directory, why))?;
+    let file = File::create(&path).map_err(|why| checkpoint_failed(&path, why))?;
     let mut file = BufWriter::new(file);
     let mut write = || {
         file.write_all(&MAGIC)?;
@@ -44,7 +47,7 @@ pub(super) fn write<T: Gradient>(directory: &Path, part: &ArrayPart<'_, T>) -> R
         file.flush()?;
         file.get_ref().sync_all()
     };
-    write().map_err(|why| failed(&path, why))
+    write().map_err(|why| checkpoint_failed(&path, why))
 }
 
 /// Reads a range of elements of a part that has `elements` elements, and appends them to `to`.
@@ -54,20 +57,20 @@ pub(super) fn read<T: Gradient>(
     elements: usize,
     to: &mut Vec<T>,
 ) -> Result<()> {
-    let mut file = File::open(path).map_err(|why| failed(path, why))?;
-    let length = file.metadata().map_err(|why| failed(path, why))?.len();
+    let mut file = File::open(path).map_err(|why| checkpoint_failed(path, why))?;
+    let length = file.metadata().map_err(|why| checkpoint_failed(path, why))?.len();
     let mut head = [0; HEAD];
-    file.read_exact(&mut head).map_err(|why| failed(path, why))?;
+    file.read_exact(&mut head).map_err(|why| checkpoint_failed(path, why))?;
     let (magic, name) = head.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(failed(
+        return Err(checkpoint_failed(
             path,
             "the file is not a part of a checkpoint of this version: save the checkpoint again",
         ));
     }
     if name != type_name::<T>() {
         let saved = String::from_utf8_lossy(name);
-        return Err(failed(
+        return Err(checkpoint_failed(
             path,
             format_args!(
                 "the elements in the file are of another type, {}, not {}: load the type that was \
@@ -78,7 +81,7 @@ pub(super) fn read<T: Gradient>(
         ));
     }
     if Some(length) != length_of::<T>(elements) {
-        return Err(failed(
+        return Err(checkpoint_failed(
             path,
             "the length of the file does not fit the range in its name: use another checkpoint",
         ));
@@ -88,11 +91,11 @@ pub(super) fn read<T: Gradient>(
         let count = BLOCK.min(elements - start);
         let at = HEAD + block * (BLOCK * size_of::<T>() + SUM);
         let mut bytes = vec![0; count * size_of::<T>() + SUM];
-        file.seek(SeekFrom::Start(at as u64)).map_err(|why| failed(path, why))?;
-        file.read_exact(&mut bytes).map_err(|why| failed(path, why))?;
+        file.seek(SeekFrom::Start(at as u64)).map_err(|why| checkpoint_failed(path, why))?;
+        file.read_exact(&mut bytes).map_err(|why| checkpoint_failed(path, why))?;
         let (values, sum) = bytes.split_at(count * size_of::<T>());
         if sum != crc32fast::hash(values).to_le_bytes() {
-            return Err(failed(
+            return Err(checkpoint_failed(
                 path,
                 format_args!(
                     "elements {start} to {} of this part were damaged: use another checkpoint",
