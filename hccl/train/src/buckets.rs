@@ -13,11 +13,10 @@
 //! 3. If a step ends early, other ranks wait for its remaining buckets. The next step returns an
 //!    error, instead of summing gradients of different steps.
 
-mod step;
+pub(crate) mod step;
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hccl::TimedEvent;
 use hccl::prelude::*;
@@ -25,11 +24,6 @@ use hccl::prelude::*;
 use crate::agreement::Agreement;
 use crate::error::{Error, Result, check_length};
 use crate::gradient::{Gradient, Widen};
-
-pub use step::{Gradients, PausedStep, Step};
-
-/// The number of steps that have begun in this process so far, on any buckets.
-static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// The options of [`GradientBuckets::with`]: the size of a bucket, and whether it is timed.
 ///
@@ -58,6 +52,8 @@ pub struct BucketOptions {
     pub bytes: usize,
     /// Whether events record the times of each bucket; see [`Gradients::events`]. The default is
     /// false.
+    ///
+    /// [`Gradients::events`]: crate::Gradients::events
     pub timed: bool,
 }
 
@@ -145,6 +141,11 @@ struct Place {
 /// step on a communicator, [`Step::push`] and [`Step::finish`] may wait, too. A call that writes a
 /// gradient waits for the previous sum of the bucket to which it writes, unless [`Gradients::get`]
 /// has waited for that sum.
+///
+/// [`Gradients::get`]: crate::Gradients::get
+/// [`Step::finish`]: crate::Step::finish
+/// [`Step::push`]: crate::Step::push
+/// [`Step::scale`]: crate::Step::scale
 ///
 /// ```
 /// use hccl::prelude::*;
@@ -251,40 +252,6 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
             return Err(Error::PushedTwice { tensor });
         }
         self.write(tensor, gradient, true)
-    }
-
-    /// Begins a step. Its result is the mean of the gradients over the ranks.
-    pub fn step<'a>(
-        &'a mut self,
-        comm: &'a mut Communicator,
-        stream: &'a Stream,
-    ) -> Step<'a, T, W> {
-        let factor = 1.0 / comm.world_size() as f32;
-        let unfinished = self.issued;
-        self.is_paused = false;
-        self.current = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
-        if unfinished == 0 {
-            self.places.iter_mut().for_each(|place| place.is_pushed = false);
-        }
-        Step { buckets: self, comm, stream, factor, unfinished }
-    }
-
-    /// Resumes a paused step, on the communicator and the stream on which it began.
-    ///
-    /// Returns [`Error::OtherStep`] if another step has begun since, or if the paused step belongs
-    /// to other buckets.
-    pub fn resume<'a>(
-        &'a mut self,
-        paused: PausedStep,
-        comm: &'a mut Communicator,
-        stream: &'a Stream,
-    ) -> Result<Step<'a, T, W>> {
-        let PausedStep { factor, unfinished, number, issued } = paused;
-        if (number, issued) != (self.current, self.issued) {
-            return Err(Error::OtherStep);
-        }
-        self.is_paused = false;
-        Ok(Step { buckets: self, comm, stream, factor, unfinished })
     }
 
     fn place(&self, tensor: usize) -> Result<&Place> {

@@ -55,7 +55,8 @@ pub mod tensor_parallel;
 #[doc = include_str!("../../../docs/src/learn/training-layer.md")]
 pub struct Page;
 
-pub use buckets::{BucketEvents, BucketOptions, GradientBuckets, Gradients, PausedStep, Step};
+pub use buckets::step::{Gradients, PausedStep, Step};
+pub use buckets::{BucketEvents, BucketOptions, GradientBuckets};
 pub use checkpoint::{ArrayPart, Checkpoints};
 pub use error::{Error, Result};
 pub use fixed_sum::FixedSum;

@@ -1,12 +1,53 @@
 //! A step on gradient buckets: the gradients go in, and their sums come out. The rules are those of
 //! [`buckets`](super).
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use hccl::prelude::*;
 
 use super::{BucketEvents, GradientBuckets, Place};
 use crate::agreement::Layout;
 use crate::error::{Error, Result};
 use crate::gradient::{Gradient, Widen, scale};
+
+/// The number of steps that have begun in this process so far, on any buckets.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+
+impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
+    /// Begins a step. Its result is the mean of the gradients over the ranks.
+    pub fn step<'a>(
+        &'a mut self,
+        comm: &'a mut Communicator,
+        stream: &'a Stream,
+    ) -> Step<'a, T, W> {
+        let factor = 1.0 / comm.world_size() as f32;
+        let unfinished = self.issued;
+        self.is_paused = false;
+        self.current = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
+        if unfinished == 0 {
+            self.places.iter_mut().for_each(|place| place.is_pushed = false);
+        }
+        Step { buckets: self, comm, stream, factor, unfinished }
+    }
+
+    /// Resumes a paused step, on the communicator and the stream on which it began.
+    ///
+    /// Returns [`Error::OtherStep`] if another step has begun since, or if the paused step belongs
+    /// to other buckets.
+    pub fn resume<'a>(
+        &'a mut self,
+        paused: PausedStep,
+        comm: &'a mut Communicator,
+        stream: &'a Stream,
+    ) -> Result<Step<'a, T, W>> {
+        let PausedStep { factor, unfinished, number, issued } = paused;
+        if (number, issued) != (self.current, self.issued) {
+            return Err(Error::OtherStep);
+        }
+        self.is_paused = false;
+        Ok(Step { buckets: self, comm, stream, factor, unfinished })
+    }
+}
 
 /// A step that was paused by [`Step::pause`]. It borrows nothing.
 ///
@@ -35,11 +76,11 @@ use crate::gradient::{Gradient, Widen, scale};
 #[derive(Debug)]
 #[must_use = "resume the step, because the other ranks wait for it"]
 pub struct PausedStep {
-    pub(super) factor: f32,
-    pub(super) unfinished: usize,
+    factor: f32,
+    unfinished: usize,
     /// The number of the step in the process.
-    pub(super) number: u64,
-    pub(super) issued: usize,
+    number: u64,
+    issued: usize,
 }
 
 /// A step, which takes the gradients of a backward pass as they come and sums them over all ranks.
@@ -66,13 +107,13 @@ pub struct PausedStep {
 /// # }
 /// ```
 pub struct Step<'a, T: Widen<W>, W: Gradient = T> {
-    pub(super) buckets: &'a mut GradientBuckets<T, W>,
-    pub(super) comm: &'a mut Communicator,
-    pub(super) stream: &'a Stream,
-    pub(super) factor: f32,
+    buckets: &'a mut GradientBuckets<T, W>,
+    comm: &'a mut Communicator,
+    stream: &'a Stream,
+    factor: f32,
     /// The number of buckets that an earlier step had issued when it ended early, or 0 if no step
     /// ended early.
-    pub(super) unfinished: usize,
+    unfinished: usize,
 }
 
 impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
