@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{MAX_KEY, MAX_STORED, MAX_VALUE, have};
 use crate::message::{Answer, Request, tamed};
-use crate::server::Report;
+use crate::report::Report;
 
 /// The data of a store. The [module](self) states its rules.
 pub(crate) struct Hall {

@@ -41,9 +41,11 @@ mod error;
 pub mod fuzz;
 mod hall;
 mod message;
+mod report;
 mod server;
 
 pub use client::{Generation, Store};
 pub use env::{JobEnv, Launcher, Meeting, variables};
 pub use error::{JobError, MAX_KEY, MAX_STORED, MAX_VALUE};
-pub use server::{Report, StoreServer};
+pub use report::Report;
+pub use server::StoreServer;

@@ -15,6 +15,7 @@ use crate::address::{Address, Connection, Listener, NO_PORT};
 use crate::error::JobError;
 use crate::hall::{Answers, Hall};
 use crate::message::{Answer, MAX_TEXT, PREAMBLE, Request, expect_preamble, receive, send};
+use crate::report::Report;
 use std::io::Write as _;
 
 /// The time in which a connection has to say hello.
@@ -28,29 +29,6 @@ const MOST_STRANGERS: usize = 256;
 
 /// The largest number of lines about refused connections that the store prints.
 const MOST_NOTES: usize = 64;
-
-/// A failure that a rank has reported, before it ended.
-///
-/// ```
-/// use hccl_job::{Report, StoreServer};
-///
-/// let server = StoreServer::start(4, "a secret")?;
-/// // ... the ranks have run, and some have failed ...
-/// let reports: Vec<Report> = server.reports();
-/// if let Some(first) = reports.iter().find(|report| !report.follows) {
-///     eprintln!("rank {} failed first: {}", first.rank, first.text);
-/// }
-/// # Ok::<(), hccl_job::JobError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// The number of the rank.
-    pub rank: u32,
-    /// The text of the rank's error.
-    pub text: String,
-    /// Whether the rank failed because another rank was gone.
-    pub follows: bool,
-}
 
 /// The server of a job's store. It ends when this handle is dropped and the last client has hung
 /// up.
