@@ -6,34 +6,9 @@ use super::Error;
 use super::batch::BatchError;
 use super::config::ConfigError;
 use super::counts::CountsError;
+use super::debug_text::debug_as_text;
 use super::rank::RankError;
 use super::tiling::TilingError;
-
-/// Implements `Debug` as the name of the type followed by the text. If the caller of the macro
-/// names the fields, `{:#?}` shows the structure.
-macro_rules! debug_as_text {
-    ($error:ident { $($field:ident),* }) => {
-        impl std::fmt::Debug for $error {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                if f.alternate() {
-                    let mut shown = f.debug_struct(stringify!($error));
-                    shown$(.field(stringify!($field), &self.$field))*.finish()
-                } else {
-                    write!(f, concat!(stringify!($error), ": {}"), self)
-                }
-            }
-        }
-    };
-    ($($error:ident)*) => {$(
-        impl fmt::Debug for $error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($error), ": {}"), self)
-            }
-        }
-    )*};
-}
-
-pub(super) use debug_as_text;
 
 debug_as_text! { BatchError ConfigError CountsError RankError TilingError }
 

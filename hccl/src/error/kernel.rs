@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use super::debug::debug_as_text;
+use super::debug_text::debug_as_text;
 
 /// The error for a kernel that cannot be recorded. It lists every mistake in the kernel, each with
 /// its line.

@@ -20,6 +20,7 @@ mod context;
 pub(crate) mod counted;
 pub(crate) mod counts;
 mod debug;
+mod debug_text;
 pub(crate) mod finding;
 pub(crate) mod kernel;
 pub(crate) mod kind;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use super::debug::debug_as_text;
+use super::debug_text::debug_as_text;
 
 /// One mistake in the function of an operator, with its line.
 ///
