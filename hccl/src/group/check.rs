@@ -1,6 +1,6 @@
 //! The rules of groups, checked when all operations are recorded.
 
-use super::{Entry, GROUP, GroupOperation};
+use super::entry::{Entry, GROUP, GroupOperation};
 use crate::api::item::Item;
 use crate::batch::{Used, check_overlap};
 use crate::error::product::Product;

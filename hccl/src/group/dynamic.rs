@@ -1,6 +1,6 @@
 //! Recording operations on elements whose type is known only at run time.
 
-use super::Recorder;
+use super::record::Recorder;
 use crate::collective::{CountMatrix, Partition};
 use crate::dtype::ReduceKind;
 use crate::memory::{DynSlice, DynSliceMut};

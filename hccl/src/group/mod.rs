@@ -65,6 +65,7 @@
 
 mod check;
 mod dynamic;
+mod entry;
 mod record;
 mod work;
 
@@ -72,20 +73,17 @@ pub use dynamic::DynRecorder;
 pub use record::Recorder;
 pub use work::GroupWork;
 
+use entry::{Entry, GROUP, GroupOperation};
+
 use crate::api::{Table, call};
-use crate::collective::CollectiveOp;
-use crate::comm::{Communicator, Member};
+use crate::comm::Communicator;
 use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::order::awaiting;
-use crate::order::issue::Touch;
-use crate::order::label::Takes;
 use crate::order::together::{Part, issue_together};
 use crate::order::work::Work;
 use crate::record::member::RecordedOp;
 use crate::trace::span;
-
-const GROUP: &str = "group";
 
 /// Calls `record`, which records operations, and then issues all of them together; see the
 /// [module](self). Blocks as described [there](self#blocking). CANN: `HcclGroupStart`,
@@ -128,20 +126,6 @@ pub struct Group<'env> {
     entries: Vec<Entry<'env>>,
     /// The first mistake. It is reported at the end.
     mistake: Option<Error>,
-}
-
-/// The operations of one communicator.
-struct Entry<'env> {
-    member: &'env mut Member,
-    stream: &'env Stream,
-    operations: Vec<GroupOperation<'env>>,
-}
-
-struct GroupOperation<'env> {
-    /// The number of the operation. Messages are counted by peer and direction, and collectives by
-    /// communicator.
-    sequence: u64,
-    operation: CollectiveOp<'env>,
 }
 
 impl<'env> Group<'env> {
@@ -215,40 +199,6 @@ impl<'env> Group<'env> {
             }
         }
         Ok(())
-    }
-}
-
-impl Entry<'_> {
-    /// Returns the number of the first operation.
-    fn sequence(&self) -> u64 {
-        self.operations.first().map_or(0, |operation| operation.sequence)
-    }
-
-    /// Returns the operations, each together with this entry.
-    fn each(&self) -> impl Iterator<Item = (&Self, &GroupOperation<'_>)> {
-        self.operations.iter().map(move |operation| (self, operation))
-    }
-
-    fn bytes(&self) -> usize {
-        let buffers = self.operations.iter().flat_map(|recorded| recorded.operation.buffers());
-        buffers.map(|(buffer, _)| buffer.bytes()).sum()
-    }
-
-    /// Returns the part of the group that is issued on the stream of this entry.
-    fn part(&self) -> Part<'_> {
-        let name = match &*self.operations {
-            [alone] => alone.operation.name(),
-            _ => GROUP,
-        };
-        // Takes nothing, because the operations are counted after all of them are issued.
-        let operation = self.member.operation(name, self.sequence(), Takes::Nothing);
-        let buffers = self.operations.iter().flat_map(|recorded| recorded.operation.buffers());
-        let touches = buffers.map(|(buffer, written)| match written {
-            false => buffer.read("the source of an operation"),
-            true => buffer.write("the destination of an operation"),
-        });
-        let touches: Vec<Touch<'_>> = touches.chain([self.member.touch()]).collect();
-        Part { stream: self.stream, operation, touches }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Recording operations in a group: each method checks an operation and adds it.
 
-use super::{Entry, GroupOperation};
+use super::entry::{Entry, GroupOperation};
 use crate::collective::{CheckedReduction, CollectiveOp, CountMatrix, Partition};
 use crate::dtype::{Element, Reduce, ReduceOp};
 use crate::error::Error;
