@@ -9,7 +9,7 @@
 use typed_builder::TypedBuilder;
 
 use super::built_in::{CC_BYTES, CC_VERSION, Filled};
-use super::rules::{refuse, text};
+use super::setting::{refuse, text};
 use super::{CmdType, DataType, Mc2InitTiling, Tiling, TilingError, communication};
 use crate::dtype::ReduceKind;
 use crate::{Product, Result};

@@ -76,6 +76,7 @@ mod field;
 mod kinds;
 pub(in crate::kernel) mod range;
 mod rules;
+mod setting;
 mod shape;
 #[expect(clippy::module_inception, reason = "the module is about the trait of that name")]
 mod tiling;
