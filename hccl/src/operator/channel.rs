@@ -121,7 +121,8 @@ pub struct Access<'r> {
 impl Access<'_> {
     /// Returns the whole communication buffer of the peer.
     pub fn buffer(&self) -> RemoteBuffer<'_> {
-        RemoteBuffer::whole(self.channel)
+        let Channel { state, peer, number } = self.channel;
+        RemoteBuffer::whole(state, peer, number)
     }
 
     /// Returns the rank of the peer.

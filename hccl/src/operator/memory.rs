@@ -7,7 +7,6 @@ use std::panic::Location;
 
 use ascend_operator::{Memory, Piece};
 
-use super::channel::Channel;
 use super::state::State;
 
 /// A range of elements of the rank's own memory: of its input, its output or its communication
@@ -144,9 +143,9 @@ impl<'r> LocalBuffer<'r> {
 }
 
 impl<'a> RemoteBuffer<'a> {
-    pub(super) fn whole(Channel { state, peer, number }: Channel<'a>) -> Self {
+    pub(super) fn whole(state: &'a State, peer: u32, channel: usize) -> Self {
         let length = state.shape.sizes[Memory::Buffer as usize];
-        RemoteBuffer { state, peer, channel: number, start: 0, length }
+        RemoteBuffer { state, peer, channel, start: 0, length }
     }
 
     /// Returns the elements of the peer's communication buffer at the position of `place` in this
