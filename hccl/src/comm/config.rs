@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use typed_builder::TypedBuilder;
 
-use raw::initial;
-
 /// Settings for one communicator, all optional.
 ///
 /// All ranks of a communicator must be given the same settings, except for `world_rank`. A setting
@@ -207,14 +205,6 @@ pub struct Retry {
 }
 
 impl CommConfig {
-    /// Sets a name if the user gave none. A name that is longer than CANN accepts is not set, so
-    /// that CANN makes one.
-    pub(super) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
-        if self.name.is_none() {
-            self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
-        }
-    }
-
     /// Returns the name that the user gave.
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()

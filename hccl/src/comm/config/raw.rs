@@ -16,6 +16,14 @@ fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) ->
 }
 
 impl CommConfig {
+    /// Sets a name if the user gave none. A name that is longer than CANN accepts is not set, so
+    /// that CANN makes one.
+    pub(in crate::comm) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
+        if self.name.is_none() {
+            self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
+        }
+    }
+
     /// Returns the settings as CANN's structure, with every field checked. If the product is known,
     /// the rules of the product apply.
     pub(crate) fn to_raw(&self, product: Option<Product>) -> ConfigResult<HcclCommConfig> {
@@ -81,7 +89,7 @@ impl CommConfig {
 
 /// Returns the structure with the values that the inline function `HcclCommConfigInit` of CANN's
 /// header writes.
-pub(super) fn initial() -> HcclCommConfig {
+fn initial() -> HcclCommConfig {
     // CANN's header does not name the fields of the head: size, magic word, version, reserved.
     let mut head = [0; ascend_sys::HCCL_COMM_CONFIG_INFO_BYTES as usize];
     let mut put = |at: usize, bytes: &[u8]| {
