@@ -60,7 +60,7 @@ use crate::order::issue::Touch;
 use crate::order::label::Takes;
 #[cfg(doc)]
 use crate::order::work::Work;
-use crate::record::member::{RecordedName, RecordedOp};
+use crate::record::operation::{RecordedName, RecordedOp};
 use crate::trace::span;
 
 const BATCH: &str = "batch";

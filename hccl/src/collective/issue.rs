@@ -6,7 +6,7 @@ use crate::comm::Member;
 use crate::device::{Stream, StreamState};
 use crate::error::Result;
 use crate::order::issue::{Slip, Touch};
-use crate::record::member::RecordedOp;
+use crate::record::operation::RecordedOp;
 
 impl Member {
     /// Issues an operation within its span, counts it unless the stream captures, and records it if

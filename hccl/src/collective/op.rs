@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::error::batch::Direction;
 use crate::memory::allocation::Region;
 use crate::order::label::{Label, Takes};
-use crate::record::member::RecordedName;
+use crate::record::operation::RecordedName;
 
 /// One operation of one rank, and the outcome of its checks.
 pub(crate) struct CollectiveOp<'a> {

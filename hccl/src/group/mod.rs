@@ -82,7 +82,7 @@ use crate::error::{Error, Result};
 use crate::order::awaiting;
 use crate::order::together::{Part, issue_together};
 use crate::order::work::Work;
-use crate::record::member::RecordedOp;
+use crate::record::operation::RecordedOp;
 use crate::trace::span;
 
 /// Calls `record`, which records operations, and then issues all of them together; see the

@@ -133,7 +133,7 @@ use crate::order::issue::{MemoryPlace, Touch};
 use crate::order::label::Takes;
 use crate::order::stamps::{AccessKind, Stamps};
 use crate::order::work::Work;
-use crate::record::member::RecordedName;
+use crate::record::operation::RecordedName;
 
 /// The maximum number of blocks that `aclrtLaunchKernel...` accepts.
 const MOST_BLOCKS: u32 = 65_535;

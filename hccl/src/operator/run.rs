@@ -25,7 +25,7 @@ use crate::memory::{Destination, Source};
 use crate::order::issue::Touch;
 use crate::order::label::Takes;
 use crate::order::work::Work;
-use crate::record::member::RecordedName;
+use crate::record::operation::RecordedName;
 use crate::trace::span;
 
 const INPUT: &str = "the input";

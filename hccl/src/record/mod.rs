@@ -67,6 +67,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod member;
+pub(crate) mod operation;
 pub(crate) mod records;
 mod replay;
 
