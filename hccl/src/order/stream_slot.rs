@@ -27,7 +27,6 @@ use super::faults::Faults;
 use super::issue_order::Issuer;
 use super::label::Label;
 use super::timeline::{StreamTimeline, WINDOW};
-use super::unseen::Feed;
 use crate::api::entries::Progress;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
@@ -128,6 +127,15 @@ pub(crate) struct StreamSlot {
     pub(super) fed_count: AtomicUsize,
     /// The notes of the kernel checker, with the numbers of the launches that they are about.
     notes: Mutex<VecDeque<(u64, Arc<[Finding]>)>>,
+}
+
+/// A record that operations of a stream, from number `own` on, wait for operation `number` of
+/// another stream. See [`unseen`](super::unseen).
+#[derive(Clone, Copy)]
+pub(super) struct Feed {
+    pub(super) own: u64,
+    pub(super) slot: &'static StreamSlot,
+    pub(super) number: u64,
 }
 
 /// The outcome of an operation whose call a helper thread makes on another stream; see

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use ascend_sync::pause;
 use smallvec::SmallVec;
 
-use super::stream_slot::StreamSlot;
+use super::stream_slot::{Feed, StreamSlot};
 use super::timeline::WINDOW;
 use crate::error::Result;
 use crate::sync::lock;
@@ -42,15 +42,6 @@ pub(crate) enum Unseen {
 
 /// The number of feeds at which the feeds of one stream are merged.
 const MOST_FEEDS: usize = 32;
-
-/// A record that operations of a stream, from number `own` on, wait for operation `number` of
-/// another stream.
-#[derive(Clone, Copy)]
-pub(super) struct Feed {
-    own: u64,
-    slot: &'static StreamSlot,
-    number: u64,
-}
 
 impl StreamSlot {
     /// Notes that all later operations of this stream wait for operation `number` of the stream
