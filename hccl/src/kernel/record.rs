@@ -10,9 +10,10 @@
 //! when a `let` gives it a name. If a value was added with a name inside a block and is used again
 //! outside that block, it is added once more.
 
+mod named;
 mod names;
 
-pub(super) use names::NamedKind;
+pub(super) use named::NamedKind;
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -4,19 +4,8 @@
 use ascend_program::step::Step;
 use ascend_program::{Declared, Of, WorkspaceView};
 
+use super::named::NamedKind;
 use super::{KernelRecorder, ValueHandle};
-
-/// A kind of item that has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::kernel) enum NamedKind {
-    Variable,
-    Queue,
-    Scratch,
-    Local,
-    Client,
-    Task,
-    Matmul,
-}
 
 impl KernelRecorder {
     /// Returns `name` if it is free, and otherwise `name` with an appended number that makes it
