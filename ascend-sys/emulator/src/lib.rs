@@ -43,6 +43,7 @@ mod fork;
 #[cfg(all(any(test, fuzzing), not(loom), not(miri)))]
 #[doc(hidden)]
 pub mod fuzz;
+mod host_call_state;
 mod host_memory;
 mod indirect_copy;
 mod init_hooks;

@@ -1,8 +1,8 @@
 //! Streams: a task queue with an owner, a failure record, and the handle that programs hold.
 
-use crate::callback::HostCallState;
 use crate::core_limits::CoreLimits;
 use crate::failures::Failures;
+use crate::host_call_state::HostCallState;
 use crate::machine::{self, Device};
 use crate::message::Failure;
 use crate::progress::QueuePoint;
