@@ -83,7 +83,8 @@ mod virtual_memory;
 mod watchers;
 
 pub use abi::undeclared::{UNDECLARED, Undeclared, undeclared};
-pub use abi::unsupported::{UNSUPPORTED, Unsupported};
+pub use abi::unsupported::Unsupported;
+pub use abi::unsupported_list::UNSUPPORTED;
 pub use ascend_reduce::{self as reduce, copy};
 
 /// Returns the functions of the emulator. A function that the emulator does not have is `None`.

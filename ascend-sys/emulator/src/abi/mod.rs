@@ -109,7 +109,7 @@ mod hcomm_thread;
 mod hcomm_transfer;
 pub(crate) mod undeclared;
 pub(crate) mod unsupported;
-mod unsupported_list;
+pub(crate) mod unsupported_list;
 
 use ascend_sys::Functions;
 
@@ -170,5 +170,5 @@ pub(crate) fn fill(table: &mut Functions) {
     hcomm_task_cache::fill(table);
     hcomm_thread::fill(table);
     hcomm_transfer::fill(table);
-    unsupported::fill(table);
+    unsupported_list::fill(table);
 }

@@ -5,16 +5,13 @@
 //! text has the name of the function and the reason. A function that returns no code returns NULL
 //! or zero. No argument is checked.
 //!
-//! The [list](UNSUPPORTED) is the only place that names these functions. The entries, the page of
-//! the book and the tests are made from it.
+//! The [list](super::unsupported_list) is the only place that names these functions. The entries,
+//! the page of the book and the tests are made from it.
 
 use super::entries::{Acl, Hccl, answer, run};
 use crate::message::{Failure, fail, refuse};
 use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, HcclResult, aclError, aclprofSubscribeOpFlag};
 use std::ptr::{null, null_mut};
-
-pub use super::unsupported_list::UNSUPPORTED;
-pub(super) use super::unsupported_list::fill;
 
 /// A function of CANN that returns "not supported".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
