@@ -1,6 +1,6 @@
 //! The request of a rank that calls a collective, with its buffers.
 
-use super::meeting::Claim;
+use super::claim::Claim;
 use super::request::{CollectiveRequest, Operation};
 use super::table::{Extent, Table};
 

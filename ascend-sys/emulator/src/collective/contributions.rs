@@ -1,7 +1,8 @@
 //! The contributions of the ranks, in their slots of the meeting.
 
+use super::claim::MeetingPlace;
 use super::gathered::Gathered;
-use super::meeting::{Meeting, MeetingPlace, PAYLOAD};
+use super::meeting::{Meeting, PAYLOAD};
 use super::participants::{Contribution, Participants};
 use super::sleeper::Sleeper;
 use super::table::{BlockTable, Summary};

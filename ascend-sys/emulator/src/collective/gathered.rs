@@ -6,7 +6,8 @@
 //! operation may touch must lie in that mapping. Only the copies are used afterwards, because other
 //! processes cannot change them.
 
-use super::meeting::{Meeting, MeetingPlace};
+use super::claim::MeetingPlace;
+use super::meeting::Meeting;
 use super::participants::{Contribution, Participants};
 use super::request::{CollectiveRequest, Operation};
 use super::sleeper::Sleeper;

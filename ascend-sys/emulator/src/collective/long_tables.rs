@@ -4,7 +4,7 @@
 //! words of a table are copied to shared memory. Each of the two slots of a rank has an area there,
 //! with room for the longest table.
 
-use super::meeting::MeetingPlace;
+use super::claim::MeetingPlace;
 use super::sync::{AtomicU64, Ordering};
 use super::table::Table;
 use crate::processes::region::{Ground, Placed, SharedWords};

@@ -2,6 +2,7 @@
 //! the type of a communicator.
 //!
 //! The modules, from bottom to top:
+//! - [`claim`]: the position of an operation, and the two words about it that a meeting compares.
 //! - [`request`]: the request of a rank.
 //! - [`table`]: its counts and displacements.
 //! - [`validate`]: the arguments that each product accepts.
@@ -19,6 +20,7 @@
 pub(crate) mod account;
 pub(crate) mod caches;
 pub(crate) mod call;
+pub(crate) mod claim;
 pub(crate) mod comm_error;
 pub(crate) mod contributions;
 pub(crate) mod gathered;

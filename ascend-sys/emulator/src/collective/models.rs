@@ -7,9 +7,10 @@ use loom::sync::Notify;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
+use super::claim::{Claim, MeetingPlace};
 use super::comm_error::{Cause, CommError, Origin};
 use super::job::{CollectiveJob, Homes, Phase};
-use super::meeting::{Claim, Meeting, MeetingPlace, MeetingView, Wake};
+use super::meeting::{Meeting, MeetingView, Wake};
 use super::sync::{Ordering, UnsafeCell};
 use super::table::Table;
 use crate::processes::region::Ground;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meeting::Claim;
+use super::claim::Claim;
 use super::validate::name_of;
 use ascend_reduce::{DataType, ReduceOp};
 

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::collective::meeting::Claim;
+use crate::collective::claim::Claim;
 use crate::collective::request::CollectiveRequest;
 use crate::processes::region::SharedWords;
 

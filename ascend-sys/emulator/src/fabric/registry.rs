@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::comm::{Comm, Member};
+use crate::collective::claim::MeetingPlace;
 use crate::collective::comm_error::{Cause, CommError, Origin};
-use crate::collective::meeting::MeetingPlace;
 use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Mark;

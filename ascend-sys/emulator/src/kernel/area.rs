@@ -14,7 +14,7 @@ use super::global::RegionAddress;
 use super::hub::Hub;
 use super::work::PreparedWork;
 use crate::check;
-use crate::collective::meeting::MeetingPlace;
+use crate::collective::claim::MeetingPlace;
 use crate::fabric::Member;
 use crate::stream::{Mark, Stream};
 use crate::task::Touch;
