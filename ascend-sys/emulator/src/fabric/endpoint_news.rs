@@ -4,45 +4,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
-
-use super::news::{News, Seat};
+use super::news::{EndpointNews, News};
 use crate::processes::listener::as_bytes;
 use crate::processes::peer::Peer;
-
-/// News about an end of a channel. The news names an end by its handle in its own process.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum EndpointNews {
-    /// The sending process has made an end that leads to an endpoint of the receiving process. The
-    /// receiving process decides which ends belong together.
-    Asks(AskedEnd),
-    /// The end `end` of the receiving process has met `other`, an end of the sending process. The
-    /// message carries one file descriptor: that of the words that the two ends share.
-    Meets { end: u64, other: u64, key: u64, bytes: usize },
-    /// The end `end` of the receiving process has met an end that does not match it. `text`
-    /// describes the difference.
-    Differs { end: u64, text: String },
-    /// The sender no longer wants an end that it asked for.
-    Withdraws { end: u64 },
-    /// The counterpart of the end `end` of the receiving process no longer exists.
-    Gone { end: u64 },
-}
-
-/// The request of a process for an end.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct AskedEnd {
-    pub(crate) end: u64,
-    pub(crate) protocol: i32,
-    /// The device of the end's own endpoint, in the requesting process.
-    pub(crate) seat: Seat,
-    /// The offset of the memory of the other endpoint's device in the device memory of the
-    /// receiving process, in bytes.
-    pub(crate) to: usize,
-    pub(crate) notifies: u32,
-    /// The role in the socket connection: 0 for client, 1 for server. Any other value stands for
-    /// either.
-    pub(crate) role: i32,
-}
 
 type EndLoser = fn(&Arc<Peer>, &str);
 type EndHearer = fn(&Arc<Peer>, EndpointNews, Option<OwnedFd>);

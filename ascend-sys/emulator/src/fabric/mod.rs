@@ -45,6 +45,6 @@ pub(crate) use check_news::{
 };
 pub(crate) use comm::{Comm, Member};
 pub(crate) use joint::{Joint, is_any_joint};
-pub(crate) use news::{Seat, SubCommRequest};
+pub(crate) use news::{AskedEnd, EndpointNews, Seat, SubCommRequest};
 pub(crate) use part_news::{ChannelNews, OfferedEnd, OfferedMemory, PartNews};
 pub(crate) use parts::{CommPart, Heard};

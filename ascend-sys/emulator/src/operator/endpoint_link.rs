@@ -21,8 +21,9 @@ use super::endpoint_channel::{ConnectionState, End, Role, disagreement, ends, ke
 use super::endpoint_home::EndpointHome;
 use super::registered_import::imported_from;
 use super::resources::with_resources;
-use crate::fabric::endpoint_news::{self, AskedEnd, EndpointNews, say};
+use crate::fabric::endpoint_news::{self, say};
 use crate::fabric::pair::{MadePair, RankPair};
+use crate::fabric::{AskedEnd, EndpointNews};
 use crate::fabric::{Comm, Member, Seat, processes};
 use crate::machine::Settings;
 use crate::message::Failure;
