@@ -2,40 +2,17 @@
 //! have read, so it also checks the parts that depend on data. It also follows a longer kernel than
 //! the first check.
 
-use super::core::Core;
 use super::running::{Launched, RunningKernel};
 use crate::check;
 use crate::stream::Stream;
-use ascend_program::check::{CoreReads, Setting};
+use ascend_program::check::Setting;
 use ascend_sync::lock_std as lock;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// The factor by which the second check follows more steps of a launch than the first one.
 const FURTHER: u64 = 4;
 /// Allows one second check at a time, because a check can need hundreds of megabytes.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// The input of the second check.
-pub(super) struct SecondLook {
-    /// The setting of the first check.
-    setting: Arc<Setting>,
-    reads: Vec<CoreReads>,
-}
-
-impl SecondLook {
-    /// Makes the input of a second check. The first check had to leave out a part of the launch.
-    pub(super) fn new(setting: Arc<Setting>) -> SecondLook {
-        SecondLook { setting, reads: Vec::new() }
-    }
-
-    /// Collects the reads of the cores that have ended.
-    pub(super) fn collect(&mut self, cores: &mut [Core]) {
-        self.reads.extend(cores.iter_mut().filter_map(|core| {
-            let bits = core.reads.take()?;
-            Some(CoreReads { kind: core.kind(), index: core.index(), bits })
-        }));
-    }
-}
 
 impl RunningKernel {
     /// Checks the parts that the first check had to leave out. An error there is reported as a

@@ -1,7 +1,6 @@
 //! The beginning of a kernel. Its arguments are read, it is checked, and it joins the conversations
 //! with the servers.
 
-use super::again::SecondLook;
 use super::area::{Area, AreaSide};
 use super::arguments::{self, KernelArgument, Sorted};
 use super::context;
@@ -9,6 +8,7 @@ use super::flags::Flags;
 use super::global::Region;
 use super::order::Order;
 use super::running::{Launched, RESIDENT, RunningKernel};
+use super::second_look::SecondLook;
 use super::world::{KernelComm, World};
 use crate::machine;
 use crate::memory;

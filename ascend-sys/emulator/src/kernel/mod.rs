@@ -81,6 +81,7 @@ mod prepare;
 mod queues;
 mod ranges;
 mod running;
+mod second_look;
 mod server;
 mod steps;
 mod task;

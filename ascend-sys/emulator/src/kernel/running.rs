@@ -1,6 +1,5 @@
 //! A running kernel. Its cores run in turn.
 
-use super::again::SecondLook;
 use super::arguments::Arguments;
 use super::client;
 use super::core::{Core, PIECE, Wait};
@@ -8,6 +7,7 @@ use super::interpreter::CoreProgress;
 use super::local::LocalMemory;
 use super::order::{Order, PendingUnits};
 use super::posted;
+use super::second_look::SecondLook;
 use super::track::CoreTrack;
 use super::verdict::Recorded;
 use super::world::{KernelComm, World};
