@@ -52,7 +52,7 @@ impl ImportedPhysical {
     /// Maps the memory in place of an equally long range of data of this process. That range must
     /// not be in use.
     pub(crate) fn show(&self, data: usize) -> io::Result<()> {
-        window::show(data, self.bytes, self.peer.file(self.start, self.bytes)?, self.start)
+        window::shown::show(data, self.bytes, self.peer.file(self.start, self.bytes)?, self.start)
     }
 
     /// Returns the id of the process that has exported the memory.

@@ -291,7 +291,7 @@ fn loader_error() -> String {
 
 /// Opens device memory, because CPU kernels read and write it by its addresses.
 fn open_device_memory() -> Result<(), Failure> {
-    match window::open_to_kernels() {
+    match window::opened::open_to_kernels() {
         Ok(()) => Ok(()),
         Err(error) => fail!(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,

@@ -122,7 +122,7 @@ impl ForeignMemory {
                  are no longer needed"
             );
         };
-        if let Err(e) = window::show(place.data_of(addresses.start), bytes, file, start) {
+        if let Err(e) = window::shown::show(place.data_of(addresses.start), bytes, file, start) {
             place.free_addresses(addresses.start, entry);
             return fail!(
                 ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -161,7 +161,9 @@ impl Drop for ForeignMemory {
             let is_done = are_complete(&mut until);
             // Addresses that still show memory of another process are not used again. The addresses
             // stay assigned to their device, so that an error can say what was there.
-            if is_done && window::hide(place.data_of(addresses.start), addresses.len()).is_ok() {
+            if is_done
+                && window::shown::hide(place.data_of(addresses.start), addresses.len()).is_ok()
+            {
                 place.free_addresses(addresses.start, "its end");
             }
             is_done

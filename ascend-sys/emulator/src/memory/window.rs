@@ -13,13 +13,12 @@
 //! A process that runs [CPU kernels](crate::kernel) opens device memory to them: the same file is
 //! mapped a second time, at the nominal addresses.
 
-mod opened;
-
-pub(crate) use opened::open_to_kernels;
+pub(crate) mod opened;
+pub(crate) mod shown;
 
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use crate::processes::region::{SharedMemory, memory_file};
@@ -161,42 +160,6 @@ pub(crate) fn discard(data: usize, bytes: usize) {
     // SAFETY: the range is in one of our mappings, which stay mapped; the caller gives up the
     // contents.
     unsafe { libc::madvise(data as *mut c_void, bytes, libc::MADV_REMOVE) };
-}
-
-/// Maps a part of a memory file in place of a range of data. The file may be of another process.
-/// The range consists of whole pages that are not in use. The caller has checked that the file is
-/// large enough, and that it keeps that size.
-pub(crate) fn show(
-    data: usize,
-    bytes: usize,
-    file: BorrowedFd<'_>,
-    start: usize,
-) -> io::Result<()> {
-    replace(data, bytes, (file, start), false)
-}
-
-/// Undoes [`show`]: maps the data of this process in the range again. That data is zeros.
-pub(crate) fn hide(data: usize, bytes: usize) -> io::Result<()> {
-    let windows = windows().map_err(io::Error::other)?;
-    let offset = data.wrapping_sub(windows.data);
-    replace(data, bytes, (windows.shared.file().as_fd(), offset), true)
-}
-
-fn replace(
-    data: usize,
-    bytes: usize,
-    (file, start): (BorrowedFd<'_>, usize),
-    is_own: bool,
-) -> io::Result<()> {
-    let windows = windows().map_err(io::Error::other)?;
-    let offset = data.wrapping_sub(windows.data);
-    if offset > windows.bytes() || bytes > windows.bytes() - offset {
-        return Err(io::Error::other("beyond the ranges of memory"));
-    }
-    // SAFETY: the range is in our own mapping, and nobody uses it: only late copies refer to it in
-    // this process.
-    unsafe { map_over(data, bytes, file, start) }?;
-    opened::shows(data, bytes, (file, start), is_own)
 }
 
 /// Maps a part of a file in place of a range of addresses. The mapping is replaced in one step, so

@@ -277,7 +277,7 @@ impl Physical {
 
     fn show_home(&self, home: usize, data: usize) -> io::Result<()> {
         let windows = window::windows().map_err(io::Error::other)?;
-        window::show(data, self.bytes, windows.shared.file().as_fd(), home - windows.nominal)
+        window::shown::show(data, self.bytes, windows.shared.file().as_fd(), home - windows.nominal)
     }
 
     /// Undoes [`show_at`](Self::show_at).
@@ -290,7 +290,7 @@ impl Physical {
         if !is_elsewhere {
             return Ok(());
         }
-        window::hide(data_of(start).addr(), self.bytes).map_err(|e| {
+        window::shown::hide(data_of(start).addr(), self.bytes).map_err(|e| {
             let text = format!("{} bytes cannot be unmapped from {start:#x}: {e}", self.bytes);
             Failure::new(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text)
         })
