@@ -43,7 +43,7 @@ entries! {
         count: u64,
     ) {
         let (device, tag) = on_950(&tag)?;
-        task_cache::execute(device, &tag, &ranges(addresses, sizes, count)?)
+        task_cache::run::execute(device, &tag, &ranges(addresses, sizes, count)?)
     }
 
     fn HcommAicpuTsTaskCacheClear(tag: CText) {
