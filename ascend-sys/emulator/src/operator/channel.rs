@@ -7,7 +7,7 @@
 
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, end_all, mark};
-use super::reach::Reaches;
+use super::reaches::Reaches;
 use super::thread::{generation, of_rank, side_of};
 use crate::fabric::Member;
 use crate::machine::foreign::ForeignMemory;

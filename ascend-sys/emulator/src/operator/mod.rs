@@ -58,6 +58,7 @@ pub(crate) mod open;
 mod primitive;
 mod rank_graph;
 mod reach;
+mod reaches;
 mod reduce;
 pub(crate) mod registered_import;
 pub(crate) mod resources;
