@@ -67,8 +67,8 @@ pub(crate) fn completed() {
     COMPLETIONS.ring();
 }
 
-/// Wakes the threads in [`wait_until`](crate::executor::wait_until), because their conditions may
-/// have become true. Call it after the change.
+/// Wakes the threads in [`wait_until`](crate::executor::goals::wait_until), because their
+/// conditions may have become true. Call it after the change.
 pub(crate) fn announce() {
     fence(Ordering::SeqCst);
     CHANGES.ring();

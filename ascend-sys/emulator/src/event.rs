@@ -386,7 +386,7 @@ impl Event {
                 let only_here = Enders::Processes(Vec::new());
                 let most = limit.unwrap_or(Duration::MAX);
                 let is_recorded = || self.await_record() || self.pending() != Err(NotRecorded);
-                if !executor::await_others(most, only_here, what, is_recorded)? {
+                if !executor::goals::await_others(most, only_here, what, is_recorded)? {
                     return Ok(false);
                 }
                 let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));

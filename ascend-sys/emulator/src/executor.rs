@@ -7,14 +7,13 @@
 //! [`housekeeper`] runs work that no thread waits for, and so do [`workers`] while cores are free.
 
 pub(crate) mod cores;
-mod goals;
+pub(crate) mod goals;
 mod help;
 mod housekeeper;
 mod workers;
 
 pub(crate) use crate::bell::announce;
 use cores::Pace;
-pub(crate) use goals::{await_activity, await_others, wait_until};
 pub(crate) use help::nudge;
 use help::{Counted, RunningThread, help};
 pub(crate) use housekeeper::TICK;

@@ -8,7 +8,7 @@ use super::entries::{Acl, entries};
 use crate::callback::may_block;
 use crate::check;
 use crate::ending;
-use crate::executor;
+use crate::executor::{self, goals};
 use crate::faults;
 use crate::faults::asked::FaultKind;
 use crate::machine::{self, BlockRequest};
@@ -58,7 +58,7 @@ entries! {
     fn ascendExtAwaitActivity(activity: InOut<u64>, timeout_ms: u32) {
         may_block()?;
         let (seen, activity) = activity.required("activity")?;
-        activity.write(executor::await_activity(seen, Duration::from_millis(timeout_ms.into())));
+        activity.write(goals::await_activity(seen, Duration::from_millis(timeout_ms.into())));
         Ok(())
     }
 

@@ -151,7 +151,7 @@ impl Entered {
             true => Enders::Processes(Vec::new()),
             false => Enders::Anybody,
         };
-        let waited = executor::await_others(left, ends, what, is_decided);
+        let waited = executor::goals::await_others(left, ends, what, is_decided);
         let mut gathering = lock(&root);
         if let Some(failure) = gathering.take_refusal(rank) {
             return Err(failure);

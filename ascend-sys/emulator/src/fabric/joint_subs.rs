@@ -155,7 +155,7 @@ impl Comm {
                 lock(&self.joint_subs().0).answers.get(&key).is_some_and(Option::is_some);
             has_come || peer.gone().is_some()
         };
-        executor::wait_until(Some(self.connect_timeout), is_answered);
+        executor::goals::wait_until(Some(self.connect_timeout), is_answered);
         let answer = lock(&self.joint_subs().0).answers.remove(&key).flatten();
         match (answer, peer.gone()) {
             (Some(answer), _) => Ok(answer),

@@ -67,7 +67,7 @@ impl Comm {
     /// rank. Waits first, as long as the rank would wait for others.
     #[cold]
     pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Failure> {
-        executor::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
+        executor::goals::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
         self.check(Origin::Call)?;
         let text = format!(
             "rank {rank} reached nobody within {:.1} s\n  this fault was set for its device",
@@ -180,7 +180,7 @@ impl Comm {
             self.meeting.error().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
         };
         let said = || format!("rank {rank} of communicator \"{}\" in {}", self.title(), what());
-        let hopeless = executor::await_others(limit, self.enders(), said, decided).err();
+        let hopeless = executor::goals::await_others(limit, self.enders(), said, decided).err();
         self.check(Origin::Call)?;
         let next = look(&self.board.lock());
         let (cause, account) = match (next, hopeless) {

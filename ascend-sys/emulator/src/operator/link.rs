@@ -259,7 +259,7 @@ pub(super) fn meet(
         )
     };
     let over = || missing().next().is_none() || is_hopeless();
-    let waited = executor::await_others(comm.connect_timeout, comm.enders(), what, over);
+    let waited = executor::goals::await_others(comm.connect_timeout, comm.enders(), what, over);
     // From here on, a request that has met one counts as met, because the other side has seen it.
     let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());

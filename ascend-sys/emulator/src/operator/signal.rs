@@ -300,7 +300,7 @@ impl Await {
             found.set(look());
             found.get() != WaitOutcome::Waits
         };
-        executor::wait_until(self.limit, decided);
+        executor::goals::wait_until(self.limit, decided);
         let step = match found.get() {
             WaitOutcome::Taken => {
                 match spot.is_told_nothing() {
