@@ -50,31 +50,15 @@ mod text;
 mod uses;
 mod views;
 
+pub use kernel::kernel;
 pub use project::Project;
 
-use crate::layout::Layout;
 use crate::program::Program;
-
-/// Returns the source of a kernel.
-///
-/// # Errors
-///
-/// Fails for a program that is not [valid](Program::validate), for a kernel whose name C++ or its
-/// headers use, for blocks that are nested too deeply, and for a step that Ascend C cannot express.
-/// In the last case the error names the line of the kernel.
-pub fn kernel(program: &Program) -> Result<String, String> {
-    let name = &program.name;
-    if names::is_reserved(name) {
-        return Err(format!(
-            "no function of Ascend C can be called `{name}`, which is a word of C++ or of its headers: give the kernel another name"
-        ));
-    }
-    kernel::source(program)
-}
 
 /// Returns the operator project around a kernel, as paths and texts:
 ///
-/// - in `op_kernel`, the kernel with the header of its tiling struct ([`Layout::header`]);
+/// - in `op_kernel`, the kernel with the header of its tiling struct
+///   ([`Layout::header`](crate::layout::Layout::header));
 /// - in `op_host`, the prototype, the function that fills the struct, and the registration of both;
 /// - the files that CMake needs to build a package of them.
 ///
@@ -88,17 +72,4 @@ pub fn kernel(program: &Program) -> Result<String, String> {
 /// numbers.
 pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
     files::files(program, project)
-}
-
-/// Returns the name of the tiling struct, with its namespace.
-fn tiling_name(layout: &Layout) -> String {
-    match layout.namespace.is_empty() {
-        true => layout.name.to_string(),
-        false => format!("{}::{}", layout.namespace, layout.name),
-    }
-}
-
-/// Returns the name of the header that declares the tiling struct of a kernel.
-fn tiling_file(program: &Program) -> String {
-    format!("{}_tiling.h", program.name)
 }

@@ -134,7 +134,7 @@ impl Printer<'_> {
                  one",
             );
         };
-        let of = super::tiling_name(tiling);
+        let of = super::names::tiling_name(tiling);
         let field = self.path(path);
         let field = field.trim_start_matches("tilingData.");
         // Offsets count from the start of the struct with which the client was initialised.

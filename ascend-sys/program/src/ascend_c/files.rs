@@ -44,7 +44,7 @@ pub(super) fn files(program: &Program, project: &Project) -> Result<Vec<(String,
         (format!("op_kernel/{name}.cpp"), kernel),
     ];
     if let Some(layout) = &program.tiling {
-        files.push((format!("op_kernel/{}", super::tiling_file(program)), layout.header()));
+        files.push((format!("op_kernel/{}", super::names::tiling_file(program)), layout.header()));
     }
     Ok(files)
 }

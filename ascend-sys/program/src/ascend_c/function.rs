@@ -162,7 +162,7 @@ impl Printer<'_> {
         let mut types = Text::default();
         self.types(&mut types);
         let mut taken = types.finish();
-        taken.extend(self.program.tiling.as_ref().map(super::tiling_name));
+        taken.extend(self.program.tiling.as_ref().map(super::names::tiling_name));
         let is_taken = |name: &str| {
             taken.contains(name) || self.functions.iter().any(|known| known.name == name)
         };
@@ -234,7 +234,7 @@ impl Printer<'_> {
                     (None, "pipe") => "TPipe&".to_owned(),
                     (None, "userWorkspace" | "workspace" | "tiling") => "GM_ADDR".to_owned(),
                     (None, "tilingData") => match &self.program.tiling {
-                        Some(tiling) => format!("const {}&", super::tiling_name(tiling)),
+                        Some(tiling) => format!("const {}&", super::names::tiling_name(tiling)),
                         None => continue,
                     },
                     (None, _) => continue,

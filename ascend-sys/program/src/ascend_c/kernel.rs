@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::barriers::LocalBlock;
 use super::expression::{Level, is_float};
 use super::fold::folded;
-use super::names::Thing;
+use super::names::{Thing, is_reserved, tiling_file, tiling_name};
 use super::printer::Printer;
 use super::text::Text;
 use super::uses::values_of;
@@ -18,7 +18,24 @@ use crate::step::*;
 const DEEPEST: usize = 64;
 
 /// Returns the source of a kernel.
-pub(super) fn source(program: &Program) -> Result<String, String> {
+///
+/// # Errors
+///
+/// Fails for a program that is not [valid](Program::validate), for a kernel whose name C++ or its
+/// headers use, for blocks that are nested too deeply, and for a step that Ascend C cannot express.
+/// In the last case the error names the line of the kernel.
+pub fn kernel(program: &Program) -> Result<String, String> {
+    let name = &program.name;
+    if is_reserved(name) {
+        return Err(format!(
+            "no function of Ascend C can be called `{name}`, which is a word of C++ or of its headers: give the kernel another name"
+        ));
+    }
+    source(program)
+}
+
+/// Returns the source of a kernel with a good name.
+fn source(program: &Program) -> Result<String, String> {
     program.validate()?;
     nesting(program)?;
     let program = folded(program);
@@ -73,7 +90,7 @@ impl<'a> Printer<'a> {
             file.line("#include \"lib/matmul_intf.h\"");
         }
         if program.tiling.is_some() {
-            file.line(&format!("#include \"{}\"", super::tiling_file(program)));
+            file.line(&format!("#include \"{}\"", tiling_file(program)));
         }
         file.blank();
         file.line("using namespace AscendC;");
@@ -114,7 +131,7 @@ impl<'a> Printer<'a> {
         let program = self.program;
         text.line(&format!("KERNEL_TASK_TYPE_DEFAULT({});", program.mix.ascend_c()));
         if let Some(tiling) = &program.tiling {
-            let name = super::tiling_name(tiling);
+            let name = tiling_name(tiling);
             text.line(&format!("REGISTER_TILING_DEFAULT({name});"));
             text.line(&format!("GET_TILING_DATA_WITH_STRUCT({name}, tilingData, tiling);"));
         }

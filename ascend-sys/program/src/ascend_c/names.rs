@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::declared::*;
+use crate::layout::Layout;
 use crate::program::Program;
 
 /// A part of a program that has a name in the source.
@@ -217,4 +218,17 @@ pub(super) fn upper_camel(name: &str) -> String {
         text.insert(0, 'V');
     }
     text
+}
+
+/// Returns the name of the tiling struct, with its namespace.
+pub(super) fn tiling_name(layout: &Layout) -> String {
+    match layout.namespace.is_empty() {
+        true => layout.name.to_string(),
+        false => format!("{}::{}", layout.namespace, layout.name),
+    }
+}
+
+/// Returns the name of the header that declares the tiling struct of a kernel.
+pub(super) fn tiling_file(program: &Program) -> String {
+    format!("{}_tiling.h", program.name)
 }

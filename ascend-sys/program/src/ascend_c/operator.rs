@@ -93,7 +93,7 @@ impl Host<'_> {
         }
         if self.program.tiling.is_some() {
             self.text.blank();
-            let file = super::tiling_file(self.program);
+            let file = super::names::tiling_file(self.program);
             self.text.line(&format!("#include \"../op_kernel/{file}\""));
         }
         self.text.blank();
@@ -118,7 +118,7 @@ impl Host<'_> {
             "const auto platform = platform_ascendc::PlatformAscendC(context->GetPlatformInfo());",
         );
         if let Some(layout) = &program.tiling {
-            let name = super::tiling_name(layout);
+            let name = super::names::tiling_name(layout);
             self.text.line(&format!("auto* tiling = context->GetTilingData<{name}>();"));
             self.fail_if("tiling == nullptr");
             self.fields(layout, "tiling->", 0);
