@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use super::core_name::CoreName;
 use super::witness::Witness;
-use crate::declared::Core;
 use crate::program::Program;
-use crate::show;
 use crate::step::Source;
 
 /// One finding about a kernel.
@@ -85,20 +84,6 @@ impl Display for Finding {
             write!(f, "\n   = witness: {}", witness.text)?;
         }
         write!(f, "\n   = help: {}", self.help)
-    }
-}
-
-/// The name of a core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct CoreName {
-    pub kind: Core,
-    /// The index of the core among the cores of its kind.
-    pub index: u32,
-}
-
-impl Display for CoreName {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", show::kind(self.kind), self.index)
     }
 }
 

@@ -35,6 +35,7 @@ mod area;
 mod buffer;
 mod client;
 mod clock;
+mod core_name;
 mod finding;
 mod global;
 mod in_place;

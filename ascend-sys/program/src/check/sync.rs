@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::Product;
 use super::clock::{Clock, Ticks, Unit};
-use super::finding::CoreName;
+use super::core_name::CoreName;
 use super::view::{View, many};
 use crate::declared::Core;
 use crate::program::Mix;

@@ -11,7 +11,8 @@ use std::rc::Rc;
 
 use super::area::{Area, Way};
 use super::clock::{Clock, Unit, Units};
-use super::finding::{CoreName, Report, Severity};
+use super::core_name::CoreName;
+use super::finding::{Report, Severity};
 use super::space::{LINE, Space};
 use super::view::Ground;
 use super::windows::Windows;

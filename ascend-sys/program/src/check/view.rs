@@ -3,7 +3,8 @@
 use super::area::Area;
 use super::buffer::Use;
 use super::clock::{Unit, Units};
-use super::finding::{CoreName, Report, Said, Severity};
+use super::core_name::CoreName;
+use super::finding::{Report, Said, Severity};
 use super::space::{Space, Spaces};
 use super::witness::{Late, Witness};
 use super::{Product, Setting};

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::{CoreName, Report, Severity};
+use super::core_name::CoreName;
+use super::finding::{Report, Severity};
 use super::ranges::Ranges;
 use crate::program::{Program, Warning};
 use crate::step::{Hccl, Operation, Source, Step};

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use super::finding::CoreName;
+use super::core_name::CoreName;
 use crate::declared::Core;
 
 /// An order of units, cores and turns in which the result is wrong.

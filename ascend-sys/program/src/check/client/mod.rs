@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::Product;
 use super::clock::{Clock, Ticks, Unit};
-use super::finding::CoreName;
+use super::core_name::CoreName;
 use super::one_sided;
 use super::operation::{self, Call};
 use super::traffic::{Sent, Touched};
