@@ -33,6 +33,7 @@
 
 mod area;
 mod buffer;
+mod call;
 mod client;
 mod clock;
 mod core_name;

@@ -2,7 +2,7 @@
 //! rank.
 
 use super::Product;
-use super::operation::{Call, buffer, typed};
+use super::call::{Call, buffer, typed};
 use super::traffic::Touched;
 use super::view::{View, many};
 use crate::layout::Number;

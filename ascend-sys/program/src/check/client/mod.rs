@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::Product;
+use super::call::{self, Call};
 use super::clock::{Clock, Ticks, Unit};
 use super::core_name::CoreName;
 use super::one_sided;
-use super::operation::{self, Call};
+use super::operation;
 use super::traffic::{Sent, Touched};
 use super::view::{View, many};
 use crate::declared::*;
@@ -374,12 +375,12 @@ impl Clients {
         let own = self.own(client, core);
         one_sided::queue(view, operation, own.queues, own.queue_cores);
         let tiling = own.configured.get(&command).copied();
-        let configured = own.configured.keys().map(|of| operation::name(*of)).collect::<Vec<_>>();
+        let configured = own.configured.keys().map(|of| call::name(*of)).collect::<Vec<_>>();
         if tiling.is_none() {
             let message = format!(
                 "`{}` prepares {}, but is configured for {}",
                 view.words().client(client),
-                operation::name(command),
+                call::name(command),
                 if configured.is_empty() { "nothing".to_owned() } else { configured.join(", ") }
             );
             view.error("configure", message, "configure it with an Mc2CcTiling of that operation");
@@ -458,10 +459,8 @@ impl Clients {
                 "if there is nothing to do, leave the call out on all ranks",
             );
         } else if repeat > most {
-            let message = format!(
-                "a repeat of {repeat}, but {} takes at most {most}",
-                operation::name(command)
-            );
+            let message =
+                format!("a repeat of {repeat}, but {} takes at most {most}", call::name(command));
             view.error("repeat", message, "use longer tiles, or prepare a second time");
         }
         repeat.min(255)
