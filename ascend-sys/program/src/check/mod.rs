@@ -42,6 +42,7 @@ mod global;
 mod in_place;
 mod local;
 mod matmul;
+mod member;
 mod one_sided;
 mod operation;
 mod ranges;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::buffer::Touch;
-use super::client::{Clients, Turn};
+use super::client::Clients;
 use super::clock::{Clock, Ticks, Unit, Units};
 use super::core_name::CoreName;
 use super::finding::{Report, Severity};
 use super::local::LocalMemory;
+use super::member::{Member, State};
 use super::space::Spaces;
 use super::stop::{left_out, not_followed, stuck};
 use super::sync::{self, Flags};
@@ -30,34 +31,6 @@ const IDLE: u64 = 64;
 /// The greatest number of blocks of a launch that the checker follows one by one. No chip has more
 /// cube cores.
 const MOST_BLOCKS: u32 = 256;
-
-/// A core of the launch.
-pub(super) struct Member<'a> {
-    pub name: CoreName,
-    pub walk: Walk<'a>,
-    memory: LocalMemory,
-    units: Units,
-    pub state: State,
-    /// The numbers that the core has read, if the launch is over.
-    reads: std::slice::Iter<'a, u64>,
-}
-
-/// The state of a core.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum State {
-    /// The core can continue.
-    Ready,
-    /// The core waits for a flag.
-    Flag(u16),
-    /// The core waits for other cores: true for vector cores only, false for all cores.
-    Barrier(bool),
-    /// The core waits for the server.
-    Turn(Turn),
-    /// The core is at its end.
-    Ended,
-    /// The control flow of the core is no longer known.
-    Lost,
-}
 
 struct Run<'a> {
     ground: Ground<'a>,

@@ -1,7 +1,7 @@
 //! Describes in words why a core is not followed any further.
 
 use super::client::Clients;
-use super::run::{Member, State};
+use super::member::{Member, State};
 use super::sync::Flags;
 use super::view::Ground;
 use crate::declared::Core;
