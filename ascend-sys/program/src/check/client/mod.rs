@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::Product;
 use super::call::{self, Call};
-use super::clock::{Clock, Ticks, Unit};
+use super::clock::{Clock, Unit};
 use super::core_name::CoreName;
 use super::one_sided;
 use super::operation;
@@ -21,8 +21,9 @@ use crate::declared::*;
 use crate::layout::{Item, Layout, Number, Role};
 use crate::program::Program;
 use crate::step::{Operation, Source};
-use sent::Begun;
+use begun::Begun;
 
+mod begun;
 mod sent;
 mod turns;
 

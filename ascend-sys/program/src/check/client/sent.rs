@@ -1,19 +1,11 @@
 //! The committed turns, and the cores' knowledge of them.
 
+use super::begun::Begun;
 use super::*;
 
 /// The greatest number of steps of a task that are followed. A task of 255 turns among 256 ranks
 /// has fewer steps. More ranks are an error, and could make the number of steps arbitrarily large.
 const MOST_STEPS: usize = 1 << 16;
-
-/// The work that is certain to be done when a turn is done.
-#[derive(Debug)]
-pub(super) struct Begun {
-    /// The knowledge that the committing core had when it committed.
-    knows: Rc<[Ticks]>,
-    /// The number of turns that the servers of other groups must have finished before.
-    after: Rc<[(ClientId, u32)]>,
-}
 
 impl Clients {
     /// Records the newly committed turns of a handle, after those that were committed before.
