@@ -77,6 +77,14 @@ struct Frame {
     source: Source,
 }
 
+/// The range of a loop over integers.
+struct LoopRange {
+    variable: VariableId,
+    from: u64,
+    to: u64,
+    step: u64,
+}
+
 /// The reason why a value has no number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
@@ -204,7 +212,7 @@ impl<'a> Walk<'a> {
                             .fault("the step of the loop is 0; give it another step")
                             .into());
                     }
-                    let range = fold::Range { variable: *variable, from, to, step };
+                    let range = LoopRange { variable: *variable, from, to, step };
                     if self.less(*variable, from, to) && !self.fold(&range, *body)? {
                         self.variables[variable.0 as usize] = Some(from);
                         let repeats = Some((*variable, to, step));

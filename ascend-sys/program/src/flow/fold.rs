@@ -4,7 +4,7 @@
 //! term is the loop variable or is the same in every iteration. Then the sums are known.
 
 use super::number::{fit, is_float, is_signed};
-use super::{Fault, Unknown, Walk};
+use super::{Fault, LoopRange, Unknown, Walk};
 use crate::declared::*;
 use crate::layout::Number;
 use crate::step::{Source, Step};
@@ -16,14 +16,6 @@ const FEW: u64 = 64;
 /// The greatest number of iterations of a loop that is computed at once. With more, even an empty
 /// loop takes a core of an NPU more than a minute.
 const MOST: u64 = 1 << 36;
-
-/// The range of a loop over integers.
-pub(super) struct Range {
-    pub variable: VariableId,
-    pub from: u64,
-    pub to: u64,
-    pub step: u64,
-}
 
 /// A variable to which each iteration adds.
 struct Sum {
@@ -44,7 +36,7 @@ enum Term {
 
 impl Walk<'_> {
     /// Computes a whole loop at once. Returns false if the loop must be walked.
-    pub(super) fn fold(&mut self, range: &Range, body: BlockId) -> Result<bool, Fault> {
+    pub(super) fn fold(&mut self, range: &LoopRange, body: BlockId) -> Result<bool, Fault> {
         let number = self.program.variables[range.variable.0 as usize].what;
         if is_float(number) {
             return Ok(false);
