@@ -37,6 +37,7 @@ mod files;
 mod fold;
 mod function;
 mod kernel;
+mod level;
 mod literal;
 mod local;
 mod matmul;

@@ -13,7 +13,7 @@ use crate::declared::*;
 use crate::layout::Number;
 use crate::program::Program;
 use crate::step::{Node, Source, Step};
-pub(crate) use number::{compare, convert, is_float, is_signed};
+pub(crate) use number::{compare, convert, is_float, is_signed, is_whole};
 pub use number::{fit, load, show, store};
 
 /// The settings that all cores of a launch share.

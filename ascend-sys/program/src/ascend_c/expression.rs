@@ -1,59 +1,13 @@
 //! Prints values as expressions of C++, with only the parentheses that they need.
 
 use super::fold::computed;
+use super::level::{Expression, Level, Loose};
 use super::literal::{constant, literal_text};
 use super::names::Thing;
 use super::printer::{Helper, Printer};
 use crate::declared::*;
-use crate::flow::{convert, fit};
-pub(super) use crate::flow::{is_float, is_signed};
+use crate::flow::{convert, fit, is_float, is_signed, is_whole};
 use crate::layout::Number;
-
-/// The binding strength of the outermost operator of an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    Any,
-    Select,
-    Or,
-    And,
-    Equality,
-    Relation,
-    Sum,
-    Product,
-    Unary,
-    Primary,
-}
-
-/// An expression of C++ under construction.
-pub(super) struct Expression {
-    pub(super) text: String,
-    level: Level,
-    /// The type in which C++ computes, if the type of the value is smaller. The result may then be
-    /// out of the range of the value's type.
-    loose: Option<Loose>,
-}
-
-/// The type in which C++ computes instead of a smaller one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loose {
-    /// The type `int`, with the greatest possible distance of the number from 0.
-    Int(i128),
-    /// The type `uint32_t`, which wraps.
-    Unsigned,
-    /// The type `float`.
-    Float,
-}
-
-impl Expression {
-    pub(super) fn new(text: impl Into<String>, level: Level) -> Self {
-        Expression { text: text.into(), level, loose: None }
-    }
-
-    /// Returns the type in which C++ computes. `most` is the largest distance of the value from 0.
-    fn far(&self, most: i128) -> Loose {
-        self.loose.unwrap_or(Loose::Int(most))
-    }
-}
 
 impl Printer<'_> {
     /// Prints a value after `=`, where C++ converts to its type and no operator binds tighter.
@@ -470,11 +424,6 @@ fn sized(count: u64, element: Number) -> String {
 fn is_narrow(number: Number) -> bool {
     use Number::*;
     matches!(number, I8 | I16 | U8 | U16 | F16 | Bf16)
-}
-
-/// Returns whether a type is an integer.
-pub(super) fn is_whole(number: Number) -> bool {
-    !is_float(number) && number != Number::Bool
 }
 
 /// Returns whether a type is a floating-point number of 16 bits. Ascend C converts such a number

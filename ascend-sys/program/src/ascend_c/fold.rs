@@ -8,10 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use super::expression::{is_float, is_signed, is_whole};
 use super::uses::{made_of, values_of};
 use crate::declared::*;
-use crate::flow::{compare, convert, fit};
+use crate::flow::{compare, convert, fit, is_float, is_signed, is_whole};
 use crate::layout::Number;
 use crate::program::Program;
 use crate::step::Step;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::barriers::LocalBlock;
-use super::expression::{Level, is_float};
 use super::fold::folded;
+use super::level::Level;
 use super::names::{Thing, is_reserved, tiling_file, tiling_name};
 use super::printer::Printer;
 use super::text::Text;
 use super::uses::values_of;
 use crate::declared::*;
+use crate::flow::is_float;
 use crate::program::Program;
 use crate::step::*;
 

@@ -1,6 +1,6 @@
 //! Prints numbers as literals of C++.
 
-use super::expression::{Expression, Level};
+use super::level::{Expression, Level};
 use crate::layout::Number;
 
 /// Prints a number as a literal of C++.

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::expression::{is_float, is_signed};
 use super::names::Thing;
 use super::printer::Printer;
 use super::uses::operands;
 use crate::declared::*;
+use crate::flow::{is_float, is_signed};
 use crate::layout::Number;
 
 /// The greatest number of unnamed parts of an expression. A longer expression is printed in pieces.

@@ -1,6 +1,6 @@
 //! Prints parts of the workspace by their names: `partial[i]` for an element of the part `partial`.
 
-use super::expression::Level;
+use super::level::Level;
 use super::names::Thing;
 use super::printer::Printer;
 use super::text::Text;

@@ -14,6 +14,11 @@ pub(crate) fn is_signed(number: Number) -> bool {
     matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64)
 }
 
+/// Returns whether a type is an integer.
+pub(crate) fn is_whole(number: Number) -> bool {
+    !is_float(number) && number != Number::Bool
+}
+
 pub(crate) fn compare(operator: Binary, number: Number, a: u64, b: u64) -> bool {
     let order = if is_float(number) {
         f64::from_bits(a).partial_cmp(&f64::from_bits(b))
