@@ -5,7 +5,8 @@
 //! in how a count is rounded, the step is the exact one.
 
 mod hccl;
-mod uses;
+mod place;
+pub(crate) mod uses;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use crate::declared::{
 };
 
 pub use hccl::{Exchange, Hccl, Operation, PerRank, Reduction};
-pub(crate) use uses::{StepUse, UsedMemory};
+pub use place::{Base, Place};
 
 /// A step and its place in the source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,29 +38,6 @@ pub struct Source {
     /// The number of the call that contains the place, from 1, among
     /// [`Program::calls`](crate::Program::calls). It is 0 in the kernel itself.
     pub call: u32,
-}
-
-/// A place in global memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Place {
-    /// The memory that contains the place.
-    pub base: Base,
-    /// The offset from the start of that memory, in elements of the base. In the workspace and in
-    /// windows it is in bytes.
-    pub offset: ValueId,
-}
-
-/// Memory that a kernel receives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Base {
-    /// An argument, by number.
-    Parameter(u32),
-    /// The user's part of the workspace, as bytes.
-    Workspace,
-    /// The input window of a rank (`GetWindowsInAddr`), as bytes.
-    WindowIn(ClientId, ValueId),
-    /// The output window of a rank (`GetWindowsOutAddr`), as bytes.
-    WindowOut(ClientId, ValueId),
 }
 
 /// A place in local memory.

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::declared::*;
 use crate::program::Program;
+use crate::step::uses::{StepUse, UsedMemory};
 use crate::step::*;
 
 /// A piece of memory. Two uses may share memory only if their pieces are equal.

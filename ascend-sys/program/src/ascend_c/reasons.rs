@@ -10,6 +10,7 @@ use super::printer::Printer;
 use super::uses::blocks_of;
 use crate::declared::*;
 use crate::program::Program;
+use crate::step::uses::{StepUse, UsedMemory};
 use crate::step::*;
 
 /// The number of steps on each side of a call that are searched.
