@@ -1,6 +1,10 @@
 //! Finds CANN's communication structs in a tiling struct, at any depth.
 
-use super::{Item, Layout, MAX_CC_TILINGS, Role, borrowed};
+use super::parts::borrowed;
+use super::{Item, Layout, Role};
+
+/// The greatest number of `Mc2CcTiling` structs that belong to one `Mc2InitTiling`.
+pub const MAX_CC_TILINGS: usize = 8;
 
 /// The offsets of the `Mc2InitTiling` and the `Mc2CcTiling` in a tiling struct, in bytes from its
 /// start.

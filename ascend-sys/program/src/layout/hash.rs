@@ -1,7 +1,8 @@
 //! Computes the hash of a layout: FNV-1a with 64 bits over all parts of the layout except doc
 //! comments.
 
-use super::{Field, Item, Layout, Number, Role, borrowed, text};
+use super::parts::{borrowed, text};
+use super::{Field, Item, Layout, Number, Role};
 
 impl Layout {
     /// Returns the hash of the layout. Equal layouts have the same hash, in every build and on

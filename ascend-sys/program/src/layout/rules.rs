@@ -5,10 +5,7 @@
 //! text that they return becomes a compile error at that field or struct. So the rules are in one
 //! place, and the numbers in their texts are those of the compiler.
 
-use super::{Communication, Item, Layout};
-
-/// The greatest number of `Mc2CcTiling` structs that belong to one `Mc2InitTiling`.
-pub const MAX_CC_TILINGS: usize = 8;
+use super::{Communication, Item, Layout, MAX_CC_TILINGS};
 
 /// The greatest number of bytes of a tiling struct. It is half of the 32 KiB stack of a core,
 /// because a kernel first copies the struct to that stack.
