@@ -304,8 +304,18 @@ impl Variables<'_> {
         let own = below(rank, own, ranks, world_size)?;
         let locals = self.number(local_world_size)?;
         // If the launcher gives no local numbers, all ranks are on one machine.
-        let local = self.number(local_rank)?.unwrap_or(own);
-        let local = below(local_rank, local, locals.unwrap_or(ranks), local_world_size)?;
+        let local = match (self.number(local_rank)?, locals) {
+            (Some(local), Some(locals)) => below(local_rank, local, locals, local_world_size)?,
+            (Some(local), None) => below(local_rank, local, ranks, world_size)?,
+            (None, Some(locals)) if own >= locals => {
+                let why = format!(
+                    "{local_world_size} is {locals}, so the number of rank {own} on its machine \
+                     is not {own}: set it"
+                );
+                return Err(JobError::Unset { name: local_rank, why });
+            }
+            (None, _) => own,
+        };
         let locals = locals.unwrap_or(ranks);
         if locals > ranks {
             let rule = format!(

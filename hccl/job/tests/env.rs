@@ -160,6 +160,10 @@ fn a_wrong_value_is_named_with_what_belongs_there() {
     refuses(&with("RANK", "4"), &["RANK is \"4\"", "WORLD_SIZE is 4, so it must be below 4"]);
     refuses(&with("WORLD_SIZE", "0"), &["WORLD_SIZE is \"0\"", "at least one rank"]);
     refuses(&with("LOCAL_RANK", "2"), &["LOCAL_WORLD_SIZE is 2, so it must be below 2"]);
+    let alone = [("RANK", "0"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "5")];
+    refuses(&alone, &["LOCAL_RANK is \"5\"", "WORLD_SIZE is 4, so it must be below 4"]);
+    let alone = [("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_WORLD_SIZE", "2")];
+    refuses(&alone, &["LOCAL_RANK is not set, but LOCAL_WORLD_SIZE is 2", "of rank 3"]);
     refuses(&with("LOCAL_WORLD_SIZE", "9"), &["LOCAL_WORLD_SIZE is \"9\"", "at most 4"]);
     refuses(&with("MASTER_PORT", "0"), &["MASTER_PORT is \"0\"", "1 to 65535"]);
     refuses(&with("MASTER_PORT", "65536"), &["1 to 65535"]);

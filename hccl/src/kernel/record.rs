@@ -187,8 +187,8 @@ impl Drop for OpenCall {
 }
 
 /// Adds a new value to the recording with the number `recording`. If this is not the current
-/// recording, returns [`ValueHandle::NONE`], and notes a mistake in the current recording if there
-/// is one.
+/// recording, returns [`ValueHandle::NONE`]. If another recording is the current one, also notes a
+/// mistake in it.
 pub(super) fn fresh(
     recording: u64,
     here: Caller,

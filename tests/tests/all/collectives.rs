@@ -199,8 +199,8 @@ fn some_ranks() -> &'static [u32] {
     if full() { &[3] } else { &[1, 2, 3, 8] }
 }
 
-/// Runs the same tests on a table that has only CANN's own functions: eight devices, and completion
-/// without counts of tasks.
+/// Runs the same tests on a table that has only CANN's own functions. The runtime then has the
+/// default eight devices, and it waits without counts of tasks.
 #[test]
 fn without_optional_entries() {
     everything_on(&without_extensions(), some_ranks());

@@ -170,8 +170,9 @@ fn ranks_that_have_ended_before_are_in_no_deadlock() {
     });
 }
 
-/// Stops a rank while it waits in its first operation. The other rank arrives in the meantime and
-/// queries whether any process can continue, before the first one can have checked.
+/// Stops a rank while it waits in its first operation. Meanwhile the other rank arrives, and
+/// queries whether any process can continue. The stopped rank cannot check whether its wait is over
+/// before it is continued.
 #[test]
 fn a_rank_that_was_stopped_while_the_other_came_goes_on() {
     const NAME: &str = "deadlocks::a_rank_that_was_stopped_while_the_other_came_goes_on";

@@ -14,8 +14,8 @@ use crate::ranks::{Place, run};
 const LARGE: usize = 256 << 20;
 const LAST: usize = 8192;
 
-/// Resets the device of rank 0 in the middle of a collective, and allocates as much memory again.
-/// The other ranks must not change that memory any more.
+/// Resets the device of rank 0 in the middle of a collective, and allocates four times the memory
+/// of the collective. The other ranks must not change the new memory.
 fn reset_in(place: &Place, collective: impl Fn(*mut c_void, HcclComm, aclrtStream) -> HcclResult) {
     let device = place.device.id();
     let rank = joined_on(place, device);

@@ -35,13 +35,13 @@ const CALL: c_int = libc::SIGTRAP | 0x80;
 /// The moment at which a process is killed, counted from one of its marks.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
-    /// Just before the n-th call (from 1) of this number, in any thread.
+    /// The moment just before the n-th system call (from 1) with this number, in any thread.
     Before(i64, u32),
-    /// When the n-th call of this number is done, before the process continues.
+    /// The moment when the n-th system call with this number is done, before the process continues.
     After(i64, u32),
-    /// When the thread of the mark has executed this many more instructions.
+    /// The moment when the thread of the mark has executed this many more instructions.
     Steps(u64),
-    /// When this much time has passed.
+    /// The moment when this much time has passed.
     Time(Duration),
     Never,
 }

@@ -14,8 +14,8 @@ use super::news::CommNews;
 use super::part_news::{ChannelNews, PartNews};
 use crate::processes::region::Ground;
 
-/// The exclusive or of this value and the key of a communicator is the key of the communicator
-/// beside it. Keys are random numbers that cannot be guessed.
+/// The value that turns the key of a communicator into the key of the communicator beside it, by
+/// exclusive or. Keys are random numbers that cannot be guessed.
 const BESIDE: u64 = 0x6265_7369_6465;
 
 impl Comm {

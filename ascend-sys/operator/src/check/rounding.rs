@@ -7,8 +7,8 @@ use super::race::Tasks;
 use crate::shadow::{Found, Mode, Shadow};
 use crate::task::{Operator, ReduceOp, Task};
 
-/// Checks operators that have no races. In these, two tasks that write the same bytes in no order
-/// are two reductions of one kind.
+/// Reports sums and products of floating-point numbers whose order is not fixed. The operators have
+/// no races. So two tasks that write the same bytes in no order are two reductions of one kind.
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     if !ground.operators.iter().any(may_round) {
         return;

@@ -337,7 +337,7 @@ impl Run<'_> {
         self.report.add(Severity::Note, "long", walk.source(), Some(*name), || {
             let message =
                 format!("the check ends here, because the kernel takes more than {steps} steps");
-            (message, "nothing to change; use longer tiles if you can".to_owned())
+            (message, "no change is needed; with longer tiles, the check covers more".to_owned())
         });
     }
 

@@ -33,7 +33,7 @@ pub(super) fn not_followed(why: &Unknown, steps: u64) -> (&'static str, String, 
             format!(
                 "the check of this core ends here, after {turns} iterations of this loop: the kernel takes more than {steps} steps, and other cores or later steps depend on the rest of the loop"
             ),
-            "nothing to change; use longer tiles if you can",
+            "no change is needed; with longer tiles, the check covers more",
         ),
         _ => (
             "data",

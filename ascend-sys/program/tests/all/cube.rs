@@ -134,7 +134,7 @@ fn blocks_of_large_products_fill_l0() {
     }
 }
 
-/// No core has much more than its share of the work, and no share is empty.
+/// The part of a core is at most a quarter larger than an equal share of the work.
 #[test]
 fn large_products_are_shared_evenly() {
     let half = matmul([F16, F16, F16], None, [false, false]);

@@ -141,11 +141,11 @@ impl Mc2CcTilingConfig {
         use CmdType::{AllGather, AllReduce, AllToAll};
         let on_a2 = |op| product == Product::A2 && self.op_type == op;
         if self.skip_local_rank_copy && !on_a2(AllGather) && !on_a2(AllToAll) {
-            let rule = "only `AllGather` and `AlltoAll` of the A2 can skip this copy; leave it out";
+            let rule = "only `AllGather` and `AlltoAll` of the A2 can skip this copy; leave the setting out";
             return refuse("skip_local_rank_copy", true, rule);
         }
         if self.skip_buffer_window_copy && !on_a2(AllReduce) && !on_a2(AllToAll) {
-            let rule = "only `AllReduce` and `AlltoAll` of the A2 can skip this copy; leave it out";
+            let rule = "only `AllReduce` and `AlltoAll` of the A2 can skip this copy; leave the setting out";
             return refuse("skip_buffer_window_copy", true, rule);
         }
         Ok(())

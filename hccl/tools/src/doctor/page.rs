@@ -60,7 +60,7 @@ pub(crate) struct Section {
 
 /// The greatest number of characters of a line, unless a word is longer.
 const WIDTH: usize = 100;
-/// The widest topic beside which a text begins.
+/// The greatest number of characters of a topic whose text begins on the same line.
 const WIDEST_TOPIC: usize = 26;
 
 impl Section {

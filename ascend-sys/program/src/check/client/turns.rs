@@ -249,11 +249,11 @@ impl Clients {
         own.barriers.insert(queue);
         if queue >= queues.max(1) {
             let message = format!("a barrier of queue {queue}, but there are {queues}");
-            view.error(
-                "task",
-                message,
-                "use a queue below that number, because queues are counted from 0",
-            );
+            let help = match queues {
+                0 => "set the number of queues on the host (queueNum), or use queue 0",
+                _ => "use a queue below that number, because queues are counted from 0",
+            };
+            view.error("task", message, help);
         }
     }
 

@@ -20,7 +20,7 @@ impl Traffic {
                 let message = format!(
                     "uses of the same memory by several cores are checked only up to here, because there are over {most} different uses"
                 );
-                (message, "nothing to change; use longer tiles if you can".to_owned())
+                (message, "no change is needed; with longer tiles, the check covers more".to_owned())
             });
         }
         // The accesses are sorted by their beginnings, and none is longer than the longest. So few
