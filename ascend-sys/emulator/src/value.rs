@@ -90,7 +90,7 @@ impl TaskBody<Stream> for WriteValue {
     }
 
     fn effects(&self) -> Effects {
-        Effects::Tells
+        Effects::WritesWord(nominal(self.word.data()))
     }
 
     fn describe(&self) -> String {

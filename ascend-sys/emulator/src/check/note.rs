@@ -44,6 +44,8 @@ pub(super) enum NoteKind {
     },
     /// Data or a signal is sent to other processes.
     Tell,
+    /// A word at this address is written, for which others may wait.
+    Word(usize),
     /// A host function begins, so the host learns what the stream knows.
     ToHost,
     /// The host function has returned, so the stream learns what the host knows.
@@ -108,6 +110,11 @@ impl TaskBody<Stream> for Box<CheckNote> {
             }
             NoteKind::Set { signal, name, operation } => engine.set(*signal, name, at, operation),
             NoteKind::Tell => engine.tells(at),
+            NoteKind::Word(address) => {
+                // The checker cannot know which of the other accesses expect this write.
+                engine.lent(*address);
+                engine.tells(at);
+            }
             NoteKind::ToHost => engine.host_learns(at),
             NoteKind::FromHost => engine.learn(at, &engine.known_to_host()),
         }

@@ -90,8 +90,7 @@ fn announce(
             request.function(),
             touches,
         ),
-        // An operation may work in place, but no byte may have two results.
-        apart: Apart::Writes,
+        apart: apart(request.operation),
         owns: Some(owns(member)),
         arrives: vec![arriving],
     };
@@ -121,6 +120,19 @@ fn of_member(member: &Member, number: u64) -> String {
 fn owns(member: &Member) -> (u64, String) {
     let name = format!("rank {} of communicator \"{}\"", member.rank, member.comm.title());
     (member.comm.id << 20 | member.rank as u64, name)
+}
+
+/// Returns the accesses of a collective that must not share a byte. No byte may have two results.
+/// Where CANN forbids to work in place, no byte may be sent and received into, either.
+fn apart(operation: Collective) -> Apart {
+    match operation {
+        Collective::AlltoAll
+        | Collective::AlltoAllV
+        | Collective::AlltoAllVC
+        | Collective::AllGatherV
+        | Collective::ReduceScatterV(_) => Apart::All,
+        _ => Apart::Writes,
+    }
 }
 
 /// Returns the accesses of a rank's side of a collective.

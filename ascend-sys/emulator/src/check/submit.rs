@@ -45,6 +45,7 @@ pub(crate) fn announce(
             NoteKind::Set { signal, name, operation }
         }
         Effects::Tells => NoteKind::Tell,
+        Effects::WritesWord(address) => NoteKind::Word(address),
         Effects::Issues => NoteKind::Point,
         Effects::RunsOnHost { returns } => {
             host_returns = returns;

@@ -15,6 +15,9 @@ pub(crate) enum Effects {
     /// The task sends another process a message, which also orders the work that was complete
     /// before it.
     Tells,
+    /// The task writes a word at this address, for which others may wait. That orders the work that
+    /// was complete before it. Accesses to the word itself are not checked.
+    WritesWord(usize),
     /// The task issues operations, which are ordered after the earlier work of its stream.
     Issues,
     /// Code of the host runs. If `returns` is true, later work of the stream waits for its end.

@@ -95,6 +95,7 @@ fn a_second_record_before_the_wait_is_found() {
     });
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(found[0].contains("recorded while it is set") && found[0].contains("notify 0"));
+    assert!(!found[0].contains("task 0 "), "{}", found[0]);
 }
 
 #[test]

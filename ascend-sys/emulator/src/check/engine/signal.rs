@@ -7,8 +7,8 @@ use super::*;
 #[derive(Default)]
 pub(super) struct CheckedSignal {
     clock: Arc<Clock>,
-    /// The operation that has set the signal, as long as it is not taken.
-    set: Option<Arc<CheckedOperation>>,
+    /// The operation that has set the signal, as long as it is not taken, and its point.
+    set: Option<(ClockPoint, Arc<CheckedOperation>)>,
     taken: Option<(ClockPoint, Arc<CheckedOperation>)>,
 }
 
@@ -61,23 +61,20 @@ impl CheckerState {
     ) {
         let clock = self.clock_at(at);
         let signal = self.signals.entry(signal).or_default();
-        let before = signal.set.replace(operation.clone());
+        let before = signal.set.replace((at, operation.clone()));
         let unordered = match (&before, &signal.taken) {
-            (Some(before), _) => Some((FindingKind::SetTwice, before.clone(), None)),
+            (Some((point, before)), _) => Some((FindingKind::SetTwice, before.clone(), *point)),
             (None, Some((point, taker))) if !clock.covers(*point) => {
-                Some((FindingKind::SetEarly, taker.clone(), Some(*point)))
+                Some((FindingKind::SetEarly, taker.clone(), *point))
             }
             _ => None,
         };
-        let knew = unordered
-            .as_ref()
-            .and_then(|(_, _, point)| *point)
-            .map_or(0, |point| clock.get(point.component));
+        let knew = unordered.as_ref().map_or(0, |(_, _, point)| clock.get(point.component));
         signal.clock = Arc::new(clock);
         if let Some((kind, other, point)) = unordered {
             let verb = if kind == FindingKind::SetTwice { "set" } else { "wait" };
             let sides = vec![
-                FindingSide::plain(verb, &other, point.map_or(0, |point| point.time)),
+                FindingSide::plain(verb, &other, point.time),
                 FindingSide::plain("set", operation, at.time),
             ];
             let memory = name.into();

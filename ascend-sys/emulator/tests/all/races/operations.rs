@@ -235,3 +235,22 @@ fn blocks_that_are_received_into_the_same_bytes_are_found() {
         });
     }
 }
+
+#[test]
+fn an_exchange_that_receives_into_what_it_sends_is_found() {
+    for repaired in [false, true] {
+        let pieces = ["overlap: bytes ", "are touched twice", "HcclAlltoAll("];
+        between_as(repaired, &pieces, |p| {
+            let both = p.memory();
+            // Two blocks of 1,024 bytes are sent. One rank alone has the mistake.
+            let to = at(both, if p.is(1) && !repaired { 2044 } else { 2048 });
+            let (comm, stream) = (p.rank.comm, p.rank.stream);
+            hccl!(HcclAlltoAll(both, 256, F32, to, 256, F32, comm, stream));
+        });
+        // An all-reduce may work in place.
+        between_as(true, &[], |p| {
+            let both = p.memory();
+            hccl!(HcclAllReduce(both, both, 256, F32, SUM, p.rank.comm, p.rank.stream));
+        });
+    }
+}

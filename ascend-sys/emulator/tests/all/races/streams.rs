@@ -93,6 +93,18 @@ fn a_value_is_written_too_early() {
 }
 
 #[test]
+fn a_word_that_a_stream_writes_is_written() {
+    let two = Two::new();
+    let word = malloc();
+    ok!(aclrtValueWrite(word, 5, 0, two.a));
+    ok!(aclrtSynchronizeStream(two.a));
+    let mut value = 0_u64;
+    let to = (&raw mut value).cast();
+    ok!(aclrtMemcpy(to, 8, word, 8, aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_eq!((value, findings(&two.block)), (5, Vec::new()));
+}
+
+#[test]
 fn the_wrong_event_is_waited_for() {
     race(&[WRITTEN, "1 write: fill", "2 read: copy", EVENT], |two, repaired| {
         let (x, y) = (two.memory(), two.memory());
