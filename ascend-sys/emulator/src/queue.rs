@@ -10,7 +10,8 @@
 //!    read-modify-writes, so at least one of the two sees the other.
 //! 2. A sleeper registers with the ticket that it waits for, and only then takes the lock once: it
 //!    polls, and arms the parked head. The sleeper sees every completion before it held the lock,
-//!    and every completion after that sees the registration.
+//!    and every completion after that sees the registration. As long as a sleeper is registered,
+//!    each poll arms the head that it leaves parked.
 //! 3. `completed` is written only with the lock held, in ticket order, after the job is done with
 //!    all memory.
 //!
@@ -305,7 +306,15 @@ impl<J: Job> TaskQueue<J> {
     pub(crate) fn poll(&self, owner: &'static J::Owner, budget: u32) -> Outcome {
         loop {
             let Some(mut head) = self.try_head() else { return Outcome::Busy };
-            let outcome = head.with(|head| self.run(owner, head, budget));
+            let outcome = head.with(|head| match self.run(owner, head, budget) {
+                // The waiter has armed an earlier head. If this one stayed unarmed, only the
+                // housekeeper would poll it again.
+                Outcome::Parked if self.armed.load(Ordering::Acquire) > 0 => {
+                    let happened = head.as_mut().is_some_and(|(_, job)| job.arm(owner));
+                    if happened { Outcome::Runnable } else { Outcome::Parked }
+                }
+                outcome => outcome,
+            });
             drop(head);
             self.notify();
             // If there is more to run anyway, the next poll handles the reason for the note. (The

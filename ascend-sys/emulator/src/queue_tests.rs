@@ -1,10 +1,12 @@
-//! Tests of jobs that panic.
+//! Tests of jobs that panic, and of heads that are armed.
 
 use super::*;
 
 struct TestStream {
     queue: TaskQueue<Careless>,
     failed: Mutex<Vec<u64>>,
+    /// The number of times that a job was armed.
+    armed: AtomicU32,
 }
 
 /// A job that parks first, then panics, and also panics when it must give up. If `gives_up` is
@@ -28,7 +30,8 @@ impl Job for Careless {
         }
     }
 
-    fn arm(&mut self, _: &'static TestStream) -> bool {
+    fn arm(&mut self, owner: &'static TestStream) -> bool {
+        owner.armed.fetch_add(1, Ordering::Relaxed);
         false
     }
 
@@ -50,8 +53,11 @@ impl Job for Careless {
 
 fn owner() -> &'static TestStream {
     static OWNERS: Mutex<Vec<&'static TestStream>> = Mutex::new(Vec::new());
-    let owner =
-        Box::leak(Box::new(TestStream { queue: TaskQueue::new(), failed: Mutex::new(Vec::new()) }));
+    let owner = Box::leak(Box::new(TestStream {
+        queue: TaskQueue::new(),
+        failed: Mutex::new(Vec::new()),
+        armed: AtomicU32::new(0),
+    }));
     lock(&OWNERS).push(owner);
     owner
 }
@@ -81,4 +87,20 @@ fn a_job_that_cannot_even_give_up_stays() {
     assert_eq!(owner.queue.poll(owner, 1), Outcome::Parked);
     assert_eq!(owner.queue.completed(), 0);
     assert!(lock(&owner.failed).is_empty());
+}
+
+#[test]
+fn a_head_that_parks_behind_an_armed_one_is_armed_too() {
+    let owner = owner();
+    let armed = || owner.armed.load(Ordering::Relaxed);
+    assert_eq!(submit(owner, 4, true), (1, Outcome::Parked));
+    assert_eq!(submit(owner, 1, true).0, 2);
+    assert_eq!((owner.queue.poll(owner, 4), armed()), (Outcome::Parked, 0));
+    let me = QueueWaiter::Thread(ascend_sync::current_thread());
+    assert_eq!((owner.queue.register(owner, 2, me), armed()), (Readiness::Sleep, 1));
+    // The first job is over. The second one parks, and the waiter sleeps until it is over.
+    assert_eq!((owner.queue.poll(owner, 4), armed()), (Outcome::Parked, 2));
+    assert_eq!(owner.queue.completed(), 1);
+    assert_eq!(owner.queue.poll(owner, 4), Outcome::Idle);
+    assert_eq!(owner.queue.completed(), 2);
 }
