@@ -227,8 +227,8 @@ impl Stream {
     /// ended.
     #[cold]
     pub(crate) fn unfinished(&'static self) -> String {
-        // No task of a stopped stream goes on, except one that has begun. A helper that looks at the
-        // queue at this moment is waited for.
+        // No task of a stopped stream goes on, except one that has begun. A helper that looks at
+        // the queue at this moment is waited for.
         let rests = self.queue.is_held() && self.look(|_, _| ()).is_none();
         let state = self.waiting_for();
         if rests {

@@ -184,8 +184,8 @@ impl<'r> Recorder<'r> {
         };
         if most == 0 && count > 0 {
             self.refuse(format!(
-                "the communication buffer has room for {} elements, which is too few for a round: \
-                 set a larger communication buffer",
+                "a round has room for 0 elements: give rounds at least 1 element, and set a larger \
+                 communication buffer if {} elements are too few",
                 self.buffer().len()
             ));
         }

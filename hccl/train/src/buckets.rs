@@ -109,6 +109,8 @@ pub struct BucketEvents {
 
 struct Bucket<W: Element> {
     tensors: Range<usize>,
+    /// The number of tensors that the current step has not pushed yet.
+    missing: usize,
     /// The pinned memory that the device reads and writes directly.
     host: HostBuffer<W>,
     device: DeviceBuffer<W>,
@@ -218,6 +220,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
             }
             buckets.push(Bucket {
                 tensors: start..end,
+                missing: end - start,
                 host: device.runtime().host_buffer(elements)?,
                 device: device.zeros(elements, stream)?,
                 work: None,

@@ -2,8 +2,10 @@
 //!
 //! A checkpoint is a directory `step-N`. Each rank writes its part of each array into a file of its
 //! own. The name of the file contains the range of the part. The directory has another name until
-//! all ranks have written, so a directory with the name `step-N` is complete. A reader searches for
-//! the files that have the elements it needs. So it does not matter how many ranks wrote the files.
+//! all ranks have written, so a directory with the name `step-N` is complete. A checkpoint that is
+//! replaced is called `replaced-N` for a moment, and counts as long as there is no `step-N`. A
+//! reader searches for the files that have the elements it needs. So it does not matter how many
+//! ranks wrote the files.
 //!
 //! All ranks must reach the directory by the same path, as on one machine or a shared file system.
 
@@ -97,12 +99,26 @@ impl Checkpoints {
         self.directory.join(format!("step-{step}"))
     }
 
+    /// Returns the name that an older checkpoint of a step has while a newer one takes its place.
+    fn replaced(&self, step: u64) -> PathBuf {
+        self.directory.join(format!("replaced-{step}"))
+    }
+
+    /// Returns the directory with the complete checkpoint of a step. This is the older checkpoint
+    /// if a training was ended between the two renames of [`finish`].
+    fn complete(&self, step: u64) -> PathBuf {
+        let (newest, older) = (self.step(step), self.replaced(step));
+        if !newest.exists() && older.exists() { older } else { newest }
+    }
+
     /// Returns the latest step that was saved, if there is one.
     pub fn latest(&self) -> Option<u64> {
         let entries = fs::read_dir(&self.directory).ok()?;
         let steps = entries.flatten().filter_map(|entry| {
             let name = entry.file_name();
-            name.to_str()?.strip_prefix("step-")?.parse().ok()
+            let name = name.to_str()?;
+            let step = name.strip_prefix("step-").or_else(|| name.strip_prefix("replaced-"))?;
+            step.parse().ok()
         });
         steps.max()
     }
@@ -114,10 +130,10 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// [`Error::Checkpoint`] if the ranks differ in the step or in the number of elements of an
-    /// array, or if they do not have each element exactly once. Then no file is written. If all
-    /// ranks have the whole array, one rank must pass all of it, and the other ranks must pass an
-    /// empty range. [`Error::Checkpoint`] also if a file cannot be written.
+    /// [`Error::Checkpoint`] if the ranks differ in the step, in the element type or in the number
+    /// of elements of an array, or if they do not have each element exactly once. Then no file is
+    /// written. If all ranks have the whole array, one rank must pass all of it, and the other
+    /// ranks must pass an empty range. [`Error::Checkpoint`] also if a file cannot be written.
     pub fn save<T: Gradient>(
         &self,
         step: u64,
@@ -129,13 +145,22 @@ impl Checkpoints {
         let own = parts.iter().map(plan).collect::<Result<Vec<PartPlan>>>();
         let own = own.map_err(|why| why.to_string());
         let mut plans = Vec::new();
-        let all = objects::all_gather(&(step, own), comm, stream)?;
-        for (rank, (its_step, its_parts)) in (0..).zip(all) {
+        let dtype = T::DTYPE.name().to_owned();
+        let all = objects::all_gather(&(step, dtype, own), comm, stream)?;
+        for (rank, (its_step, its_type, its_parts)) in (0..).zip(all) {
             if its_step != step {
                 let own = comm.rank();
                 return Err(Error::Checkpoint(format!(
                     "rank {own} saves step {step}, but rank {rank} saves step {its_step}: save the \
                      same step on all ranks"
+                )));
+            }
+            if its_type != T::DTYPE.name() {
+                return Err(Error::Checkpoint(format!(
+                    "rank {} saves elements of type {}, but rank {rank} of type {its_type}: save \
+                     one type on all ranks",
+                    comm.rank(),
+                    T::DTYPE.name()
                 )));
             }
             let its_parts: Vec<PartPlan> =
@@ -157,7 +182,8 @@ impl Checkpoints {
             outcome.map_err(|why| Error::Checkpoint(format!("rank {rank}: {why}")))?;
         }
         let outcome = match comm.rank() {
-            0 => finish(&unfinished, &self.step(step)).map_err(|why| why.to_string()),
+            0 => finish(&unfinished, &self.step(step), &self.replaced(step))
+                .map_err(|why| why.to_string()),
             _ => Ok(()),
         };
         objects::broadcast(Some(&outcome), 0, comm, stream)?.map_err(Error::Checkpoint)
@@ -166,7 +192,7 @@ impl Checkpoints {
     /// Prepares the directory of a save. If an earlier training was ended during a save, its files
     /// may still be there. A checkpoint of the same step is replaced, but only with all its arrays.
     fn clear(&self, step: u64, unfinished: &Path, names: &BTreeSet<String>) -> Result<()> {
-        let directory = self.step(step);
+        let directory = self.complete(step);
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let file = entry.file_name();
             let name = file.to_str().and_then(parse).map(|(name, _)| name.to_owned());
@@ -194,7 +220,7 @@ impl Checkpoints {
     /// [`Error::Checkpoint`] if the checkpoint does not have all elements of the range, or if a
     /// file cannot be read, was damaged, or has elements of another type.
     pub fn load<T: Gradient>(&self, step: u64, name: &str, range: Range<usize>) -> Result<Vec<T>> {
-        let directory = self.step(step);
+        let directory = self.complete(step);
         let mut parts = Vec::new();
         for entry in fs::read_dir(&directory).map_err(|why| checkpoint_failed(&directory, why))? {
             let path = entry.map_err(|why| checkpoint_failed(&directory, why))?.path();
@@ -204,7 +230,8 @@ impl Checkpoints {
             }
         }
         parts.sort_by_key(|(own, _)| own.start);
-        let mut values = Vec::with_capacity(range.len());
+        // The range may be larger than any memory, so room is made only for what the files have.
+        let mut values = Vec::new();
         for (own, path) in parts {
             let wanted = range.start.max(own.start)..range.end.min(own.end);
             // Takes the parts in order and without a gap.
@@ -297,11 +324,18 @@ fn missing(name: &str, element: u64) -> Error {
     ))
 }
 
-/// Gives the directory of a complete checkpoint its final name.
-fn finish(unfinished: &Path, step: &Path) -> Result<()> {
-    if step.exists() {
-        fs::remove_dir_all(step).map_err(|why| checkpoint_failed(step, why))?;
-    }
+/// Gives the directory of a complete checkpoint its final name. An older checkpoint of the step is
+/// removed only after that, so there is a complete one at any moment.
+fn finish(unfinished: &Path, step: &Path, replaced: &Path) -> Result<()> {
+    let remove = || match replaced.exists() {
+        true => fs::remove_dir_all(replaced).map_err(|why| checkpoint_failed(replaced, why)),
+        false => Ok(()),
+    };
     fs::create_dir_all(unfinished).map_err(|why| checkpoint_failed(unfinished, why))?;
-    fs::rename(unfinished, step).map_err(|why| checkpoint_failed(step, why))
+    if step.exists() {
+        remove()?;
+        fs::rename(step, replaced).map_err(|why| checkpoint_failed(step, why))?;
+    }
+    fs::rename(unfinished, step).map_err(|why| checkpoint_failed(step, why))?;
+    remove()
 }

@@ -211,8 +211,8 @@ impl Checker {
         lock(&self.state).memory.add(Shadow::window(range, name.into()));
     }
 
-    /// Notes that the allocation at an address may be written without a report, for example by other
-    /// processes.
+    /// Notes that the allocation at an address may be written without a report, for example by
+    /// other processes.
     pub(crate) fn lent(&self, address: usize) {
         if let Some(memory) = lock(&self.state).memory.holding(address) {
             memory.is_lent = true;

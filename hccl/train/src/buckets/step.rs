@@ -26,6 +26,7 @@ impl<T: Widen<W>, W: Gradient> GradientBuckets<T, W> {
         self.current = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
         if unfinished == 0 {
             self.places.iter_mut().for_each(|place| place.is_pushed = false);
+            self.buckets.iter_mut().for_each(|bucket| bucket.missing = bucket.tensors.len());
         }
         Step { buckets: self, comm, stream, factor, unfinished }
     }
@@ -173,9 +174,12 @@ impl<'a, T: Widen<W>, W: Gradient> Step<'a, T, W> {
 
     /// Marks a tensor as pushed. Issues all full buckets up to the first bucket that is not full.
     fn pushed(&mut self, tensor: usize) -> Result<()> {
-        self.buckets.places[tensor].is_pushed = true;
+        let place = &mut self.buckets.places[tensor];
+        place.is_pushed = true;
+        let bucket = place.bucket;
+        self.buckets.buckets[bucket].missing -= 1;
         while let Some(bucket) = self.buckets.buckets.get(self.buckets.issued) {
-            if !self.buckets.places[bucket.tensors.clone()].iter().all(|place| place.is_pushed) {
+            if bucket.missing > 0 {
                 break;
             }
             self.issue()?;

@@ -180,3 +180,64 @@ fn a_changed_bit_anywhere_in_a_part_is_refused_by_those_who_read_it() {
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
     assert!(load(0..1).is_err());
 }
+
+#[test]
+fn a_checkpoint_whose_replacement_was_cut_short_is_the_older_one() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("replaced");
+    let _ = std::fs::remove_dir_all(&directory);
+    let saved = Checkpoints::new(&directory);
+    let runtime = Runtime::emulator(1).unwrap();
+    let save = |value: f32| {
+        let done = runtime.run_ranks(1, |rank| -> Result<()> {
+            let (stream, mut comm) = (rank.device().stream()?, rank.communicator()?);
+            let part = ArrayPart { name: "w", total: 2, own: 0..2, values: &[value; 2] };
+            saved.save(3, &[part], &mut comm, &stream)
+        });
+        done.unwrap();
+    };
+    save(1.0);
+    // The training ended between the two renames.
+    std::fs::rename(directory.join("step-3"), directory.join("replaced-3")).unwrap();
+    assert_eq!(saved.latest(), Some(3));
+    assert_eq!(saved.load::<f32>(3, "w", 0..2).unwrap(), [1.0; 2]);
+    for value in [2.0, 3.0] {
+        save(value);
+        assert_eq!(saved.load::<f32>(3, "w", 0..2).unwrap(), [value; 2]);
+        assert!(!directory.join("replaced-3").exists());
+    }
+    let why = saved.load::<f32>(3, "w", 0..usize::MAX).unwrap_err().to_string();
+    assert!(why.contains("has no element 2"), "{why}");
+}
+
+#[test]
+fn ranks_that_save_different_types_are_told_so() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("types");
+    let _ = std::fs::remove_dir_all(&directory);
+    let saved = Checkpoints::new(&directory);
+    let runtime = Runtime::emulator(2).unwrap();
+    let texts = runtime.run_ranks(2, |rank| -> Result<String> {
+        let (stream, mut comm) = (rank.device().stream()?, rank.communicator()?);
+        let (name, total) = ("w", 4);
+        let failed = match rank.index() {
+            0 => {
+                let part = ArrayPart { name, total, own: 0..2, values: &[1.0_f32; 2] };
+                saved.save(1, &[part], &mut comm, &stream)
+            }
+            _ => {
+                let part = ArrayPart { name, total, own: 2..4, values: &[1.0_f64; 2] };
+                saved.save(1, &[part], &mut comm, &stream)
+            }
+        };
+        Ok(failed.unwrap_err().to_string())
+    });
+    let texts = texts.unwrap();
+    assert!(
+        texts[0].contains("rank 0 saves elements of type f32, but rank 1 of type f64"),
+        "{texts:?}"
+    );
+    assert!(
+        texts[1].contains("rank 1 saves elements of type f64, but rank 0 of type f32"),
+        "{texts:?}"
+    );
+    assert_eq!(saved.latest(), None);
+}
