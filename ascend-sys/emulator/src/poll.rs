@@ -227,9 +227,8 @@ impl Stream {
     /// ended.
     #[cold]
     pub(crate) fn unfinished(&'static self) -> String {
-        // No task of a stopped stream goes on, except one that has begun. A helper that looks at
-        // the queue at this moment is waited for.
-        let rests = self.queue.is_held() && self.look(|_, _| ()).is_none();
+        // No task of a stopped stream goes on, except one that has begun.
+        let rests = self.rests();
         let state = self.waiting_for();
         if rests {
             return state;
@@ -248,12 +247,18 @@ impl Stream {
         let mut at = self;
         for _ in 0..MOST {
             let (awaited, _) = at.look(|_, task| task.upstream()).flatten()?;
-            if awaited.is_at_rest() {
+            if awaited.rests() {
                 return Some(awaited);
             }
             at = awaited;
         }
         None
+    }
+
+    /// Returns whether the stream is held and has no task left that has begun, for messages. Unlike
+    /// [`is_at_rest`](Self::is_at_rest), waits for a helper that polls the stream at this moment.
+    fn rests(&'static self) -> bool {
+        self.queue.is_held() && self.look(|_, _| ()).is_none()
     }
 
     /// Describes how a held stream was stopped, and how it can go on, for messages.

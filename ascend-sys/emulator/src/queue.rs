@@ -306,15 +306,7 @@ impl<J: Job> TaskQueue<J> {
     pub(crate) fn poll(&self, owner: &'static J::Owner, budget: u32) -> Outcome {
         loop {
             let Some(mut head) = self.try_head() else { return Outcome::Busy };
-            let outcome = head.with(|head| match self.run(owner, head, budget) {
-                // The waiter has armed an earlier head. If this one stayed unarmed, only the
-                // housekeeper would poll it again.
-                Outcome::Parked if self.armed.load(Ordering::Acquire) > 0 => {
-                    let happened = head.as_mut().is_some_and(|(_, job)| job.arm(owner));
-                    if happened { Outcome::Runnable } else { Outcome::Parked }
-                }
-                outcome => outcome,
-            });
+            let outcome = head.with(|head| self.run(owner, head, budget));
             drop(head);
             self.notify();
             // If there is more to run anyway, the next poll handles the reason for the note. (The
@@ -361,7 +353,12 @@ impl<J: Job> TaskQueue<J> {
                     *head = None;
                     self.finish(owner, ticket, result);
                 }
-                JobStep::Park => return Outcome::Parked,
+                JobStep::Park => {
+                    // A waiter has armed at most an earlier head. If this one stayed unarmed, only
+                    // the housekeeper would poll it again.
+                    let happened = self.armed.load(Ordering::Acquire) > 0 && job.arm(owner);
+                    return if happened { Outcome::Runnable } else { Outcome::Parked };
+                }
                 JobStep::Again => {}
             }
             budget = budget.saturating_sub(1);
@@ -431,18 +428,11 @@ impl<J: Job> TaskQueue<J> {
         self.arm(owner, ticket)
     }
 
-    /// Tries to take the lock. With the lock held, polls at most one job, and arms the job if it is
-    /// parked. Returns [`Readiness::Retry`] if the caller must not sleep yet.
+    /// Tries to take the lock. With the lock held, polls at most one job, which is armed if it
+    /// parks. Returns [`Readiness::Retry`] if the caller must not sleep yet.
     fn arm(&self, owner: &'static J::Owner, ticket: u64) -> Readiness {
         let Some(mut head) = self.try_head() else { return Readiness::Retry };
-        let readiness = head.with(|head| match self.run(owner, head, 1) {
-            Outcome::Parked => {
-                let happened = head.as_mut().is_some_and(|(_, job)| job.arm(owner));
-                if happened { Readiness::Retry } else { Readiness::Sleep }
-            }
-            Outcome::Idle => Readiness::Sleep,
-            Outcome::Runnable | Outcome::Busy => Readiness::Retry,
-        });
+        let outcome = head.with(|head| self.run(owner, head, 1));
         drop(head);
         self.notify();
         if self.completed() >= ticket {
@@ -450,7 +440,10 @@ impl<J: Job> TaskQueue<J> {
         } else if self.kick.load(Ordering::Acquire) {
             Readiness::Retry
         } else {
-            readiness
+            match outcome {
+                Outcome::Parked | Outcome::Idle => Readiness::Sleep,
+                Outcome::Runnable | Outcome::Busy => Readiness::Retry,
+            }
         }
     }
 

@@ -40,8 +40,8 @@ pub(crate) struct Hall {
     /// The ranks that have come to the meeting of the next generation. Some may have stopped
     /// waiting.
     came: BTreeSet<u32>,
-    /// The members that are done.
-    done: BTreeSet<(u32, u64)>,
+    /// The members that are done, by rank.
+    done: BTreeSet<u32>,
     /// The reports, in the order in which they came. `StoreServer::reports` reads them.
     reports: Arc<Mutex<Vec<Report>>>,
 }
@@ -176,7 +176,7 @@ impl Hall {
                     false => Fate::Done,
                 };
                 if fate == Fate::Done && self.members.contains(&(rank, id)) {
-                    self.done.insert((rank, id));
+                    self.done.insert(rank);
                 }
                 self.clients.remove(&id);
                 self.ranks.insert(rank, fate);
@@ -219,7 +219,7 @@ impl Hall {
             self.clients.remove(&id);
         }
         if failed {
-            self.done.retain(|(done, _)| *done != rank);
+            self.done.remove(&rank);
         }
         if failed || self.ranks.get(&rank) != Some(&Fate::Done) {
             self.ranks.insert(rank, Fate::Gone(why));

@@ -184,12 +184,11 @@ impl Error {
     /// failed on the device cannot succeed. A call with an argument that does not fit cannot
     /// succeed either.
     pub fn is_retryable(&self) -> bool {
-        match self.root_cause() {
+        match self.innermost() {
             Error::Timeout { .. } | Error::OutOfMemory { .. } => true,
             Error::Call { code: Code::Hccl(code), .. } => {
                 *code == ascend_sys::HcclResult::HCCL_E_AGAIN.0
             }
-            Error::Refused { cause, .. } => cause.is_retryable(),
             _ => false,
         }
     }

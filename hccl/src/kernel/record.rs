@@ -372,7 +372,8 @@ impl KernelRecorder {
     /// the kernel has the overflow, which the check reports.
     fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
         use Number::*;
-        let signed = u64::cast_signed;
+        // Wide enough for a product. Its low bits are right for unsigned types, too.
+        let wide = |bits: u64| i128::from(bits.cast_signed());
         let Of::Binary(operator, a, b) = of else { return None };
         if !matches!(number, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64) {
             return None;
@@ -384,25 +385,19 @@ impl KernelRecorder {
                 _ => None,
             }
         };
-        let (bits, exact) = match (operator, nameless(a), nameless(b)) {
+        let result = match (operator, nameless(a), nameless(b)) {
             (Binary::Add, None, Some(0)) => return Some(Id(a.0)),
             (Binary::Add, Some(0), None) => return Some(Id(b.0)),
-            (Binary::Add, Some(a), Some(b)) => {
-                (a.wrapping_add(b), signed(a).checked_add(signed(b)))
-            }
-            (Binary::Sub, Some(a), Some(b)) => {
-                (a.wrapping_sub(b), signed(a).checked_sub(signed(b)))
-            }
-            (Binary::Mul, Some(a), Some(b)) => {
-                (a.wrapping_mul(b), signed(a).checked_mul(signed(b)))
-            }
+            (Binary::Add, Some(a), Some(b)) => wide(a) + wide(b),
+            (Binary::Sub, Some(a), Some(b)) => wide(a) - wide(b),
+            (Binary::Mul, Some(a), Some(b)) => wide(a) * wide(b),
             _ => return None,
         };
-        let fits = fit(number, bits);
-        if matches!(number, I8 | I16 | I32 | I64) && exact != Some(signed(fits)) {
+        let bits = fit(number, result as u64);
+        if matches!(number, I8 | I16 | I32 | I64) && wide(bits) != result {
             return None;
         }
-        Some(self.push(Of::Constant(fits), number))
+        Some(self.push(Of::Constant(bits), number))
     }
 
     /// Adds a value for the kernel and returns its handle.

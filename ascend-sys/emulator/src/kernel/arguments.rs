@@ -7,6 +7,7 @@ use crate::message::{Failure, fail};
 use crate::slots::HandleKind;
 use ascend_program::Program;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// The largest number of arguments of a kernel.
@@ -23,7 +24,7 @@ pub(crate) enum KernelArgument {
 }
 
 impl KernelArgument {
-    pub(super) fn word(&self, name: &str) -> Result<u64, String> {
+    pub(super) fn word(&self, name: impl Display) -> Result<u64, String> {
         match self {
             KernelArgument::Word(word) => Ok(*word),
             KernelArgument::Bytes(..) => Err(format!(

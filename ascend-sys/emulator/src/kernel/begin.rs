@@ -40,7 +40,9 @@ impl RunningKernel {
         let region = |(at, (argument, name)): (usize, (&KernelArgument, &String))| {
             let region = Region::new(name, argument.word(name)?, device.id)?;
             match extents.get(at) {
-                Some(bytes) => Ok(region.first(bytes.word(&format!("the length of {name}"))?)),
+                Some(bytes) => {
+                    Ok(region.first(bytes.word(format_args!("of the length of {name}"))?))
+                }
                 None => Ok(region),
             }
         };
